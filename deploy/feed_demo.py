@@ -106,7 +106,7 @@ def _news(path: Path) -> Iterator[Record]:
 def _replay(address: str, records: Iterable[Record], speed: float, parts: Sequence[subprocess.Popen[bytes]]) -> int:
     """Send the pages at this speed, and wait until they are acknowledged. Returns their number."""
     sent = 0
-    with open_log(address, LogOptions()) as log, log.appender(PAGES) as appender:
+    with open_log(address, LogOptions()) as log, log.open_appender(PAGES) as appender:
         begin = time.monotonic()
         for record in records:
             appender.append(record.value, record.key, record.headers)

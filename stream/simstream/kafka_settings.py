@@ -1,4 +1,4 @@
-"""The table [kafka]: settings passed to the Kafka client. Some are secrets, which are never printed.
+"""Reads the table [kafka]: settings for the Kafka client. Some are secrets, which are never printed.
 
     [kafka]
     "security.protocol" = "SASL_SSL"
@@ -74,35 +74,35 @@ def from_table(table: Any, file: str) -> dict[str, SettingValue]:
         raise SettingsError(
             f"kafka is not a table (file {file})", "write the Kafka client's settings under [kafka]"
         )
-    found: dict[str, SettingValue] = {}
+    values: dict[str, SettingValue] = {}
     for name, value in _leaves(table):
         if not isinstance(value, Value):
             raise SettingsError(
                 f"kafka.{name} has a wrong type (file {file})", "give text, a number, true or false"
             )
-        _put(found, name, value, f"file {file}", Path(file).parent)
-    return found
+        _put(values, name, value, f"file {file}", Path(file).parent)
+    return values
 
 
 def from_variables(environ: Mapping[str, str]) -> dict[str, SettingValue]:
     """Return the settings of the variables SIMSTREAM_KAFKA_*. Raises SettingsError."""
-    found: dict[str, SettingValue] = {}
+    values: dict[str, SettingValue] = {}
     for variable in sorted(environ):
         if is_variable(variable):
             name = variable.removeprefix(VARIABLES).lower().replace("_", ".")
             name = "log_level" if name == "log.level" else name  # the client's only name with an underscore
-            _put(found, name, environ[variable], f"variable {variable}", Path())
-    return found
+            _put(values, name, environ[variable], f"variable {variable}", Path())
+    return values
 
 
-def refused(found: Mapping[str, SettingValue]) -> list[SettingsError]:
+def refused(values: Mapping[str, SettingValue]) -> list[SettingsError]:
     """Return an error for each setting that only the service itself may set."""
     return [
         SettingsError(
-            f"kafka.{name} ({found[name].origin}) is a setting that only the service sets",
+            f"kafka.{name} ({values[name].origin}) is a setting that only the service sets",
             OWN[name],
         )
-        for name in sorted(found.keys() & OWN.keys())
+        for name in sorted(values.keys() & OWN.keys())
     ]
 
 
@@ -111,9 +111,9 @@ def is_variable(name: str) -> bool:
     return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
 
 
-def shown(name: str, given: SettingValue) -> str:
+def shown(name: str, value: SettingValue) -> str:
     """Return what may be printed of a setting: nothing of a secret, or of a value from a file of its own."""
-    return HIDDEN if is_secret(name) or ", from " in given.origin else str(given.value)
+    return HIDDEN if is_secret(name) or ", from " in value.origin else str(value.value)
 
 
 def is_secret(name: str) -> bool:
@@ -138,16 +138,16 @@ def _leaves(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]
     return leaves
 
 
-def _put(found: dict[str, SettingValue], name: str, value: Value, origin: str, folder: Path) -> None:
+def _put(values: dict[str, SettingValue], name: str, value: Value, origin: str, folder: Path) -> None:
     """Add a setting. Its value may stand in a file."""
     if name.endswith(FROM_FILE) and name not in _OWN_FILES:
         path = folder / str(value)
         name, value, origin = name.removesuffix(FROM_FILE), _read(path, name, origin), f"{origin}, from {path}"
-    if name in found:
+    if name in values:
         raise SettingsError(
-            f"kafka.{name} is given twice ({found[name].origin}; {origin})", "give the value or its file, not both"
+            f"kafka.{name} is given twice ({values[name].origin}; {origin})", "give the value or its file, not both"
         )
-    found[name] = SettingValue(value, origin)
+    values[name] = SettingValue(value, origin)
 
 
 def _read(path: Path, name: str, origin: str) -> str:

@@ -108,7 +108,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
     def save() -> None:
         for part in store.parts():
             if part.arrays and not part.changes:
-                store.on_disk(write(files, folder / f"{part.name}.sealed", part))
+                store.read_from_disk(write(files, folder / f"{part.name}.sealed", part))
 
     append(slice(0, BATCH))
     store = PageStore(SKETCH_WORDS)
@@ -149,7 +149,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
 
 def compaction(store: PageStore, colds: NDArray[np.uint32], save: Callable[[], None]) -> None:
     """Every second page leaves; all chunks are rewritten."""
-    store.left(colds[::2].copy())
+    store.note_left(colds[::2].copy())
     colds = colds.copy()
     colds[::2] = 2**32 - 1
     longest, steps = 0.0, 0

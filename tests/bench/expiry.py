@@ -132,7 +132,7 @@ def _taken_up(kept: StateFolder, pages: int, link: str, beats: BeatTimer) -> Jud
     loaded = kept.load(trusted=PageStore.KINDS)
     if loaded is not None:
         state.restore(loaded.parts, loaded.facts, LOG)
-        state.on_disk(kept.files, loaded.sealed.values())
+        state.read_from_disk(kept.files, loaded.sealed.values())
     return state
 
 
@@ -140,7 +140,7 @@ def _save(state: JudgeState, kept: StateFolder) -> None:
     prepared = kept.prepare(state.parts(), state.facts(LOG))
     prepared.write()
     prepared.commit()
-    state.on_disk(kept.files, prepared.sealed)
+    state.read_from_disk(kept.files, prepared.sealed)
 
 
 def told(found: ExpiryStep, link: str) -> str:

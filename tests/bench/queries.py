@@ -81,7 +81,7 @@ def main() -> None:
     with Fingerprinter(recipe, settings.cache_folder, workers=0) as fingerprinter:
         policy = make_policy(recipe, fingerprinter.recipe_id)
         role = QueryRole(None, policy, fingerprinter, context)  # type: ignore[arg-type]  # nothing is followed
-        state = role._judging.state
+        state = role._log_judge.state
         made = PageMaker(0.1, 0.1)
         kept = []
         while made.count < options.pages:

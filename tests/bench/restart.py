@@ -32,7 +32,7 @@ PATIENCE_S = 3600.0
 def write(log: Log, made: PageMaker, pages: int, recipe: str) -> int:
     """Append frames with `pages` more pages, and return the number of frames in the log."""
     info = log.topic("pages")
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         end = made.count + pages
         while made.count < end:
             start = made.count

@@ -66,7 +66,7 @@ def _restart(folder: Path) -> None:
         if loaded is None:
             raise SystemExit("no snapshot")
         state.restore(loaded.parts, loaded.facts, LOG)
-        state.on_disk(kept.files, loaded.sealed.values())
+        state.read_from_disk(kept.files, loaded.sealed.values())
         ready = time.perf_counter() - began
         state.acceptor.ordinal = int(loaded.facts["ordinal"])
         first = time.perf_counter()
@@ -129,7 +129,7 @@ def _save(state: JudgeState, kept: StateFolder) -> None:
     prepared = kept.prepare(state.parts(), state.facts(LOG))
     prepared.write()
     prepared.commit()
-    state.on_disk(kept.files, prepared.sealed)
+    state.read_from_disk(kept.files, prepared.sealed)
 
 
 def alike(pages: int) -> None:

@@ -22,7 +22,7 @@ def read_all(log: Log, topic: str, start: int | Literal["end"] = 0, least: int =
     `least` says how many records must come, at most 10 seconds later."""
     records = []
     end = time.monotonic() + 10
-    with log.reader(topic, start) as reader:
+    with log.open_reader(topic, start) as reader:
         while not reader.caught_up() or (len(records) < least and time.monotonic() < end):
             records += reader.poll(1000, 0.1)
     return records

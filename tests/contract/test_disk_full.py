@@ -28,7 +28,7 @@ log = open_log(sys.argv[1], LogOptions())
 """
 FULL_FOR_APPENDS = """
 room(30_000)
-appender = log.appender("fingerprints")
+appender = log.open_appender("fingerprints")
 try:
     while True:
         print(appender.append(b"x" * 7_000), flush=True)
@@ -36,11 +36,11 @@ except DeliveryFailed as error:
     print(error)
 appender.discard()
 room(-1)
-with log.appender("fingerprints") as appender:
+with log.open_appender("fingerprints") as appender:
     appender.append(b"after")
 """
 FULL_FOR_VERDICTS = """
-publisher = log.publisher()
+publisher = log.open_publisher()
 publisher.start()
 publisher.publish(batch(1), b"one")
 room(1_000)
@@ -92,10 +92,10 @@ def small_place(tmp_path: Path) -> Iterator[TopicPlace]:
 def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(small_place: TopicPlace) -> None:
     log = small_place.open()
     log.create_topics(1)
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for i in range(3):
             appender.append(b"%d" % i, b"k")
-    source, publisher, appender = log.source(), log.publisher(), log.appender(FINGERPRINTS)
+    source, publisher, appender = log.open_consumer(), log.open_publisher(), log.open_appender(FINGERPRINTS)
     publisher.start()
     source.poll(10, 0)
     give_back = fill(Path(small_place.address))
@@ -109,7 +109,7 @@ def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(smal
     with pytest.raises(DiskFull):
         TopicPlace(small_place.address, "other").open().create_topics(1)
     give_back()
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         appender.append(bytes(5000))
     publisher.publish(batch(1, 200), b"one")
     source.commit({0: 2})
@@ -117,7 +117,7 @@ def test_every_write_to_a_full_disk_is_a_named_error_and_goes_on_afterwards(smal
     publisher.close()
     assert [len(r.value or b"") for r in read_all(log, FINGERPRINTS)] == [5000]
     assert [len(read_all(log, VERDICTS)), len(read_all(log, POSITIONS))] == [200, 1]
-    with log.source() as source:
+    with log.open_consumer() as source:
         assert source.poll(10, 0).started == [(0, 2, False)]
 
 
@@ -128,7 +128,7 @@ def no_space(*_: object) -> None:
 def test_verdicts_that_the_disk_takes_only_at_first_are_not_there(
     local_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with local_log.publisher() as publisher:
+    with local_log.open_publisher() as publisher:
         publisher.start()
         publisher.publish(batch(1), b"one")
         monkeypatch.setattr(os, "fdatasync", no_space)
@@ -141,7 +141,7 @@ def test_verdicts_that_the_disk_takes_only_at_first_are_not_there(
 
 
 def test_an_appender_that_failed_once_takes_no_more(local_log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    appender = local_log.appender(FINGERPRINTS)
+    appender = local_log.open_appender(FINGERPRINTS)
     appender.append(b"one")
     monkeypatch.setattr(os, "pwrite", no_space)
     with pytest.raises(DeliveryFailed):
@@ -165,13 +165,13 @@ def test_a_reader_that_saw_half_a_record_reads_the_one_that_took_its_place(
             raise OSError(28, "No space left on device")
         return real(fd, data[:2000], at)
 
-    with local_log.reader(FINGERPRINTS) as reader:
-        with local_log.appender(FINGERPRINTS) as appender:
+    with local_log.open_reader(FINGERPRINTS) as reader:
+        with local_log.open_appender(FINGERPRINTS) as appender:
             monkeypatch.setattr(os, "pwrite", half)
             with pytest.raises(DeliveryFailed):
                 appender.append(b"x" * 3000)
             monkeypatch.undo()
-        with local_log.appender(FINGERPRINTS) as appender:
+        with local_log.open_appender(FINGERPRINTS) as appender:
             appender.append(b"y")
         assert seen == [[]]
         assert [r.value for r in reader.poll(10, 1)] == [b"y"]

@@ -29,19 +29,19 @@ def elected(*elections: Election) -> list[int]:
 
 
 def test_one_is_elected_and_the_next_when_it_steps_down(log: Log) -> None:
-    with log.election() as first:
+    with log.join_election() as first:
         until(lambda: first.elected, "the first is elected")
-        with log.election() as second:
+        with log.join_election() as second:
             first.close()
             until(lambda: second.elected, "the second is elected")
-    with log.election() as third:
+    with log.join_election() as third:
         until(lambda: third.elected, "one that comes later is elected")
 
 
 def test_the_elected_judge_stays_when_others_come_and_go(log: Log) -> None:
-    with log.election() as first:
+    with log.join_election() as first:
         until(lambda: first.elected, "the first is elected")
-        others = [log.election() for _ in range(3)]
+        others = [log.join_election() for _ in range(3)]
         for _ in range(3):
             seen = [elected(first, *others) for _ in range(20) if time.sleep(0.05) is None]
             assert seen == [[0]] * 20
@@ -53,14 +53,14 @@ def test_in_another_process_too_and_a_killed_one_is_replaced(place: TopicPlace, 
     with writer(place, "stand") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "1\n"
-        with log.election() as election:
+        with log.join_election() as election:
             assert not election.elected
             process.kill()
             until(lambda: election.elected, "the killed one is replaced")
 
 
 def test_reading_the_committed_position_does_not_fence_a_publisher(place: TopicPlace, log: Log) -> None:
-    with log.publisher() as publisher, place.open().publisher() as other:
+    with log.open_publisher() as publisher, place.open().open_publisher() as other:
         assert other.committed() is None
         assert publisher.start() is None
         assert other.committed() is None
@@ -73,12 +73,12 @@ def test_reading_the_committed_position_does_not_fence_a_publisher(place: TopicP
 
 def test_without_topics_no_judge_stands_for_election(place: TopicPlace) -> None:
     with place.open() as log, pytest.raises(TopicMissing):
-        log.election()
+        log.join_election()
 
 
 @pytest.mark.kafka
 def test_the_older_hears_of_a_newer_without_publishing(kafka_log: Log, kafka_place: TopicPlace) -> None:
-    with kafka_log.publisher() as older, kafka_place.open().publisher() as newer:
+    with kafka_log.open_publisher() as older, kafka_place.open().open_publisher() as newer:
         older.start()
         older.check()
         newer.start()
@@ -94,7 +94,7 @@ def test_an_election_that_the_broker_refuses_is_an_error_and_no_waiting(
 ) -> None:
     with (
         kafka_place.open(client={"session.timeout.ms": 50, "heartbeat.interval.ms": 10}) as log,
-        log.election() as election,
+        log.join_election() as election,
         pytest.raises(LogError, match="session"),
     ):
         until(lambda: election.elected, "it is refused")
@@ -115,7 +115,7 @@ class BrokenConsumer:
 
 @pytest.mark.kafka
 def test_an_election_with_a_dead_thread_reports_it_and_lets_the_next_win(kafka_log: Log) -> None:
-    with kafka_log.election() as first, kafka_log.election() as second:
+    with kafka_log.join_election() as first, kafka_log.join_election() as second:
         assert isinstance(first, KafkaElection)
         until(lambda: first.elected or second.elected, "one is elected")
         broken, other = (first, second) if first.elected else (second, first)

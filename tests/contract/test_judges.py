@@ -55,7 +55,7 @@ def test_a_transaction_that_outlives_its_time_publishes_nothing_and_may_be_sent_
 
 
 def test_the_older_stops_where_the_newer_has_published(kafka_place: TopicPlace, kafka_log: Log) -> None:
-    older, newer = kafka_log.publisher(), kafka_place.open().publisher()
+    older, newer = kafka_log.open_publisher(), kafka_place.open().open_publisher()
     older.start()
     older.publish(batch(1), b"one")
     assert newer.start() == b"one"
@@ -71,7 +71,7 @@ def test_the_older_stops_where_the_newer_has_published(kafka_place: TopicPlace, 
 def test_the_older_stops_where_the_newer_only_reads_yet(
     kafka_place: TopicPlace, kafka_log: Log, idle: bool
 ) -> None:
-    older, newer = kafka_log.publisher(), kafka_place.open().publisher()
+    older, newer = kafka_log.open_publisher(), kafka_place.open().open_publisher()
     older.start()
     if not idle:
         older.publish(batch(1), b"one")

@@ -52,7 +52,12 @@ def test_a_broker_that_stays_silent_is_said_once_while_it_is_waited_for(
 def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     log = open_log(NOWHERE, LogOptions(patience=0.5))
     began = time.monotonic()
-    for use in (log.source, log.publisher().start, lambda: log.topic(PAGES), lambda: log.create_topics(1)):
+    for use in (
+        log.open_consumer,
+        log.open_publisher().start,
+        lambda: log.topic(PAGES),
+        lambda: log.create_topics(1),
+    ):
         with pytest.raises(BrokerUnreachable, match=r"127.0.0.1:1 within 0.5 s: check that the broker runs"):
             use()
     assert time.monotonic() - began < 10
@@ -71,7 +76,7 @@ def test_client_settings_reach_the_client_unless_a_rule_needs_them(kafka_place: 
     log.create_topics(1)
     producer = KafkaPublisher(KafkaCluster(kafka_place.address.removeprefix("kafka://"), LogOptions(client=wrong)))
     assert producer._cluster.config("x", {}, {"acks": "all"})["acks"] == "all"
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         appender.append(b"v")
     assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"v"]
 
@@ -79,7 +84,7 @@ def test_client_settings_reach_the_client_unless_a_rule_needs_them(kafka_place: 
 def test_a_record_that_only_the_broker_refuses_is_named_and_the_others_arrive(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
-    appender = kafka_log.appender(PAGES)
+    appender = kafka_log.open_appender(PAGES)
     set_limit(kafka_place, PAGES, 10_000)  # the appender still believes in the old limit
     refused = []
     for i in range(20):
@@ -104,7 +109,7 @@ def appender_flush(appender: object, refused: list[int | None]) -> None:
 def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(client={"queue.buffering.max.messages": 10})
     log.create_topics(1)
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         for i in range(500):
             appender.append(b"%d" % i)
     assert [r.value for r in read_all(log, FINGERPRINTS)] == [b"%d" % i for i in range(500)]
@@ -114,7 +119,7 @@ def test_an_appender_that_waits_for_room_says_so_all_the_while(kafka_place: Topi
     kafka_place.open().create_topics(1)
     log = kafka_place.open(client={"queue.buffering.max.messages": 10, "linger.ms": 2_000})
     heard: list[float] = []
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         appender.waiting = lambda: heard.append(time.monotonic())
         for i in range(15):
             appender.append(b"%d" % i)
@@ -130,7 +135,7 @@ def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kaf
     dead._producer.begin_transaction()
     dead._producer.produce(f"{kafka_place.prefix}.verdicts", b"never", b"k")
     dead._producer.flush(5)
-    publisher = log.publisher()
+    publisher = log.open_publisher()
     began = time.monotonic()
     assert publisher.start() is None
     assert time.monotonic() - began < 5
@@ -148,21 +153,21 @@ def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None
     other.produce(f"{kafka_place.prefix}.positions", b"one", b"judge")
     other.flush(5)
     with pytest.raises(LogError, match=r"positions has an open transaction that the broker does not end: .*abort"):
-        log.publisher().start()
+        log.open_publisher().start()
     other.commit_transaction(20)
-    assert log.publisher().start() == b"one"
+    assert log.open_publisher().start() == b"one"
 
 
 def test_two_sources_share_the_partitions_and_every_page_is_read_on(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
-    with kafka_log.appender(PAGES) as appender:
+    with kafka_log.open_appender(PAGES) as appender:
         for i in range(400):
             appender.append(b"%d" % i, partition=i % PARTITIONS)
-    first = kafka_log.source()
+    first = kafka_log.open_consumer()
     owned = {start.partition for start in read_source(first, 400).started}
     first.commit(dict.fromkeys(range(PARTITIONS), 100))
-    second = kafka_place.open().source()
+    second = kafka_place.open().open_consumer()
     others: set[int] = set()
     end = time.monotonic() + 20
     while time.monotonic() < end and not (len(others) == 2 and len(owned) == 2):
@@ -180,7 +185,7 @@ def test_two_sources_share_the_partitions_and_every_page_is_read_on(
 def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
-    first, owned = kafka_log.source(), set[int]()
+    first, owned = kafka_log.open_consumer(), set[int]()
     second = None
 
     def turn(limit: int) -> int:
@@ -192,7 +197,7 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
     end = time.monotonic() + 40
     while len(owned) < PARTITIONS and time.monotonic() < end:
         turn(100)
-    second = kafka_place.open().source()
+    second = kafka_place.open().open_consumer()
     while len(owned) == PARTITIONS and time.monotonic() < end:
         turn(0)
         second.poll(100, 0.1)
@@ -200,7 +205,7 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
     second.close()
     while len(owned) < PARTITIONS and time.monotonic() < end:
         turn(100)
-    with kafka_log.appender(PAGES) as appender:
+    with kafka_log.open_appender(PAGES) as appender:
         for i in range(40):
             appender.append(b"%d" % i, partition=i % PARTITIONS)
     found = 0
@@ -216,9 +221,9 @@ def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
 ) -> None:
     log = kafka_place.open()
     log.create_topics(1)
-    with log.reader(VERDICTS, start) as reader:
+    with log.open_reader(VERDICTS, start) as reader:
         add_partitions(kafka_place, VERDICTS, 8)
-        with kafka_place.open().publisher() as publisher:
+        with kafka_place.open().open_publisher() as publisher:
             publisher.start()
             publisher.publish(batch(1, 40), b"one")
         found: set[bytes | None] = set()
@@ -237,7 +242,11 @@ def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
 def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: KafkaBroker, kafka_place: TopicPlace) -> None:
     log = kafka_place.open(patience=30.0)
     log.create_topics(1)
-    appender, reader, publisher = log.appender(FINGERPRINTS), log.reader(FINGERPRINTS), log.publisher()
+    appender, reader, publisher = (
+        log.open_appender(FINGERPRINTS),
+        log.open_reader(FINGERPRINTS),
+        log.open_publisher(),
+    )
     publisher.start()
     publisher.publish(batch(1), b"one")
     for i in range(100):
@@ -267,9 +276,9 @@ def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
 ) -> None:
     log = kafka_place.open(patience=1.0)
     kafka_place.open(patience=20.0).create_topics(1)
-    with kafka_place.open(patience=20.0).publisher() as first:
+    with kafka_place.open(patience=20.0).open_publisher() as first:
         first.start()  # a fresh broker takes more than a second over its first transaction
-    publisher, reader = log.publisher(), log.reader(VERDICTS)
+    publisher, reader = log.open_publisher(), log.open_reader(VERDICTS)
     publisher.start()
     publisher.publish(batch(1), b"one")
     assert len(read_all(kafka_place.open(), POSITIONS, least=1)) == 1
@@ -302,7 +311,7 @@ def test_the_clients_own_log_lines_go_to_the_logger(
 ) -> None:
     log = kafka_place.open(client={"debug": "generic"})
     log.create_topics(1)
-    with caplog.at_level(logging.DEBUG, logger="simstream.log.kafka.cluster"), log.appender(PAGES) as appender:
+    with caplog.at_level(logging.DEBUG, logger="simstream.log.kafka.cluster"), log.open_appender(PAGES) as appender:
         appender.append(secrets.token_bytes(10))
     assert any(record.name == "simstream.log.kafka.cluster" for record in caplog.records)
     assert "%7|" not in capfd.readouterr().err

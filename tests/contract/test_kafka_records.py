@@ -79,7 +79,7 @@ def test_a_header_with_a_binary_name_loses_only_itself(kafka_place: TopicPlace, 
 def test_many_records_do_not_crash_the_interpreter(
     kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with kafka_log.appender(PAGES) as appender:
+    with kafka_log.open_appender(PAGES) as appender:
         for _ in range(100):  # the interpreter specializes the calls that it sees often
             appender.append(b"", headers=[("good", b"1")])
     assert len(read_all(kafka_log, PAGES)) == 100
@@ -98,10 +98,10 @@ def total(records: list[Record]) -> int:
 
 
 def test_one_poll_brings_about_16_mib_however_many_records_are_asked_for(kafka_log: Log) -> None:
-    with kafka_log.appender(PAGES) as appender:
+    with kafka_log.open_appender(PAGES) as appender:
         for i in range(100):
             appender.append(b"x" * 900_000, partition=i % 4)
-    with kafka_log.source() as source, kafka_log.reader(PAGES) as reader:
+    with kafka_log.open_consumer() as source, kafka_log.open_reader(PAGES) as reader:
         for opened, polls in ((source, []), (reader, [])):
             while sum(map(len, polls)) < 100:
                 found = opened.poll(100_000, 5)
@@ -115,13 +115,13 @@ def test_a_page_of_50_mb_is_fed_read_and_set_aside(kafka_place: TopicPlace) -> N
     log = kafka_place.open(max_record_bytes=64 * MIB)
     log.create_topics(1)
     page, small = bytes(50_000_000), b"small"
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for value in (small, page, small):
             appender.append(value, b"k")
-    with log.source() as source:
+    with log.open_consumer() as source:
         found = read_source(source, 3).records
     assert [len(record.value or b"") for record in found] == [5, 50_000_000, 5]
-    with log.appender(DEAD_LETTERS) as appender:
+    with log.open_appender(DEAD_LETTERS) as appender:
         appender.append(found[1].value, b"k", [("error", b"x" * 2000)])
     (letter,) = read_all(log, DEAD_LETTERS)
     assert letter.value == page

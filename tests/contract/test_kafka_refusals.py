@@ -45,7 +45,7 @@ def alter(place: TopicPlace, topic: str, setting: str, value: str) -> None:
 
 def published(log: Log, ahead: bool) -> None:
     """Publish one verdict."""
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         assert isinstance(publisher, KafkaPublisher)
         publisher.start()
         if ahead:
@@ -76,7 +76,7 @@ def test_a_fingerprinter_hears_by_its_dead_letters_that_its_clock_is_wrong(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     alter(kafka_place, DEAD_LETTERS, "message.timestamp.type", "CreateTime")
-    appender = kafka_log.appender(DEAD_LETTERS)
+    appender = kafka_log.open_appender(DEAD_LETTERS)
     assert isinstance(appender, KafkaAppender)
     appender._producer = FastClockProducer(appender._producer)
     appender.append(b"page", partition=0)
@@ -91,7 +91,7 @@ def test_a_topic_that_allows_larger_records_than_a_client_is_fine(
 ) -> None:
     alter(kafka_place, topic, "max.message.bytes", str(2**31 - 1))
     published(kafka_log, ahead=False)
-    with kafka_log.appender(PAGES) as appender:
+    with kafka_log.open_appender(PAGES) as appender:
         appender.append(b"v", b"k")
         assert appender.flush(10) == 1
 
@@ -112,12 +112,12 @@ def test_a_bit_that_rots_on_a_brokers_disk_is_damage_and_no_page(
     broker: KafkaBroker, kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     for topic in (PAGES, FINGERPRINTS):
-        with kafka_log.appender(topic) as appender:
+        with kafka_log.open_appender(topic) as appender:
             for value in (b"the first record", b"the second record"):
                 appender.append(value, b"k", partition=0)
                 appender.flush(10)
         rot(broker, kafka_place, topic, b"the first record")
         with pytest.raises(LogDamaged, match=rf"{topic} is damaged in partition 0"):
             read_all(kafka_log, topic)
-    with kafka_log.source() as source, pytest.raises(LogDamaged, match="pages is damaged in partition 0"):
+    with kafka_log.open_consumer() as source, pytest.raises(LogDamaged, match="pages is damaged in partition 0"):
         read_source(source, 2)

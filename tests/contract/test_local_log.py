@@ -25,7 +25,7 @@ def file_of(place: TopicPlace, topic: str) -> Path:
 
 
 def frames(log: Log, *values: bytes) -> None:
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         for value in values:
             appender.append(value)
 
@@ -60,7 +60,7 @@ def test_a_reader_sees_what_replaced_a_torn_tail_that_it_had_looked_at(
     frames(local_log, b"one", b"two")
     path = file_of(local_place, FINGERPRINTS)
     path.write_bytes(path.read_bytes()[:-2])
-    with local_log.reader(FINGERPRINTS) as reader:
+    with local_log.open_reader(FINGERPRINTS) as reader:
         assert [r.value for r in reader.poll(10, 0.1)] == [b"one"]
         assert reader.caught_up()
         frames(local_log, b"another one")
@@ -82,7 +82,7 @@ def test_any_changed_byte_in_the_middle_is_damage(local_place: TopicPlace, local
 
 
 def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: TopicPlace, local_log: Log) -> None:
-    with local_log.publisher() as publisher:
+    with local_log.open_publisher() as publisher:
         publisher.start()
         publisher.publish(batch(1, 3), b"one")
         path = file_of(local_place, VERDICTS)
@@ -93,7 +93,7 @@ def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: TopicP
         path.write_bytes(whole[:size])
         assert [r.value for r in read_all(local_log, POSITIONS)] == [b"one"]
         assert len(read_all(local_log, VERDICTS)) == 3
-    with local_log.publisher() as publisher:
+    with local_log.open_publisher() as publisher:
         assert publisher.start() == b"one"
 
 
@@ -102,19 +102,19 @@ def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local
         assert process.stdout is not None
         process.stdout.readline()
         with pytest.raises(LogLocked, match=f"process {process.pid} already writes to simstream.fingerprints"):
-            local_log.appender(FINGERPRINTS)
-    local_log.appender(FINGERPRINTS).close()
+            local_log.open_appender(FINGERPRINTS)
+    local_log.open_appender(FINGERPRINTS).close()
 
 
 def test_a_second_source_is_told_who_the_first_is(local_log: Log) -> None:
-    with local_log.source(), pytest.raises(LogLocked, match=f"process {os.getpid()} already reads"):
-        local_log.source()
+    with local_log.open_consumer(), pytest.raises(LogLocked, match=f"process {os.getpid()} already reads"):
+        local_log.open_consumer()
 
 
 def test_many_readers_follow_a_writer_in_another_process(local_place: TopicPlace, local_log: Log) -> None:
     with writer(local_place, "append"):
         for _ in range(2):
-            with local_log.reader(FINGERPRINTS) as reader:
+            with local_log.open_reader(FINGERPRINTS) as reader:
                 values: list[int] = []
                 while len(values) < 2000:
                     values += [int(r.value or b"") for r in reader.poll(100, 5)]
@@ -130,7 +130,8 @@ def test_a_damaged_list_of_topics_is_refused_by_name(local_place: TopicPlace, lo
 def test_a_local_log_never_imports_the_kafka_client(tmp_path: Path) -> None:
     code = (
         "import sys; from simstream.log import open_log; log = open_log(sys.argv[1]); log.create_topics(1);"
-        "log.appender('pages').append(b'v'); log.publisher().start(); sys.exit('confluent_kafka' in sys.modules)"
+        "log.open_appender('pages').append(b'v'); log.open_publisher().start();"
+        "sys.exit('confluent_kafka' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0
 
@@ -151,7 +152,7 @@ def test_the_partitions_of_many_keys_are_those_of_each(keys: list[bytes], partit
 
 
 def test_all_partitions_of_a_topic_share_one_file(local_place: TopicPlace, local_log: Log) -> None:
-    with local_log.appender(PAGES) as appender:
+    with local_log.open_appender(PAGES) as appender:
         for partition in range(PARTITIONS):
             appender.append(b"v", partition=partition)
     assert [r.partition for r in read_all(local_log, PAGES)] == list(range(PARTITIONS))

@@ -54,13 +54,13 @@ def test_new_verdicts_get_as_many_partitions_as_pages_have(place: TopicPlace, lo
 
 def test_a_missing_topic_is_named_with_what_to_do(place: TopicPlace) -> None:
     log = place.open()
-    for use in (log.topic, log.appender, log.reader, log.low_watermarks, log.end_offsets):
+    for use in (log.topic, log.open_appender, log.open_reader, log.low_watermarks, log.end_offsets):
         with pytest.raises(TopicMissing, match=r"pages .*topics create"):
             use(PAGES)
     with pytest.raises(TopicMissing):
-        log.source()
+        log.open_consumer()
     with pytest.raises(TopicMissing):
-        log.publisher().start()
+        log.open_publisher().start()
 
 
 def test_the_command_that_a_missing_topic_names_makes_it(
@@ -75,7 +75,7 @@ def test_the_command_that_a_missing_topic_names_makes_it(
 
 
 def test_records_come_back_as_they_were_appended(log: Log) -> None:
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"one", b"k", (("a", b"1"), ("a", b""), ("b", b"\xff")), partition=1, timestamp=1234)
         appender.append(None, b"k", partition=1, timestamp=5)
         appender.append(b"", b"", partition=1, timestamp=6)
@@ -90,7 +90,7 @@ def test_records_come_back_as_they_were_appended(log: Log) -> None:
 
 
 def test_order_holds_within_each_partition(log: Log) -> None:
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for i in range(2000):
             appender.append(b"%d" % i, b"key%d" % (i % 37))
     by_partition: dict[int, list[int]] = {}
@@ -104,14 +104,14 @@ def test_order_holds_within_each_partition(log: Log) -> None:
 
 def test_the_key_decides_the_partition_as_in_javas_client(log: Log) -> None:
     keys = [b"21", b"foobar", b"a-little-bit-long-string", b"", "页".encode(), b"x" * 99]
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for key in keys:
             appender.append(b"v", key)
     assert {r.key: r.partition for r in read_all(log, PAGES)} == {k: partition_of(k, PARTITIONS) for k in keys}
 
 
 def test_verdicts_lie_where_pages_of_their_key_lie(log: Log) -> None:
-    publisher = log.publisher()
+    publisher = log.open_publisher()
     publisher.start()
     publisher.publish(batch(1, 40), b"p")
     publisher.close()
@@ -123,14 +123,14 @@ def test_verdicts_lie_where_pages_of_their_key_lie(log: Log) -> None:
 def test_pages_keep_their_timestamp_and_frames_take_the_time_of_their_append(log: Log) -> None:
     before = time.time() * 1000
     for topic in (PAGES, FINGERPRINTS):
-        with log.appender(topic) as appender:
+        with log.open_appender(topic) as appender:
             appender.append(b"v", partition=0, timestamp=77)
     assert read_all(log, PAGES)[0].timestamp == 77
     assert before - 2000 <= read_all(log, FINGERPRINTS)[0].timestamp <= time.time() * 1000 + 2000
 
 
 def test_what_is_flushed_is_acknowledged_without_a_gap(log: Log) -> None:
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         numbers = [appender.append(b"v", b"k%d" % i) for i in range(500)]
         assert numbers == list(range(1, 501))
         assert appender.flush(10) == 500
@@ -138,10 +138,10 @@ def test_what_is_flushed_is_acknowledged_without_a_gap(log: Log) -> None:
 
 
 def test_an_appender_says_where_each_record_is(log: Log) -> None:
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"before", b"k0")
     places: dict[bytes, tuple[int, int]] = {}
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for i in range(200):
             value = b"%d" % i
             appender.append(value, b"k%d" % i, placed=lambda *place, value=value: places.update({value: place}))
@@ -152,7 +152,7 @@ def test_an_appender_says_where_each_record_is(log: Log) -> None:
 def test_a_record_that_is_too_large_is_refused_and_the_appender_goes_on(place: TopicPlace) -> None:
     log = place.open(max_record_bytes=20_000)
     log.create_topics(1)
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         with pytest.raises(RecordTooLarge, match="20000"):
             appender.append(b"x" * 20_001, b"k")
         assert appender.append(b"x" * 19_000, b"k") == 1
@@ -161,22 +161,22 @@ def test_a_record_that_is_too_large_is_refused_and_the_appender_goes_on(place: T
 
 
 def test_a_reader_begins_where_it_is_told(log: Log) -> None:
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         for i in range(50):
             appender.append(b"%d" % i)
     assert [r.offset for r in read_all(log, FINGERPRINTS, 47)] == [47, 48, 49]
     assert read_all(log, FINGERPRINTS, 50) == []
     with pytest.raises(LogError, match="ends at offset 50, before 51"):
-        log.reader(FINGERPRINTS, 51)
-    with log.reader(FINGERPRINTS, "end") as reader:
+        log.open_reader(FINGERPRINTS, 51)
+    with log.open_reader(FINGERPRINTS, "end") as reader:
         assert reader.caught_up()
-        with log.appender(FINGERPRINTS) as appender:
+        with log.open_appender(FINGERPRINTS) as appender:
             appender.append(b"next")
         assert [r.value for r in reader.poll(10, 10)] == [b"next"]
 
 
 def test_a_reader_follows_and_knows_when_it_has_caught_up(log: Log) -> None:
-    with log.reader(FINGERPRINTS) as reader, log.appender(FINGERPRINTS) as appender:
+    with log.open_reader(FINGERPRINTS) as reader, log.open_appender(FINGERPRINTS) as appender:
         assert reader.caught_up()
         assert reader.poll(10, 0.1) == []
         for i in range(3):
@@ -188,10 +188,10 @@ def test_a_reader_follows_and_knows_when_it_has_caught_up(log: Log) -> None:
 
 
 def test_poll_gives_no_more_than_its_limit(log: Log) -> None:
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         for i in range(30):
             appender.append(b"%d" % i)
-    with log.reader(FINGERPRINTS) as reader:
+    with log.open_reader(FINGERPRINTS) as reader:
         sizes = []
         while not reader.caught_up():
             sizes.append(len(reader.poll(7, 5)))
@@ -200,9 +200,9 @@ def test_poll_gives_no_more_than_its_limit(log: Log) -> None:
 
 
 def test_a_reader_has_caught_up_behind_the_marks_of_transactions(log: Log) -> None:
-    publisher = log.publisher()
+    publisher = log.open_publisher()
     publisher.start()
-    with log.reader(POSITIONS) as reader:
+    with log.open_reader(POSITIONS) as reader:
         for number in range(3):
             publisher.publish(batch(number), b"%d" % number)
             assert [r.value for r in reader.poll(10, 10)] == [b"%d" % number]
@@ -214,7 +214,7 @@ def test_a_reader_has_caught_up_behind_the_marks_of_transactions(log: Log) -> No
 
 
 def test_the_next_publisher_begins_at_the_last_position(log: Log) -> None:
-    publisher = log.publisher()
+    publisher = log.open_publisher()
     assert publisher.start() is None
     publisher.publish(batch(1), b"one")
     publisher.publish([], b"two")
@@ -233,7 +233,7 @@ def test_a_killed_publisher_leaves_verdicts_and_position_together_or_neither(pla
     log.create_topics(PARTITIONS)
     with writer(place, "publish") as process:
         told = kill_after(process, 15)
-    publisher = log.publisher()
+    publisher = log.open_publisher()
     last = int(publisher.start() or b"0")
     publisher.close()
     assert last >= told
@@ -252,13 +252,13 @@ def test_all_that_was_acknowledged_before_a_kill_is_there_in_order(place: TopicP
     values = [int(r.value or b"") for r in read_all(log, FINGERPRINTS)]
     assert values == list(range(1, len(values) + 1))
     assert len(values) >= told
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         appender.append(b"after")
     assert read_all(log, FINGERPRINTS, len(values))[0].value == b"after"
 
 
 def test_two_publishers_never_both_publish(place: TopicPlace, log: Log) -> None:
-    older, newer = log.publisher(), place.open().publisher()
+    older, newer = log.open_publisher(), place.open().open_publisher()
     older.start()
     older.publish(batch(1), b"one")
     if place.is_local:
@@ -277,10 +277,10 @@ def test_two_publishers_never_both_publish(place: TopicPlace, log: Log) -> None:
 
 
 def test_verdicts_without_a_position_are_refused(log: Log) -> None:
-    with log.appender(VERDICTS) as appender:
+    with log.open_appender(VERDICTS) as appender:
         appender.append(b"v", b"k")
     with pytest.raises(PositionMissing, match="prefix"):
-        log.publisher().start()
+        log.open_publisher().start()
 
 
 def poll_until(reader: Reader, end: float) -> None:
@@ -291,14 +291,14 @@ def poll_until(reader: Reader, end: float) -> None:
 
 def fill(log: Log, count: int) -> None:
     """Pages over all partitions, by turns."""
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for i in range(count):
             appender.append(b"%d" % i, partition=i % PARTITIONS)
 
 
 def test_a_source_without_commits_begins_at_the_first_page_and_says_so(log: Log) -> None:
     fill(log, 40)
-    with log.source() as source:
+    with log.open_consumer() as source:
         polled = read_source(source, 40)
     assert sorted(polled.started) == [(p, 0, True) for p in range(PARTITIONS)]
     assert sorted(int(r.value or b"") for r in polled.records) == list(range(40))
@@ -306,10 +306,10 @@ def test_a_source_without_commits_begins_at_the_first_page_and_says_so(log: Log)
 
 def test_a_source_goes_on_at_its_commits(log: Log) -> None:
     fill(log, 40)
-    with log.source() as source:
+    with log.open_consumer() as source:
         read_source(source, 40)
         source.commit({0: 10, 1: 4})
-    with log.source() as source:
+    with log.open_consumer() as source:
         polled = read_source(source, 6 + 20)
     assert sorted(polled.started) == [(0, 10, False), (1, 4, False), (2, 0, True), (3, 0, True)]
     assert len(polled.records) == 26
@@ -317,7 +317,7 @@ def test_a_source_goes_on_at_its_commits(log: Log) -> None:
 
 def test_a_source_that_has_no_room_reads_nothing_and_loses_nothing(log: Log) -> None:
     fill(log, 400)
-    with log.source() as source:
+    with log.open_consumer() as source:
         seen = list(read_source(source, 20).records)
         for _ in range(20):
             assert not source.poll(0, 0.05).records
@@ -331,7 +331,7 @@ def test_a_source_that_has_no_room_reads_nothing_and_loses_nothing(log: Log) -> 
 
 def test_restart_goes_back_to_the_commits(log: Log) -> None:
     fill(log, 40)
-    with log.source() as source:
+    with log.open_consumer() as source:
         read_source(source, 40)
         source.commit(dict.fromkeys(range(PARTITIONS), 8))
         source.restart()
@@ -344,7 +344,7 @@ def test_restart_goes_back_to_the_commits(log: Log) -> None:
 
 def test_lag_counts_what_is_not_read_yet(log: Log) -> None:
     fill(log, 40)
-    with log.source() as source:
+    with log.open_consumer() as source:
         read_source(source, 40)
         assert source.lag() == dict.fromkeys(range(PARTITIONS), 0)
         source.commit({0: 3})
@@ -355,18 +355,18 @@ def test_lag_counts_what_is_not_read_yet(log: Log) -> None:
 
 def test_a_commit_of_another_log_is_ignored(place: TopicPlace, log: Log) -> None:
     fill(log, 8)
-    with log.source() as source:
+    with log.open_consumer() as source:
         read_source(source, 8)
         source.commit(dict.fromkeys(range(PARTITIONS), 2))
     place.delete(FINGERPRINTS)
     log.create_topics(PARTITIONS)
-    with log.source() as source:
+    with log.open_consumer() as source:
         assert sorted(read_source(source, 8).started) == [(p, 0, True) for p in range(PARTITIONS)]
 
 
 def test_a_source_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Log) -> None:
     fill(log, 8)
-    with log.source() as source:
+    with log.open_consumer() as source:
         read_source(source, 8)
         place.delete(PAGES)
         log.create_topics(PARTITIONS)
@@ -375,7 +375,7 @@ def test_a_source_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Lo
 
 
 def test_a_reader_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Log) -> None:
-    with log.reader(FINGERPRINTS) as reader:
+    with log.open_reader(FINGERPRINTS) as reader:
         reader.poll(1, 0.1)
         place.delete(FINGERPRINTS)
         log.create_topics(PARTITIONS)
@@ -387,7 +387,7 @@ def test_a_reader_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Lo
 def test_group_offsets_are_set_while_no_fingerprinter_runs(log: Log) -> None:
     fill(log, 40)
     log.set_group_offsets(dict.fromkeys(range(PARTITIONS), 5))
-    with log.source() as source:
+    with log.open_consumer() as source:
         started = read_source(source, 20).started
         assert sorted(started) == [(p, 5, False) for p in range(PARTITIONS)]
         with pytest.raises(LogLocked):
@@ -398,18 +398,18 @@ def test_a_commit_that_is_forgotten_begins_its_partition_anew(log: Log) -> None:
     fill(log, 40)
     log.set_group_offsets(dict.fromkeys(range(PARTITIONS), 5))
     log.set_group_offsets({1: None, 2: 7})
-    with log.source() as source:
+    with log.open_consumer() as source:
         started = read_source(source, 20).started
     assert sorted(started) == [(0, 5, False), (1, 0, True), (2, 7, False), (3, 5, False)]
 
 
 def test_end_offsets_lie_behind_all_that_is_committed(log: Log) -> None:
     assert log.end_offsets(PAGES) == dict.fromkeys(range(PARTITIONS), 0)
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for partition in (0, 2, 2):
             appender.append(b"x", partition=partition)
     assert log.end_offsets(PAGES) == {0: 1, 1: 0, 2: 2, 3: 0}
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         publisher.start()
         publisher.publish([OutgoingVerdict(b"k", b"v", ())], b"position")
     for topic in (VERDICTS, POSITIONS):
@@ -420,11 +420,11 @@ def test_end_offsets_lie_behind_all_that_is_committed(log: Log) -> None:
 
 
 def test_a_topic_that_grows_while_it_is_read_is_read_to_where_it_ended(log: Log) -> None:
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for _ in range(3):
             appender.append(b"before", partition=0)
     seen: list[bytes | None] = []
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for records in committed(log, PAGES, 1):
             seen += [record.value for record in records]
             appender.append(b"since", partition=len(seen) % 2)
@@ -435,7 +435,7 @@ def test_a_topic_that_grows_while_it_is_read_is_read_to_where_it_ended(log: Log)
 
 def test_reading_ends_behind_a_transaction_while_another_partition_grows(log: Log) -> None:
     keys = {partition_of(str(n).encode(), PARTITIONS): str(n).encode() for n in range(100)}
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         publisher.start()
         publisher.publish([OutgoingVerdict(keys[0], b"old", ()), OutgoingVerdict(keys[1], b"old", ())], b"1")
         read_all(log, VERDICTS, least=2)
@@ -449,13 +449,13 @@ def test_reading_ends_behind_a_transaction_while_another_partition_grows(log: Lo
 
 @pytest.mark.parametrize("topic", [VERDICTS, POSITIONS])
 def test_a_reader_has_passed_what_poll_has_returned(log: Log, topic: str) -> None:
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         publisher.start()
         for position in (b"1", b"2"):
             publisher.publish([OutgoingVerdict(b"k", b"v", ())], position)
     records = read_all(log, topic, least=2)
     ends = {record.partition: record.offset + 1 for record in records}
-    with log.reader(topic) as reader:
+    with log.open_reader(topic) as reader:
         assert reader.passed(dict.fromkeys(ends, 0))
         for record in records:
             assert not reader.passed(ends)

@@ -244,27 +244,27 @@ def told(url: str) -> list[object]:
 
 
 def write_page(log: Log) -> None:
-    with log.appender(PAGES) as pages_in:
+    with log.open_appender(PAGES) as pages_in:
         pages_in.append(b"{}")
 
 
 def elect(log: Log) -> None:
-    with log.election() as election:
+    with log.join_election() as election:
         wait_for(lambda: election.elected)
 
 
 def read_pages(log: Log) -> None:
-    with log.source() as source:
+    with log.open_consumer() as source:
         wait_for(lambda: bool(source.poll(10, 0.1).started))
 
 
 def write_frame(log: Log) -> None:
-    with log.appender(FINGERPRINTS) as out:
+    with log.open_appender(FINGERPRINTS) as out:
         out.append(b"x", partition=0)
 
 
 def publish(log: Log) -> None:
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         publisher.start()
         publisher.publish([OutgoingVerdict(b"a", b"{}", ())], b"position")
 
@@ -274,7 +274,7 @@ def read_verdicts(log: Log) -> None:
 
 
 def follow(log: Log) -> None:
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         publisher.committed()
     for topic in (FINGERPRINTS, POSITIONS):
         list(committed(log, topic, 10))

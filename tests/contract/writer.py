@@ -16,7 +16,7 @@ BATCH = 50
 
 def append(log: Log) -> None:
     """Frames with their own number as value."""
-    appender = log.appender(FINGERPRINTS)
+    appender = log.open_appender(FINGERPRINTS)
     told, number = 0, 0
     while True:
         number = appender.append(b"%d" % (number + 1))
@@ -28,7 +28,7 @@ def append(log: Log) -> None:
 
 def publish(log: Log) -> None:
     """Batches of verdicts, with the number of batches as position."""
-    publisher = log.publisher()
+    publisher = log.open_publisher()
     batch = int(publisher.start() or b"0")
     while True:
         batch += 1
@@ -39,7 +39,7 @@ def publish(log: Log) -> None:
 
 def stand(log: Log) -> None:
     """Stand for election; says 1 when elected, 0 when not any more."""
-    election = log.election()
+    election = log.join_election()
     told = False
     while True:
         if election.elected != told:

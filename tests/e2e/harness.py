@@ -211,7 +211,7 @@ class Watcher:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._reader = log.reader(VERDICTS, 0)
+        self._reader = log.open_reader(VERDICTS, 0)
         self.records: list[Record] = []
 
     def look(self, timeout: float = 0.05) -> int:
@@ -302,7 +302,7 @@ def shares(place: TopicPlace, admin: Any) -> list[int]:
 def read_topic(log: Log, topic: str) -> list[Record]:
     """All that is committed now."""
     records: list[Record] = []
-    with log.reader(topic, 0) as reader:
+    with log.open_reader(topic, 0) as reader:
         while not reader.caught_up():
             records += reader.poll(10_000, 0.1)
     return records

@@ -19,7 +19,7 @@ def test_a_withdrawn_page_leaves_and_the_next_like_it_is_new(program: Program) -
     page = json.dumps({"text": TEXT}).encode()
     fed = [(b"a", page), (b"b", page), (b"a", None), (b"c", page), (b"b", None), (b"c", None), (b"d", page)]
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for key, value in [*fed, (b"unknown", None)]:
                 appender.append(value, key)
         watcher.wait(len(fed) + 1, service)

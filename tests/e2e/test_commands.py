@@ -65,7 +65,7 @@ def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tm
     )
     out = tmp_path / "out"
     assert on_folder.place is not None
-    with on_folder.place.open() as log, log.publisher() as publisher, out.open("wb") as file:
+    with on_folder.place.open() as log, log.open_publisher() as publisher, out.open("wb") as file:
         publisher.start()
         publisher.publish([old] * 3, b"0")
         showing = subprocess.Popen(
@@ -93,7 +93,7 @@ def test_verdicts_ends_where_the_topic_ended_when_it_began_however_fast_it_grows
     program.good("topics", "create", "--partitions", 1)
     verdict = program.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]
     value = OutgoingVerdict(b"k", json.dumps(verdict).encode(), ())
-    with program.place.open() as log, log.publisher() as publisher, ThreadPoolExecutor(1) as pool:
+    with program.place.open() as log, log.open_publisher() as publisher, ThreadPoolExecutor(1) as pool:
         publisher.start()
         publisher.publish([value] * 3, b"0")
         ending = pool.submit(program.good, "verdicts", "--json")

@@ -38,7 +38,7 @@ def judged(program: Program, tmp_path: Path) -> Iterator[Log]:
     program.good("topics", "create", "--partitions", 3)
     program.good("feed", pages.write(tmp_path / "pages.jsonl", COUNT - 2))
     with program.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), WITHDRAWN.encode())
             appender.append(None, WITHDRAWN.encode())
         serve(program, log, COUNT)
@@ -96,7 +96,7 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
     program.good("topics", "create", "--partitions", 2)
     assert "no verdict" in one_line(program.on_log("explain", "a"), 1)
     with program.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"a")
         assert "waits to be fingerprinted" in one_line(program.on_log("explain", "a"), 1)
         with program.serve("--roles", "fingerprint") as service:
@@ -112,14 +112,14 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
 def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for page_id in (b"a", b"b"):
                 appender.append(json.dumps({"text": TEXT}).encode(), page_id)
         serve(program, log, 2)
         true = all_verdicts(log)[1]
         forged = true.replace(b'"cluster_id":"0"', b'"cluster_id":"7"')
         position = read_topic(log, POSITIONS)[-1].value or b""
-        with log.publisher() as publisher:
+        with log.open_publisher() as publisher:
             publisher.start()
             publisher.publish([OutgoingVerdict(b"b", forged, (("verdict", b"near_duplicate"),))], position)
     done = program.on_log("explain", "b", "--json")
@@ -134,7 +134,7 @@ def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: 
 def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for page_id in (b"a", b"b"):
                 appender.append(json.dumps({"text": TEXT}).encode(), page_id)
         serve(program, log, 2)
@@ -155,7 +155,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
 def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for page_id in (b"a", b"b", b"c"):
                 appender.append(json.dumps({"text": f"{TEXT} {page_id.decode()}"}).encode(), page_id)
         serve(on_kafka, log, 3)
@@ -172,10 +172,10 @@ def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
 def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"a")
         serve(on_kafka, log, 1)
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"b")
         serve(on_kafka, log, 2)
         cut_before(on_kafka, log.topic("fingerprints").name, 1)
@@ -188,7 +188,7 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
 def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"a")
         serve(on_kafka, log, 1)
         cut_before(on_kafka, log.topic(VERDICTS).name, 1)

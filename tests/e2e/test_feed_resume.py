@@ -27,7 +27,7 @@ def fed(program: Program) -> Counter[str]:
     """How often each page lies in the topic."""
     assert program.place is not None
     found: Counter[str] = Counter()
-    with program.place.open() as log, log.reader(PAGES) as reader:
+    with program.place.open() as log, log.open_reader(PAGES) as reader:
         while not reader.caught_up():
             found.update((record.key or b"").decode() for record in reader.poll(5_000, 1.0))
     return found

@@ -72,7 +72,7 @@ class NewsFeedProgram:
 
     def tell(self, *pages: dict[str, Any]) -> None:
         """Append pages and wait until they are acknowledged."""
-        with self._log.appender(PAGES) as appender:
+        with self._log.open_appender(PAGES) as appender:
             for page in pages:
                 appender.append(json.dumps(page).encode(), (page.get("id") or page["url"]).encode(), ())
             appender.flush(60)

@@ -166,7 +166,7 @@ class MonitoredServices:
 
     def send(self, texts: list[str], kind: str = "text", age_s: float = 0.0) -> None:
         """Pages that came to the broker so long ago."""
-        with self.log.appender(PAGES) as appender:
+        with self.log.open_appender(PAGES) as appender:
             for text in texts:
                 self.sent += 1
                 page = json.dumps({"id": f"page {self.sent}", kind: text}).encode()
@@ -299,7 +299,7 @@ class TestScene:
 
     def test_unreadable_pages_strange_frames_a_gap_and_a_rival(self, scene: MonitoredServices) -> None:
         assert scene.judge is not None
-        with scene.log.appender(PAGES) as appender:
+        with scene.log.open_appender(PAGES) as appender:
             for _ in range(200):
                 appender.append(b'{"text": ')
             appender.flush(PATIENCE_S)
@@ -316,7 +316,7 @@ class TestScene:
         last = frames.decode(read_topic(scene.log, FINGERPRINTS)[-1].value or b"")
         start = last.header.to + 1_000
         behind = msgspec.structs.replace(last.header, start=start, to=start + 1, came=())
-        with scene.log.appender(FINGERPRINTS) as appender:
+        with scene.log.open_appender(FINGERPRINTS) as appender:
             appender.append(b"no frame", partition=0)
             appender.append(frames.encode(behind, last.columns.part(0, 0)), partition=0)
         scene.fires("SimstreamFramesIgnored", "SimstreamGapOpen", "SimstreamNotReady")

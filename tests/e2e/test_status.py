@@ -119,11 +119,11 @@ def test_frames_without_pages_need_no_judge(program: Program, tmp_path: Path) ->
         [[record], *_] = filter(None, committed(log, FINGERPRINTS, 1))
         frame = frames.decode(record.value or b"")
         header = msgspec.structs.replace(frame.header, first=False, start=20, to=21, came=())
-        with log.appender(FINGERPRINTS) as out:
+        with log.open_appender(FINGERPRINTS) as out:
             out.append(frames.encode(header, frame.columns.part(0, 0)), partition=0)
             out.flush(60)
         assert status(program)["unpublished_frames"] == 0
-        with log.appender(FINGERPRINTS) as out:
+        with log.open_appender(FINGERPRINTS) as out:
             out.append(record.value, partition=0)
             out.flush(60)
     assert status(program, code=1)["unpublished_frames"] > 0

@@ -72,7 +72,7 @@ def test_each_bad_page_gets_its_verdict_and_its_dead_letter_and_the_service_goes
     program.good("topics", "create", "--partitions", 1)
     with program.place.open(max_record_bytes=1 << 20) as log, watching(log) as watcher:
         with program.serve(SIMSTREAM_MAX_RECORD_BYTES=str(LIMIT)) as service:
-            with log.appender(PAGES) as appender:
+            with log.open_appender(PAGES) as appender:
                 for bad in BAD + GOOD:
                     appender.append(bad.value, bad.key, bad.headers)
             watcher.wait(len(BAD + GOOD), service)

@@ -46,13 +46,16 @@ def test_what_is_submitted_while_the_broker_is_away_is_bounded_and_written_when_
 def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: TopicPlace) -> None:
     log = kafka_place.open()
     log.create_topics(1)
-    with Client(kafka_place.address, kafka_place.prefix, timeout=PATIENCE_S) as client, log.reader(PAGES) as reader:
+    with (
+        Client(kafka_place.address, kafka_place.prefix, timeout=PATIENCE_S) as client,
+        log.open_reader(PAGES) as reader,
+    ):
         add_partitions(kafka_place, VERDICTS, 8)
         futures = [client.submit({"id": str(number), "text": "…"}) for number in range(20)]
         pages: list[Record] = []
         while len(pages) < len(futures):
             pages += reader.poll(100, 1.0)
-        with kafka_place.open().publisher() as publisher:  # in the place of a judge
+        with kafka_place.open().open_publisher() as publisher:  # in the place of a judge
             publisher.start()
             publisher.publish([judged(page) for page in pages], b"one")
         assert [future.result().id for future in futures] == [str(number) for number in range(20)]
@@ -90,7 +93,7 @@ def test_a_page_that_was_not_written_fails_and_later_ones_are_sent_anew(local_pl
         log.create_topics(1)
     said = run_limited(FULL_DISK, local_place.address)
     assert said == ["VerdictLate", "VerdictLate", "DeliveryFailed", "DeliveryFailed"]
-    with local_place.open() as log, log.reader(PAGES) as reader:
+    with local_place.open() as log, log.open_reader(PAGES) as reader:
         assert [record.key for record in reader.poll(10, 1)] == [b"0", b"1", b"after"]
 
 

@@ -61,7 +61,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
     with program.place.open() as log:
         log.create_topics(1)
         dead = log.topic(DEAD_LETTERS).name
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for key, value, headers in FED:
                 appender.append(value, key, headers)
     first = serve_until(program, len(FED), SIMSTREAM_MAX_RECORD_BYTES=str(LIMIT))
@@ -114,7 +114,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
 def test_on_a_local_log_nothing_is_sent_while_a_fingerprinter_runs(on_folder: Program) -> None:
     on_folder.good("topics", "create")
     with on_folder.place.open() as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             appender.append(b"{", b"broken")
         with watching(log) as watcher, on_folder.serve() as service:
             watcher.wait(1, service)

@@ -151,12 +151,12 @@ QUESTIONS: dict[str, Callable[[Log], object]] = {
     "source_offsets": lambda log: log.source_offsets(),
     "set_group_offsets": lambda log: log.set_group_offsets({0: 0}),
     "create_topics": lambda log: log.create_topics(1),
-    "appender": lambda log: log.appender(PAGES),
-    "reader": lambda log: log.reader(VERDICTS, "end"),
-    "source": lambda log: log.source(),
-    "election": lambda log: log.election(),
-    "committed": lambda log: log.publisher().committed(),
-    "start": lambda log: log.publisher().start(),
+    "appender": lambda log: log.open_appender(PAGES),
+    "reader": lambda log: log.open_reader(VERDICTS, "end"),
+    "source": lambda log: log.open_consumer(),
+    "election": lambda log: log.join_election(),
+    "committed": lambda log: log.open_publisher().committed(),
+    "start": lambda log: log.open_publisher().start(),
 }
 
 
@@ -175,11 +175,11 @@ def test_every_question_to_the_log_ends_when_its_patience_is_over(line: SilentLi
 @pytest.mark.long
 def test_whatever_is_open_on_the_log_closes(line: SilentLine) -> None:
     with line.place.open(patience=PATIENCE_S) as log:
-        appender = log.appender(FINGERPRINTS)
-        publisher = log.publisher()
+        appender = log.open_appender(FINGERPRINTS)
+        publisher = log.open_publisher()
         publisher.start()
-        source = log.source()
-        opened: list[Closing] = [log.reader(VERDICTS, "end"), log.election(), source, publisher, appender]
+        source = log.open_consumer()
+        opened: list[Closing] = [log.open_reader(VERDICTS, "end"), log.join_election(), source, publisher, appender]
         source.poll(10, 3.0)  # all of them join their groups meanwhile
         line.silence()
         appender.append(b"frame")

@@ -58,7 +58,7 @@ def test_a_crashed_feed_does_not_stand_still_and_ends_with_1(
         news = Service.of(tmp_path, line, environment(cache, SIMSTREAM_STOP_TIMEOUT="3s"))
         try:
             news.ready()
-            with log.appender(PAGES) as appender:
+            with log.open_appender(PAGES) as appender:
                 appender.append(json.dumps({"text": "x"}).encode(), b"a", ())
                 appender.flush(60)
             assert news.wait(40) == 1, news.output

@@ -28,7 +28,7 @@ def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for
             watcher.wait(60, service)
             assert service.end() == 0
         last = read_topic(log, FINGERPRINTS)[-1].value or b""
-        with log.appender(FINGERPRINTS) as appender:
+        with log.open_appender(FINGERPRINTS) as appender:
             appender.append(as_format(FORMAT + 1, last), partition=0)
         program.good("feed", pages.write(tmp_path / "two.jsonl", 30, seed=2))
         for _ in range(2):
@@ -45,7 +45,7 @@ def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for
 @pytest.mark.parametrize("roles", ["fingerprint", "judge", "query"])
 def test_a_log_that_a_newer_version_began_is_refused_by_every_role(on_folder: Program, roles: str) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
-    with on_folder.place.open() as log, log.appender(FINGERPRINTS) as appender:
+    with on_folder.place.open() as log, log.open_appender(FINGERPRINTS) as appender:
         appender.append(as_format(FORMAT + 1, b"smfr" + bytes(60)), partition=0)
     with on_folder.serve("--roles", roles) as service:
         assert service.wait() == 1
@@ -64,7 +64,7 @@ def test_a_log_of_the_first_format_is_judged_on_like_a_current_one(program: Prog
     program.place.delete(FINGERPRINTS)
     with program.place.open() as log:
         log.create_topics(1)
-        with log.appender(FINGERPRINTS) as appender:
+        with log.open_appender(FINGERPRINTS) as appender:
             for frame in whole:
                 appender.append(as_format_1(frame.header, frame.columns), partition=0)
     program.good("feed", first)

@@ -47,7 +47,7 @@ def test_strange_frames_are_ignored_and_counted_and_change_no_verdict(program: P
             assert service.end() == 0
         before = all_verdicts(log)
         by_reason = strange(log)
-        with log.appender(FINGERPRINTS) as appender:
+        with log.open_appender(FINGERPRINTS) as appender:
             for values in by_reason.values():
                 for value in values:
                     appender.append(value, partition=0)
@@ -69,7 +69,7 @@ def test_frames_come_strange_while_the_service_runs_and_it_goes_on(on_kafka: Pro
     on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
         watcher.wait(60, service)
-        with log.appender(FINGERPRINTS) as appender:
+        with log.open_appender(FINGERPRINTS) as appender:
             for values in strange(log).values():
                 for value in values:
                     appender.append(value, partition=0)

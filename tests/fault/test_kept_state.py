@@ -238,7 +238,7 @@ def test_frames_without_a_verdict_are_no_reason_not_to_keep(on_folder: Program) 
     assert on_folder.place is not None
     with on_folder.place.open() as log:
         last = read_topic(log, FINGERPRINTS)[-1]
-        with log.appender(FINGERPRINTS) as appender:
+        with log.open_appender(FINGERPRINTS) as appender:
             appender.append(last.value, partition=0)  # as a zombie does
         with on_folder.serve("--roles", "judge", *KEPT, **OFTEN) as service:
             service.until(lambda: f"snapshot of frame {end_of(log)}" in service.output, "it is kept")

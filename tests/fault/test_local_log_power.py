@@ -47,17 +47,20 @@ class SteppedService:
         self.log_id = self.log.topic(FINGERPRINTS).id
         self.stack = ExitStack()
         enter = self.stack.enter_context
-        self.feeder = enter(self.log.appender(PAGES))
-        self.source = enter(self.log.source())
-        self.frames, self.dead = enter(self.log.appender(FINGERPRINTS)), enter(self.log.appender(DEAD_LETTERS))
-        self.publisher = enter(self.log.publisher())
-        self.standby = enter(self.log.reader(POSITIONS))
+        self.feeder = enter(self.log.open_appender(PAGES))
+        self.source = enter(self.log.open_consumer())
+        self.frames, self.dead = (
+            enter(self.log.open_appender(FINGERPRINTS)),
+            enter(self.log.open_appender(DEAD_LETTERS)),
+        )
+        self.publisher = enter(self.log.open_publisher())
+        self.standby = enter(self.log.open_reader(POSITIONS))
         self.starts: dict[int, bool] = {}
         self.next: dict[int, int] = {}
         self.accepted: dict[int, int] = {}
         self.frame = 0
         published = self.publisher.start()
-        self.reader = enter(self.log.reader(FINGERPRINTS))
+        self.reader = enter(self.log.open_reader(FINGERPRINTS))
         self.judge(until=positions.decode(published).frame if published else 0)
 
     def promise(self, what: str, value: int) -> None:
@@ -179,7 +182,7 @@ def goes_on(folder: Path, promises: dict[str, int]) -> None:
     """Start again after the cut, feed the missing pages, and check everything."""
     if (folder / "topics.json").exists() and len(json.loads((folder / "topics.json").read_bytes())["topics"]) == 5:
         log = LocalLog(folder)
-        committed = log.publisher().committed()
+        committed = log.open_publisher().committed()
         frame = positions.decode(committed).frame if committed else 0
         assert frame >= max(promises.get("frame", 0), promises.get("standby", 0))
         assert sum(log.source_offsets().values()) >= promises.get("commit", 0)
@@ -221,14 +224,14 @@ def lose(folder: Path, topic: str, kept: int) -> None:
 def test_nothing_is_appended_where_records_that_were_read_are_gone(judged_log: Path, topic: str) -> None:
     lose(judged_log, topic, 2)
     with pytest.raises(LogDamaged, match=f"simstream.{topic} ends at offset .* the disk lost records"):
-        LocalLog(judged_log).appender(topic)
+        LocalLog(judged_log).open_appender(topic)
 
 
 def test_a_fingerprinter_is_refused_where_pages_that_it_committed_are_gone(judged_log: Path) -> None:
     lose(judged_log, PAGES, 2)
     with pytest.raises(LogDamaged, match=r"simstream.pages ends at offset .* the disk lost"):
-        LocalLog(judged_log).source()
-    LocalLog(judged_log).reader(PAGES).close()  # and who only reads is not
+        LocalLog(judged_log).open_consumer()
+    LocalLog(judged_log).open_reader(PAGES).close()  # and who only reads is not
 
 
 def test_groups_behind_a_hole_of_a_power_cut_are_cut_off_and_logged(
@@ -237,7 +240,7 @@ def test_groups_behind_a_hole_of_a_power_cut_are_cut_off_and_logged(
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"safe", b"1")
         appender.flush(1)
         hole = path.stat().st_size
@@ -247,7 +250,7 @@ def test_groups_behind_a_hole_of_a_power_cut_are_cut_off_and_logged(
     data = path.read_bytes()
     path.write_bytes(data[:hole] + bytes(behind - hole) + data[behind:])
     assert [record.value for record in read_all(log, PAGES)] == [b"safe"]
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"another", b"4")
     assert [record.value for record in read_all(log, PAGES)] == [b"safe", b"another"]
     assert f"cut off {len(data) - hole} bytes" in caplog.text
@@ -257,14 +260,14 @@ def test_a_body_of_zeros_among_unsynced_groups_is_cut_off_with_all_groups_behind
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"first", b"1")
         appender.append(b"its body is lost", b"2")
         behind = path.stat().st_size
         appender.append(b"behind it", b"3")
     data = path.read_bytes()
     path.write_bytes(data[: behind - 5] + bytes(5) + data[behind:])
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"another", b"4")
     assert [record.value for record in read_all(log, PAGES)] == [b"first", b"another"]
 
@@ -273,12 +276,12 @@ def test_a_reader_from_the_end_does_not_begin_behind_a_torn_tail_of_full_length(
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"whole", b"1")
         appender.append(b"torn, though its length is there", b"2")
     path.write_bytes(path.read_bytes()[:-5] + bytes(5))
-    with log.reader(PAGES, "end") as reader:
-        with log.appender(PAGES) as appender:
+    with log.open_reader(PAGES, "end") as reader:
+        with log.open_appender(PAGES) as appender:
             appender.append(b"new", b"3")
         assert [record.value for record in reader.poll(10, 1)] == [b"new"]
 
@@ -287,14 +290,14 @@ def test_a_hole_before_a_group_written_after_a_sync_is_damage(tmp_path: Path) ->
     log = LocalLog(tmp_path)
     log.create_topics()
     path = tmp_path / "simstream.pages.log"
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         for page in (b"1", b"2", b"3"):
             appender.append(page, page)
             appender.flush(1)
     data = path.read_bytes()
     path.write_bytes(data[:24] + bytes(40) + data[64:])
     with pytest.raises(LogDamaged, match="damaged at byte 24"):
-        log.appender(PAGES)
+        log.open_appender(PAGES)
 
 
 class SyncSkippingFiles(LogFiles):
@@ -307,21 +310,21 @@ class SyncSkippingFiles(LogFiles):
 def test_a_disk_that_cannot_sync_stops_each_role_by_name(judged_log: Path) -> None:
     log = LocalLog(judged_log, LogOptions(), SyncSkippingFiles())
     with pytest.raises(LogError, match=r"cannot write .*simstream.pages.log"):
-        log.appender(PAGES)
-    with log.source() as source, pytest.raises(LogError, match=r"cannot write .*simstream.pages.log"):
+        log.open_appender(PAGES)
+    with log.open_consumer() as source, pytest.raises(LogError, match=r"cannot write .*simstream.pages.log"):
         source.commit({0: 1})
     with pytest.raises(LogError, match=r"cannot write .*simstream.verdicts.log"):
-        log.publisher().start()
+        log.open_publisher().start()
     with pytest.raises(LogError, match=r"cannot write .*simstream.verdicts.log"):
-        log.publisher().committed()  # no reader gets a position that is not on the disk
+        log.open_publisher().committed()  # no reader gets a position that is not on the disk
 
 
 def test_pages_that_cannot_be_synced_are_not_handed_over(tmp_path: Path) -> None:
     log = LocalLog(tmp_path)
     log.create_topics()
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         appender.append(b"v", b"k")
-    with LocalLog(tmp_path, LogOptions(), SyncSkippingFiles()).source() as source:
+    with LocalLog(tmp_path, LogOptions(), SyncSkippingFiles()).open_consumer() as source:
         source.poll(0, 0)
         with pytest.raises(LogError, match="cannot write"):
             source.poll(10, 1)
@@ -332,7 +335,7 @@ def test_an_appender_whose_disk_cannot_sync_has_failed(tmp_path: Path, monkeypat
     files = LogFiles()
     log = LocalLog(tmp_path, LogOptions(), files)
     log.create_topics()
-    appender = log.appender(FINGERPRINTS)
+    appender = log.open_appender(FINGERPRINTS)
     monkeypatch.setattr(files, "sync_data", SyncSkippingFiles().sync_data)
     with pytest.raises(DeliveryFailed, match="cannot write"):
         appender.append(b"frame")

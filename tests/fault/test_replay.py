@@ -27,7 +27,8 @@ from simstream.cli.main import invoke
 from simstream.roles.judge.outbox import VerdictOutbox
 from simstream.roles.judge.transaction_room import TransactionRoom
 
-TransactionRoom.fitting = lambda self, sizes: min(5, len(sizes))  # many transactions, so that one can be the third
+# Many transactions, so that one can be the third.
+TransactionRoom.count_fitting = lambda self, sizes: min(5, len(sizes))
 publish, number = VerdictOutbox._publish, 0
 
 def dying(self, frames):

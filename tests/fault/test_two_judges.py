@@ -138,7 +138,7 @@ def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Pro
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as judge:
         feed(on_kafka, tmp_path, 100, seed=1)
         watcher.wait(100, judge)
-        with log.election() as rival:
+        with log.join_election() as rival:
             with frozen(judge):
                 held(rival)
             judge.until(lambda: "went on without this judge" in judge.output, "it notices")
@@ -159,7 +159,7 @@ def test_a_standby_judges_up_to_the_committed_position_and_never_beyond(program:
             watcher.wait(200, first)
             assert first.end() == 0
         published = log.end_offsets(FINGERPRINTS)[0]
-        with log.election() as election:
+        with log.join_election() as election:
             held(election)
             with program.serve(**SMALL) as second:
                 standing_by(second)

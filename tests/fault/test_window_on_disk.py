@@ -28,7 +28,7 @@ def save(state: JudgeState, folder: StateFolder) -> None:
     prepared = folder.prepare(state.parts(), state.facts("log"))
     prepared.write()
     prepared.commit()
-    state.on_disk(folder.files, prepared.sealed)
+    state.read_from_disk(folder.files, prepared.sealed)
 
 
 def on_disk(path: Path) -> int:

@@ -106,8 +106,8 @@ def test_any_flipped_bit_of_tables_is_found_by_restoring_or_checking(name: str) 
 def test_arrays_that_do_not_fit_the_segment_are_not_mapped() -> None:
     index = restored(saved())
     part = index.parts()[0]
-    index.mapped("segment-99", {})
+    index.use_mapped("segment-99", {})
     with pytest.raises(StateDamaged):
-        index.mapped(part.name, {**part.arrays, "rows": part.arrays["rows"][1:]})
-    index.mapped(part.name, {name: array.copy() for name, array in part.arrays.items()})
+        index.use_mapped(part.name, {**part.arrays, "rows": part.arrays["rows"][1:]})
+    index.use_mapped(part.name, {name: array.copy() for name, array in part.arrays.items()})
     index.check()

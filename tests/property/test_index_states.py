@@ -154,7 +154,7 @@ class IndexLife(RuleBasedStateMachine):
         part = on_disk(self.new_folder(), segments[seed % len(segments)])
         if late:
             self.index.wait()
-        self.index.mapped(part.name, part.arrays)
+        self.index.use_mapped(part.name, part.arrays)
 
     def new_folder(self) -> Path:
         self.snapshots += 1

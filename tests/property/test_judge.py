@@ -234,7 +234,7 @@ class JudgeMachine(RuleBasedStateMachine):
                 prepared = folder.prepare(self.fast.parts(), self.fast.facts("L"))
                 prepared.write()
                 prepared.commit()
-                self.fast.on_disk(folder.files, prepared.sealed)
+                self.fast.read_from_disk(folder.files, prepared.sealed)
                 self.saved = self.fast.acceptor.next_frame
         self.fast.close()
         self.fast = small_state(self.policy)
@@ -242,7 +242,7 @@ class JudgeMachine(RuleBasedStateMachine):
             loaded = folder.load(trusted=PageStore.KINDS)
             parts = [without_secret(part) if old else part for part in loaded.parts]
             self.fast.restore(parts, loaded.facts, "L")
-            self.fast.on_disk(folder.files, loaded.sealed.values())
+            self.fast.read_from_disk(folder.files, loaded.sealed.values())
         self.fast.check()
 
     def teardown(self) -> None:

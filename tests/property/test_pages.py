@@ -111,7 +111,7 @@ class PageStoreTwins(RuleBasedStateMachine):
     def leave(self, share: float, seed: int, oldest: bool) -> None:
         rows = sorted(self.live) if oldest else np.random.default_rng(seed).permutation(list(self.live)).tolist()
         rows = rows[: max(1, int(len(rows) * share))]
-        self.pages.left(np.array([self.colds[row] for row in rows], np.uint32))
+        self.pages.note_left(np.array([self.colds[row] for row in rows], np.uint32))
         for row in rows:
             record = self.live.pop(row)
             self.dead.append((record.time, record.ordinal, row))
@@ -150,7 +150,7 @@ class PageStoreTwins(RuleBasedStateMachine):
             return
         prepared.write()
         for file in prepared.sealed:
-            self.pages.on_disk(file)
+            self.pages.read_from_disk(file)
         if commit == "committed":
             prepared.commit()
 
@@ -166,7 +166,7 @@ class PageStoreTwins(RuleBasedStateMachine):
         self.pages = PageStore(self.words, self.capacity)
         self.pages.restore(loaded.parts)
         for file in loaded.sealed.values() if on_disk else ():
-            self.pages.on_disk(file)
+            self.pages.read_from_disk(file)
 
     @rule()
     def copy_in_memory(self) -> None:

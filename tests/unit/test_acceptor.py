@@ -7,7 +7,7 @@ import pytest
 
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.policy import make_policy
-from simstream.judge.state import JudgeState, accepted_by
+from simstream.judge.state import JudgeState, restore_acceptor
 from simstream.model import FingerprintColumns
 from simstream.text.recipe import preset
 from simstream.wire import frame as frames
@@ -148,5 +148,5 @@ def test_a_late_whole_frame_of_a_deleted_topic_hides_no_gap_of_the_new_one(accep
 def test_a_snapshot_keeps_the_order_in_which_topics_began() -> None:
     state = JudgeState(make_policy(preset("default"), RECIPE))
     state.acceptor.positions = {("z", 0): 1, ("a", 0): 2}
-    assert list(accepted_by(state.facts("log"), "log").positions) == [("z", 0), ("a", 0)]
+    assert list(restore_acceptor(state.facts("log"), "log").positions) == [("z", 0), ("a", 0)]
     state.close()

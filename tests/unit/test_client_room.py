@@ -92,12 +92,12 @@ def test_a_verdict_ends_the_page_of_its_place_not_another_of_its_id() -> None:
     pages = [entry(), entry()]
     for offset, page in enumerate(pages):
         held.pending.add(page)
-        held.pending.placed(page, 0, 10 + offset)
-    held.pending.heard(verdict(9))
-    held.pending.heard(verdict(11, topic="other.pages"))
+        held.pending.note_written(page, 0, 10 + offset)
+    held.pending.take_verdict(verdict(9))
+    held.pending.take_verdict(verdict(11, topic="other.pages"))
     assert not pages[0].future.done()
     assert not pages[1].future.done()
-    held.pending.heard(verdict(11))
+    held.pending.take_verdict(verdict(11))
     assert not pages[0].future.done()
     assert pages[1].future.result(0).source.offset == 11
     assert (held.left, len(held.pending)) == (1, 1)
@@ -107,9 +107,9 @@ def test_a_verdict_that_comes_before_the_acknowledgement_is_kept_for_its_page() 
     held, page = HeldPages(), entry()
     held.pending.add(page)
     for offset in (4, 5, 6):
-        held.pending.heard(verdict(offset))
+        held.pending.take_verdict(verdict(offset))
     assert not page.future.done()
-    held.pending.placed(page, 0, 5)
+    held.pending.note_written(page, 0, 5)
     assert page.future.result(0).source.offset == 5
     assert (held.left, len(held.pending)) == (1, 0)
 
@@ -121,9 +121,9 @@ def test_room_is_free_once_the_future_is_done_and_the_page_is_written() -> None:
     with pytest.raises(VerdictLate):
         page.future.result(0)
     assert held.left == 0  # the record still waits to be written
-    held.pending.placed(page, 0, 5)
-    held.pending.heard(verdict(5))
-    held.pending.failed(page, DeliveryFailed("late news"))
+    held.pending.note_written(page, 0, 5)
+    held.pending.take_verdict(verdict(5))
+    held.pending.fail(page, DeliveryFailed("late news"))
     assert held.left == 1
 
 
@@ -132,8 +132,8 @@ def test_a_page_without_a_known_place_in_the_topic_ends_with_an_error() -> None:
     pages = [entry(), entry("b")]
     for page in pages:
         held.pending.add(page)
-    held.pending.failed(pages[0], DeliveryFailed("no"))
-    held.pending.placed(pages[1], 0, -1)
+    held.pending.fail(pages[0], DeliveryFailed("no"))
+    held.pending.note_written(pages[1], 0, -1)
     for page in pages:
         with pytest.raises(DeliveryFailed):
             page.future.result(0)
@@ -143,9 +143,9 @@ def test_a_page_without_a_known_place_in_the_topic_ends_with_an_error() -> None:
 def test_a_cancelled_future_is_left_alone_and_its_room_comes_back() -> None:
     held, page = HeldPages(), entry()
     held.pending.add(page)
-    held.pending.placed(page, 0, 5)
+    held.pending.note_written(page, 0, 5)
     page.future.cancel()
-    held.pending.heard(verdict(5))
+    held.pending.take_verdict(verdict(5))
     assert page.future.cancelled()
     assert held.left == 1
 
@@ -163,7 +163,7 @@ def test_closing_ends_every_future_and_lets_nobody_in() -> None:
 def test_a_record_that_is_no_verdict_is_passed_over() -> None:
     held, page = HeldPages(), entry()
     held.pending.add(page)
-    held.pending.heard(Record("simstream.verdicts", 0, 7, b"a", b"{"))
+    held.pending.take_verdict(Record("simstream.verdicts", 0, 7, b"a", b"{"))
     assert not page.future.done()
 
 
@@ -194,7 +194,7 @@ class BrokenLog:
     def __init__(self) -> None:
         self.asked = 0
 
-    def appender(self, topic: str) -> Any:
+    def open_appender(self, topic: str) -> Any:
         self.asked += 1
         raise BrokerUnreachable("no broker answers", "start it")
 

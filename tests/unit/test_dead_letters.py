@@ -23,7 +23,7 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
         own = (("a", b"1"),)
         large = Record("simstream.pages", 0, 7, b"large", b"x" * (9 << 20), own)
         small = Record("simstream.pages", 0, 8, b"small", b"{", own)
-        with log.appender(DEAD_LETTERS) as dead:
+        with log.open_appender(DEAD_LETTERS) as dead:
             dead_letters.append(dead, large, bad(large))
             dead_letters.append(dead, small, bad(small))
             dead.append(b"of somebody else", b"k")
@@ -32,7 +32,7 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
         assert (whole.cut, whole.size, whole.headers, whole.error) == (False, 1, own, "it is broken")
         report = replay(log, LetterFilter())
         assert (report.sent, report.cut, dict(report.reasons)) == (1, 1, {"bad_json": 1})
-        with log.reader(PAGES) as reader:
+        with log.open_reader(PAGES) as reader:
             [sent] = reader.poll(10, 0)
         assert (sent.key, sent.value) == (b"small", b"{")
         assert sent.headers == (*own, ("simstream-replayed-from", b"simstream.dead-letters/0/1"))
@@ -43,7 +43,7 @@ def test_headers_of_a_page_are_never_taken_for_ours(tmp_path: Path) -> None:
     with open_log(str(tmp_path), LogOptions()) as log:
         log.create_topics()
         page = Record("simstream.pages", 0, 7, b"k", b"{", own)
-        with log.appender(DEAD_LETTERS) as dead:
+        with log.open_appender(DEAD_LETTERS) as dead:
             dead_letters.append(dead, page, bad(page))
         [letter] = letters(log, LetterFilter())
     ours = letter.record.headers[len(own) :]
@@ -58,7 +58,7 @@ def test_letters_and_marks_from_before_the_prefix_are_read(tmp_path: Path) -> No
     old = tuple(zip(dead_letters.OLD_ORIGIN, said, strict=True))
     with open_log(str(tmp_path), LogOptions()) as log:
         log.create_topics()
-        with log.appender(DEAD_LETTERS) as dead:
+        with log.open_appender(DEAD_LETTERS) as dead:
             dead.append(b"{", b"a", old)
             dead.append(b"{", b"b", (*old, ("cut", b"99")))
             dead.append(None, b"a", (("replayed", b"0/0"),))
@@ -85,12 +85,12 @@ def test_what_is_no_letter_is_passed_over() -> None:
 def test_a_page_too_large_for_the_topic_is_counted_and_the_others_are_sent(tmp_path: Path) -> None:
     with open_log(str(tmp_path), LogOptions(max_record_bytes=1 << 20)) as log:
         log.create_topics()
-        with log.appender(DEAD_LETTERS) as dead:
+        with log.open_appender(DEAD_LETTERS) as dead:
             for key, size in ((b"a", 10), (b"b", 500_000), (b"c", 10)):
                 record = Record("simstream.pages", 0, 0, key, b"x" * size)
                 dead_letters.append(dead, record, bad(record))
     with open_log(str(tmp_path), LogOptions(max_record_bytes=100_000)) as log:
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             try:
                 appender.append(b"x" * 500_000)
                 raise AssertionError("the topic admits it")

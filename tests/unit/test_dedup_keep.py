@@ -24,7 +24,7 @@ def run(deduper: Deduper, records: list[Record]) -> tuple[KeepSelector, list[Nai
     told: list[NaivePage] = []
 
     def seen(batch: FingerprintedPages) -> None:
-        keeping.seen(batch.columns)
+        keeping.note_pages(batch.columns)
         told.extend(naive_pages(batch))
 
     verdicts = list(deduper.stream(records, 1, seen))

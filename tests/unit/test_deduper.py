@@ -324,14 +324,14 @@ def failing_save(state: SavedState) -> None:
 def test_saving_is_due_by_pages_or_seconds_and_takes_a_share_of_the_time() -> None:
     now = 0.0
     pace = SavePace(100, 10.0, lambda: now)
-    assert [pace.due(pages) for pages in (0, 99, 100)] == [False, False, True]
+    assert [pace.is_due(pages) for pages in (0, 99, 100)] == [False, False, True]
     now = 10.0
-    assert [pace.due(pages) for pages in (0, 1)] == [False, True]
-    pace.saved(100, took_s=1.0)
+    assert [pace.is_due(pages) for pages in (0, 1)] == [False, True]
+    pace.note_save(100, took_s=1.0)
     now = 29.0
-    assert not pace.due(10_000)
+    assert not pace.is_due(10_000)
     now = 30.0
-    assert pace.due(101)
+    assert pace.is_due(101)
     with pytest.raises(SettingsError):
         SavePace(0, 1.0, lambda: now)
 

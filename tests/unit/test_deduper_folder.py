@@ -14,7 +14,7 @@ from simstream.files import header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
-from simstream.judge.state import accepted_by
+from simstream.judge.state import restore_acceptor
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
 
@@ -114,7 +114,7 @@ def test_a_service_that_is_given_the_folder_of_a_deduper_hears_so(folder: Path) 
         loaded = opened.load()
     assert loaded is not None
     with pytest.raises(WrongLog, match="the folder holds the state of a Deduper, which has no log: choose another"):
-        accepted_by(loaded.facts, "simstream.fingerprints:k3x9")
+        restore_acceptor(loaded.facts, "simstream.fingerprints:k3x9")
 
 
 def test_a_second_deduper_of_one_program_is_told_to_close_the_first(folder: Path, cache: Path) -> None:

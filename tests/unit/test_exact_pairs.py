@@ -44,7 +44,7 @@ def test_j_is_that_of_the_versions_which_were_live(
     ):
 
         def seen(batch: Any) -> None:
-            exact.seen(batch.pages)
+            exact.note_pages(batch.pages)
             texts.extend(page.text or "" for page in batch.pages)
 
         for number, verdict in enumerate(deduper.stream(records, 2, seen)):
@@ -62,7 +62,7 @@ def test_j_is_that_of_the_versions_which_were_live(
 
 def test_without_pairs_there_are_no_lines() -> None:
     with ExactPairs() as exact:
-        exact.seen([Page("a", b"0" * 16, 0, 0, kind=PageKind.TOO_SHORT, text="few")])
+        exact.note_pages([Page("a", b"0" * 16, 0, 0, kind=PageKind.TOO_SHORT, text="few")])
         assert list(exact.lines()) == []
 
 
@@ -73,7 +73,7 @@ def test_long_texts_are_compared_in_smaller_parts(monkeypatch: pytest.MonkeyPatc
         records = [Record("p", 0, n, None, json.dumps({"id": str(n), "text": text}).encode(), (), 0)
                    for n, text in enumerate(texts)]  # fmt: skip
         expected = []
-        for n, verdict in enumerate(deduper.stream(records, 1, lambda batch: exact.seen(batch.pages))):
+        for n, verdict in enumerate(deduper.stream(records, 1, lambda batch: exact.note_pages(batch.pages))):
             exact.take(verdict, b"-")
             if verdict.near_duplicate_of:
                 expected.append((b"-", pytest.approx(jaccard(texts[n], texts[int(verdict.near_duplicate_of)]))))

@@ -55,7 +55,7 @@ class SilentLog:
     def end_offsets(self, topic: str) -> dict[int, int]:
         return {0: 10}
 
-    def reader(self, topic: str, start: int) -> Any:
+    def open_reader(self, topic: str, start: int) -> Any:
         return self
 
     def __enter__(self) -> SilentLog:

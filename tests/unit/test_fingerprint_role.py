@@ -61,7 +61,7 @@ def run_over(
         kind(preset("default"), default_cache(), workers=0) as slow,
     ):
         log.create_topics(partitions)
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for number, page in enumerate(pages):
                 appender.append(page, b"%d" % number)
         slow.watch(context.metrics)
@@ -155,7 +155,7 @@ def test_a_slow_page_does_not_delay_a_stop_and_earlier_pages_are_committed(
         StuckFingerprinter(preset("default"), default_cache(), workers=0) as stuck,
     ):
         log.create_topics(1)
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for page in [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()]:
                 appender.append(page)
         stuck.watch(context.metrics)
@@ -265,7 +265,7 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
         LostBatchFingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
     ):
         log.create_topics(1)
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for page in [b"{"] * bad + [b'{"html":"<p>so that another thread makes the batch"}']:
                 appender.append(page)
         thread = threading.Thread(target=FingerprintRole(log, fingerprinter, context).run)

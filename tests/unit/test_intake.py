@@ -20,8 +20,8 @@ def read(intake: IntakeMetrics, source: PageConsumer, count: int) -> None:
     """Read so many pages, as the role does."""
     records = source.poll(count, 1.0).records or source.poll(count, 1.0).records
     assert len(records) == count
-    intake.read(records)
-    intake.lag(source)
+    intake.count_read(records)
+    intake.set_lag(source)
 
 
 def test_lag_in_seconds_is_the_age_of_waiting_pages_and_0_without_any(
@@ -38,10 +38,10 @@ def test_lag_in_seconds_is_the_age_of_waiting_pages_and_0_without_any(
 
     with open_log(str(tmp_path / "log"), LogOptions()) as log:
         log.create_topics(1)
-        with log.appender(PAGES) as appender:
+        with log.open_appender(PAGES) as appender:
             for number in range(10):
                 appender.append(b"{}", b"%d" % number, timestamp=int(1000 * (time.time() - AGE_S)))
-            with log.source() as source:
+            with log.open_consumer() as source:
                 read(intake, source, 4)
                 assert lag("pages") == 6
                 assert AGE_S <= lag("seconds") < AGE_S + 60
@@ -49,7 +49,7 @@ def test_lag_in_seconds_is_the_age_of_waiting_pages_and_0_without_any(
                 assert lag("pages") == lag("seconds") == 0
                 # A page that comes after a look that found nothing cannot have waited longer than since that look.
                 appender.append(b"{}", b"late", timestamp=int(1000 * (time.time() - AGE_S)))
-                intake.lag(source)
+                intake.set_lag(source)
                 assert lag("pages") == 1
                 assert lag("seconds") < AGE_S
         assert metrics.registry.get_sample_value("simstream_pages_consumed_total") == 10

@@ -44,7 +44,7 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
     """Frames of one page each."""
     source, sketch_words = log.topic(PAGES), policy.sketch_bits // 64
     rng = np.random.default_rng(begin)
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         for offset in range(begin, end):
             name = b"page%d" % offset
             columns = FingerprintColumns(
@@ -146,7 +146,7 @@ def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(
         assert begun.wait(PATIENCE_S)
         try:
             next_one: Election
-            with log.election() as next_one:
+            with log.join_election() as next_one:
                 until(lambda: next_one.elected, "the next one is elected meanwhile")
             assert why(context) == "takes a last snapshot"
             assert not context.health.ready()[0]

@@ -58,7 +58,7 @@ class CountedPages:
         self.frames = next(part for part in parts if part.name == "frames").arrays["frames"]
         self.frame = facts["frame"]
 
-    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
+    def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         self.on_files += [each.name for each in found]
 
 

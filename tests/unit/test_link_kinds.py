@@ -144,7 +144,7 @@ def test_an_archive_is_followed_as_long_as_its_pages_lead_to_new_ones() -> None:
         at_once = followed(links, archive, "near_duplicate", f"archive/{number + 1}", *articles)
         waiting = at_once + links.held.take(9)
         for article in (one for one in waiting if "article" in one.url):
-            links.judged(origin_of(page(f"article/{number}", article)), verdict("new"))
+            links.learn(origin_of(page(f"article/{number}", article)), verdict("new"))
             reached += 1
         request = next((one for one in waiting if "archive" in one.url), None)
         if request is None:
@@ -158,7 +158,7 @@ def test_links_that_are_queued_when_their_page_turns_out_a_near_duplicate_leave_
     response = page("calendar/1")
     [queued] = followed(links, response, None, "calendar/2")
     assert not links.is_pruned(queued)
-    links.judged_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    links.learn_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
     assert links.is_pruned(queued)
     assert links.channel.counted == {"links/pruned": 1}  # type: ignore[attr-defined]
     assert links.held is not None
@@ -170,7 +170,7 @@ def test_a_link_that_left_the_queue_goes_on_from_a_page_worth_following() -> Non
     links = router()
     response = page("calendar/1")
     [queued] = followed(links, response, None, "calendar/2")
-    links.judged_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    links.learn_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
     assert links.is_pruned(queued)
     [again] = followed(links, page("article/1"), "new", "calendar/2")
     assert again.dont_filter
@@ -184,10 +184,10 @@ def test_a_late_verdict_of_a_new_page_takes_no_link_away_and_late_pages_are_boun
     links = router()
     response = page("calendar/1")
     queued = [followed(links, response, None, f"calendar/{number}")[0] for number in range(5)]
-    links.judged_late(queued[0].meta[UNJUDGED], origin_of(response), verdict("new"))
+    links.learn_late(queued[0].meta[UNJUDGED], origin_of(response), verdict("new"))
     assert not links.is_pruned(queued[0])
     for request in queued:
-        links.judged_late(request.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+        links.learn_late(request.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
     assert [links.is_pruned(request) for request in queued] == [False, False, False, True, True]
 
 

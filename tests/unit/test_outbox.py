@@ -74,7 +74,7 @@ def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() ->
     first, second = told
     assert (first.frame, second.frame) == (1, 300)
     assert second.kinds == {"new": 299}
-    assert second.came == {500: 299}
+    assert second.arrival_counts == {500: 299}
     assert second.appended == {1_000 + number: 1 for number in range(1, 300)}
 
 

@@ -66,7 +66,7 @@ class PageFiller:
         return colds
 
     def leave(self, colds: list[int]) -> None:
-        self.pages.left(np.array(colds, np.uint32))
+        self.pages.note_left(np.array(colds, np.uint32))
         for cold in colds:
             del self.known[cold]
 
@@ -98,7 +98,7 @@ def store(pages: PageStore, folder: Path, number: int = 0) -> list[SealedFile]:
     for part in pages.parts():
         if not part.changes and part.arrays:
             written.append(write_sealed(FileSystem(), folder / f"{part.name}.{number}.sealed", part))
-            pages.on_disk(written[-1])
+            pages.read_from_disk(written[-1])
     return written
 
 
@@ -214,7 +214,7 @@ def test_a_million_recrawls_of_a_thousand_pages_take_bounded_memory_and_disk(tmp
         )
         crawled += 500
         old = live[rows]
-        pages.left(old[old >= 0].astype(np.uint32))
+        pages.note_left(old[old >= 0].astype(np.uint32))
         live[rows] = colds
         if (moves := pages.compact(is_live)) is not None:
             live[moves.rows] = moves.colds
@@ -340,7 +340,7 @@ def test_every_byte_that_is_flipped_in_a_sealed_file_is_noticed_when_it_is_read(
     for name, extent in file.layout.items():
         for at in range(extent.offset, extent.offset + extent.nbytes):
             file.path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
-            pages.on_disk(file)  # as after a restart
+            pages.read_from_disk(file)  # as after a restart
             with pytest.raises(StateDamaged, match="pages-0"):
                 pages.check()
             reads = [lambda one=one: pages.read(one[0]) == one[1] for one in filler.known.items()]
@@ -369,8 +369,8 @@ def test_the_file_of_another_chunk_is_refused(small: PageFiller, tmp_path: Path)
     small.append(64 * 2 + 1)
     files = store(small.pages, tmp_path)
     with pytest.raises(StateDamaged, match="another chunk"):
-        small.pages.on_disk(files[0]._replace(facts={**files[0].facts, "slot": 7}))
-    small.pages.on_disk(files[0]._replace(name="pages-77"))
+        small.pages.read_from_disk(files[0]._replace(facts={**files[0].facts, "slot": 7}))
+    small.pages.read_from_disk(files[0]._replace(name="pages-77"))
     small.check()
 
 
@@ -439,7 +439,7 @@ def test_columns_that_do_not_fit_are_refused_before_anything_changes(small: Page
     with pytest.raises(ValueError, match="no record"):
         small.pages.read(10)
     with pytest.raises(ValueError, match="more records"):
-        small.pages.left(np.array([0] * 11, np.uint32))
+        small.pages.note_left(np.array([0] * 11, np.uint32))
 
 
 def test_memory_is_let_go_when_a_chunk_is_on_disk(tmp_path: Path):

@@ -21,7 +21,7 @@ def publish(log: Log, kinds: dict[int, str], log_id: str = "") -> None:
     """Verdicts of these kinds by ordinal, in an order of their own."""
     made = [verdict(id=f"p{number}", ordinal=number, verdict=kind) for number, kind in sorted(kinds.items())]
     at = Position(log_id or log.topic(FINGERPRINTS).id, 1, max(kinds) + 1, "0" * 16, "5be0c2d1")
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         publisher.start()
         publisher.publish(
             [OutgoingVerdict(one.id.encode(), wire.encode(one), ()) for one in made], positions.encode(at)

@@ -110,7 +110,7 @@ def command(
         try:
             read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
             records = separate(lines.noted(read) if keep is not None else read, names)
-            for verdict in deduper.stream(records, settings.threads, extras.seen):
+            for verdict in deduper.stream(records, settings.threads, extras.note_pages):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
                 unread.take(verdict)
@@ -159,7 +159,7 @@ def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: FurtherOut
     from simstream.model import INCOMPARABLE_VERDICTS
 
     kinds: Counter[str] = Counter()
-    for verdict in deduper.stream(corpus, threads, extras.seen):
+    for verdict in deduper.stream(corpus, threads, extras.note_pages):
         kinds[verdict.verdict] += 1
         extras.take(verdict)
     left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)

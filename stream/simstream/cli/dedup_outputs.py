@@ -1,4 +1,4 @@
-"""The files that `dedup` writes beside its verdicts: --keep, --pairs and --clusters."""
+"""Writes the files of `dedup` beside its verdicts: --keep, --pairs and --clusters."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class FurtherOutputs:
         """The kind of each page that was seen and has no verdict yet."""
         self._first = self._pages = 0
 
-    def seen(self, batch: FingerprintedPages) -> None:
-        """The pages of the next verdicts, with their texts."""
+    def note_pages(self, batch: FingerprintedPages) -> None:
+        """Take the pages of the next verdicts, with their texts."""
         if self._exact is not None:
-            self._exact.seen(batch.pages)
+            self._exact.note_pages(batch.pages)
         if self._groups is not None:
             self._kinds.extend(batch.columns.kind.tolist())
         if self._keeping is not None:
-            self._keeping.seen(batch.columns)
+            self._keeping.note_pages(batch.columns)
 
     def take(self, verdict: Verdict) -> None:
         """Take the next verdict. Until `begin` is called, it belongs to a page of the corpus."""

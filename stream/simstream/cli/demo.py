@@ -78,7 +78,7 @@ def _run(
         started = time.perf_counter()
         if show:
             click.echo(verdict_table.header())
-        with log.reader(VERDICTS, 0) as reader:
+        with log.open_reader(VERDICTS, 0) as reader:
             while not fed or len(verdicts) < fed[0].sent:
                 for record in reader.poll(1000, 0.2):
                     verdict = wire.decode(record.value or b"")

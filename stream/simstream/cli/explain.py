@@ -100,7 +100,9 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
         raise UsageError("both --input and --log were given", "give one of them")
 
 
-def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, options: ExplainOptions) -> ExplainAnswer:
+def _answer(
+    settings: Settings, files: FileInputs, request: ExplainRequest, options: ExplainOptions
+) -> ExplainAnswer:
     from simstream.sources.read import size_of
     from simstream.tools.explain import from_files as explain_files
     from simstream.tools.explain import from_log as explain_log
@@ -115,9 +117,9 @@ def _answer(settings: Settings, files: FileInputs, asked: ExplainRequest, option
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, options)
         if not files.inputs:
             with open_log(settings) as log:
-                return explain_log.explain(log, explainer, asked, counting)
+                return explain_log.explain(log, explainer, request, counting)
         with _again_and_again(files) as records:
-            return explain_files.explain(deduper, explainer, records, asked, settings.threads)
+            return explain_files.explain(deduper, explainer, records, request, settings.threads)
 
 
 @contextmanager

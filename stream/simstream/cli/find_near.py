@@ -87,16 +87,16 @@ def _check(output: str, inputs: Sequence[str]) -> None:
         raise UsageError(f"{output} cannot be written", "name another file with -o")
 
 
-def _lines(column: U64, found: NearestDistances) -> Iterator[tuple[int, bytes]]:
+def _lines(column: U64, nearest: NearestDistances) -> Iterator[tuple[int, bytes]]:
     """Return the output in parts, with the number of lines of each part."""
     import numpy as np
 
     from simstream.tools.find.near import NO_MATCH
 
-    matched = np.flatnonzero(found.distance != NO_MATCH)
+    matched = np.flatnonzero(nearest.distance != NO_MATCH)
     for first in range(0, len(matched), _BATCH_LINES):
         places = matched[first : first + _BATCH_LINES]
-        columns = (column[places].tolist(), found.fingerprint[places].tolist(), found.distance[places].tolist())
+        columns = (column[places].tolist(), nearest.fingerprint[places].tolist(), nearest.distance[places].tolist())
         lines = [f"[{query}, {near}, {bits}]\n" for query, near, bits in zip(*columns, strict=True)]
         yield len(lines), "".join(lines).encode()
 

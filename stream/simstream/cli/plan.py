@@ -54,27 +54,27 @@ def command(pages: str, distance: int | None, memory: str | None, as_json: bool)
         _print(found)
 
 
-def _print(found: PlanReport) -> None:
+def _print(report: PlanReport) -> None:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _PIPED_COLUMNS
     console = Console(highlight=False, soft_wrap=True, width=width)
-    console.print(f"[bold]{found.pages:,} pages, distance {found.distance}[/]")
-    console.print(_table(found))
-    console.print(f"[green]→[/] {_served(found)}")
-    speed = found.measured
-    if not all(row.fits for row in found.designs):
-        console.print(f"✗ takes more than {_bytes(found.memory_bytes or 0)}")
+    console.print(f"[bold]{report.pages:,} pages, distance {report.distance}[/]")
+    console.print(_table(report))
+    console.print(f"[green]→[/] {_served(report)}")
+    speed = report.measured
+    if not all(row.fits for row in report.designs):
+        console.print(f"✗ takes more than {_bytes(report.memory_bytes or 0)}")
     sizes = (f"{size.probe_ns:.0f} ns a probe of {_bytes(size.nbytes)} of tables" for size in speed.sizes)
     console.print(f"measured on one core here: {speed.scanned_ns:.2f} ns a value scanned, {', '.join(sizes)}")
     console.print("computed: all else, for random fingerprints; similar pages bring more candidates")
-    if speed.sizes[-1].nbytes < max(row.table_bytes for row in found.designs):
+    if speed.sizes[-1].nbytes < max(row.table_bytes for row in report.designs):
         console.print("larger tables are taken to cost as much as the largest measured table; they cost more")
-    for sentence in _warnings(found):
+    for sentence in _warnings(report):
         say(sentence)
 
 
-def _table(found: PlanReport) -> Table:
+def _table(report: PlanReport) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -82,7 +82,7 @@ def _table(found: PlanReport) -> Table:
     table.add_column("")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("design", "flips") else "right", no_wrap=True)
-    for row in found.designs:
+    for row in report.designs:
         style = None if row.fits else "dim"
         mark = "[green]→[/]" if row.serves else "" if row.fits else "✗"
         table.add_row(
@@ -100,25 +100,25 @@ def _table(found: PlanReport) -> Table:
     return table
 
 
-def _served(found: PlanReport) -> str:
-    row = found.served
+def _served(report: PlanReport) -> str:
+    row = report.served
     return (
         f"`simstream serve` builds {row.name} for a segment of this size; the tables take "
         f"{_bytes(row.table_bytes)}, with sketches, rows and identities {_bytes(row.all_bytes)}"
     )
 
 
-def _warnings(found: PlanReport) -> list[str]:
+def _warnings(report: PlanReport) -> list[str]:
     from simstream.tools.plan.costs import MAX_PAGES
 
     said = []
-    if not found.served.fits:
-        best: PlanRow = found.fastest
+    if not report.served.fits:
+        best: PlanRow = report.fastest
         said.append(
-            f"the design that the service builds does not fit into {_bytes(found.memory_bytes or 0)};"
+            f"the design that the service builds does not fit into {_bytes(report.memory_bytes or 0)};"
             f" the fastest design that fits is {best.name}, with {_time(best.microseconds)} a query"
         )
-    if found.pages > MAX_PAGES:
+    if report.pages > MAX_PAGES:
         said.append(f"one judge numbers at most {MAX_PAGES:,} live pages: divide them among several prefixes")
     return said
 

@@ -125,10 +125,10 @@ def _print(comparison: ReplayComparison) -> None:
             )
 
 
-def _said(said: ComparedVerdict) -> str:
-    if said.near_duplicate_of is None:
-        text = said.verdict
+def _said(verdict: ComparedVerdict) -> str:
+    if verdict.near_duplicate_of is None:
+        text = verdict.verdict
     else:
-        alike = "" if said.similarity is None else f" {said.similarity:.4f}"
-        text = f"{said.verdict}{alike} of {printable(said.near_duplicate_of)}"
-    return f"{text}, cluster {said.cluster_id}" if said.cluster_id is not None else text
+        alike = "" if verdict.similarity is None else f" {verdict.similarity:.4f}"
+        text = f"{verdict.verdict}{alike} of {printable(verdict.near_duplicate_of)}"
+    return f"{text}, cluster {verdict.cluster_id}" if verdict.cluster_id is not None else text

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from simstream.settings import Settings
     from simstream.text.fingerprinter import Fingerprinter
 
-_log = logging.getLogger("simstream")
+_logger = logging.getLogger("simstream")
 ROLES = ("fingerprint", "judge", "query")
 ALL = ROLES[:2]
 SWITCH_S = 0.001
@@ -73,7 +73,7 @@ def command(roles: str, config: str | None, **flags: Any) -> int:
     except SimstreamError as error:
         if settings.log_format == "text":
             raise
-        _log.error("%s: %s", error.what, error.todo)  # the last line must be a JSON event, too
+        _logger.error("%s: %s", error.what, error.todo)  # the last line must be a JSON event, too
         return error.exit_code
     return 0
 
@@ -103,10 +103,10 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
         HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
         open_log(settings, patience=settings.give_up_s) as log,
     ):
-        _log.info("metrics and health on http://%s:%d", settings.http_host, http.port)
+        _logger.info("metrics and health on http://%s:%d", settings.http_host, http.port)
         with service(log, settings, context, chosen, config=config) as supervisor:
             supervisor.wait()
-    _log.info("ended: all read pages are committed, or will be read again")
+    _logger.info("ended: all read pages are committed, or will be read again")
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def service(
     from simstream.roles.supervisor import RoleSupervisor
 
     workers = None if set(chosen) & {"fingerprint", "query"} else 0
-    speak = say if settings.log_format == "text" else _log.info
+    speak = say if settings.log_format == "text" else _logger.info
     with (
         ExitStack() as stack,
         make_fingerprinter(settings, speak, workers, clock=time.monotonic) as fingerprinter,
@@ -142,8 +142,8 @@ def service(
         if "query" in chosen:
             warm_judge(policy)
             roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))
-            _log.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
-        _log.info(
+            _logger.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
+        _logger.info(
             "serving %s on %s: recipe %s (%s), policy %s",
             ", ".join(chosen),
             settings.log,

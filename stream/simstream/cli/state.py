@@ -95,17 +95,17 @@ def size(number: int) -> str:
     return f"{number} bytes"
 
 
-def _print(found: FolderInspection) -> None:
+def _print(inspection: FolderInspection) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    newest = found.snapshots[0]
-    for name, text in _lines(found.folder, newest.facts):
+    newest = inspection.snapshots[0]
+    for name, text in _lines(inspection.folder, newest.facts):
         console.print(f"[bold]{name:<11}[/]", end="")
         console.print(printable(text), markup=False)
     console.print()
-    console.print(_snapshots(found.snapshots))
-    for table in (_positions(newest.facts), _segments(newest.parts), _disk(found)):
+    console.print(_snapshots(inspection.snapshots))
+    for table in (_positions(newest.facts), _segments(newest.parts), _disk(inspection)):
         if table is not None:
             console.print()
             console.print(table)
@@ -169,20 +169,20 @@ def _plan(plan: dict[str, Any]) -> str:
     return f"{widths} bits, flips {plan['flips']}"
 
 
-def _disk(found: FolderInspection) -> Table:
+def _disk(inspection: FolderInspection) -> Table:
     """Return a table of the folder's bytes on disk, and the bytes of the newest snapshot's parts."""
     held: dict[str, list[int]] = defaultdict(list)
-    for part in found.snapshots[0].parts:
+    for part in inspection.snapshots[0].parts:
         held[part.kind].append(part.bytes)
     table = _table("kind", "parts", "bytes held", "bytes on disk")
-    for kind in sorted(held.keys() | found.disk.keys()):
-        pieces, disk = held.get(kind, []), found.disk.get(kind)
+    for kind in sorted(held.keys() | inspection.disk.keys()):
+        pieces, disk = held.get(kind, []), inspection.disk.get(kind)
         on_disk = "in blocks" if disk is None else size(disk)
         table.add_row(kind, str(len(pieces) or "-"), size(sum(pieces)) if pieces else "-", on_disk)
-    if found.rest:
-        table.add_row("not named", "-", "-", size(found.rest))
+    if inspection.rest:
+        table.add_row("not named", "-", "-", size(inspection.rest))
     table.add_section()
-    table.add_row("all", "", "", size(sum(found.disk.values()) + found.rest))
+    table.add_row("all", "", "", size(sum(inspection.disk.values()) + inspection.rest))
     return table
 
 

@@ -53,6 +53,6 @@ def _show(records: Iterable[Record], as_json: bool) -> None:
 def _endless(log: Log, new: bool) -> Iterator[list[Record]]:
     from simstream.log.base import VERDICTS
 
-    with log.reader(VERDICTS, "end" if new else 0) as reader:
+    with log.open_reader(VERDICTS, "end" if new else 0) as reader:
         while True:
             yield reader.poll(MAX_POLL_RECORDS, 0.5)

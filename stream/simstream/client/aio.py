@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""AsyncClient: the client for asyncio."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class AsyncClient:
             place.result()
         except TimeoutError:
             traffic.withdraw(place)
-            raise traffic.full(wait) from None
+            raise traffic.make_full_error(wait) from None
         except BaseException:
             traffic.withdraw(place)
             raise

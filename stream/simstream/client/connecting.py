@@ -11,7 +11,7 @@ from simstream.log.base import PAGES, VERDICTS, Appender, Log, Reader
 
 
 class ServiceConnection(NamedTuple):
-    """An open connection: the full name of `pages`, a reader at the end of `verdicts`, an appender."""
+    """An open connection: the full name of `pages`, a reader at the end of `verdicts`, an appender of `pages`."""
 
     pages: str
     verdicts: Reader
@@ -22,7 +22,7 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
     """Return a connection. A connection that is ready after `seconds` is closed again.
 
     Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted. On a local log raises
-    LogLocked where another process writes to `pages`.
+    LogLocked if another process writes to `pages`.
     """
     made: Future[ServiceConnection] = Future()
     threading.Thread(target=_connect, args=(log, made), name="simstream-connect", daemon=True).start()
@@ -39,9 +39,9 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
 def _connect(log: Log, made: Future[ServiceConnection]) -> None:
     try:
         name = log.topic(PAGES).name
-        verdicts = log.reader(VERDICTS, "end")
+        verdicts = log.open_reader(VERDICTS, "end")
         try:
-            made.set_result(ServiceConnection(name, verdicts, log.appender(PAGES)))
+            made.set_result(ServiceConnection(name, verdicts, log.open_appender(PAGES)))
         except BaseException:
             verdicts.close()
             raise

@@ -1,4 +1,4 @@
-"""Pages that wait for their verdicts: finds the page of each verdict, and completes its future."""
+"""Finds the page of each verdict among the pages that wait for one, and completes its future."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ from simstream.wire import verdict as wire
 logger = logging.getLogger("simstream.client")
 Place = tuple[int, int]
 """Partition and offset of a page."""
-EARLY = 64
-"""Verdicts of one id that are kept while it is not known which of them belongs to a page on its way."""
+MAX_EARLY_VERDICTS = 64
+"""The most verdicts of one id that are kept while the place of one of its pages is not known yet."""
 
 
 @dataclass(eq=False, slots=True)
 class PendingPage:
-    """A page on its way. It takes up room until its future is over and nothing of it waits to be written."""
+    """A page on its way. It takes up room until it is written or refused, and its future is completed."""
 
     page: SendablePage
     deadline: float
-    """By `time.monotonic`."""
+    """When its time is over, by `time.monotonic`."""
     future: Future[Verdict] = field(default_factory=Future)
     place: Place | None = None
     waits: bool = True
-    """For its verdict."""
+    """Whether the page waits for its verdict."""
     unsent: bool = True
-    """Neither acknowledged nor refused."""
+    """Whether the log has neither acknowledged nor refused the page."""
 
 
 @dataclass(slots=True)
 class _Name:
-    """What is known of one id: pages on their way, and verdicts that no page has claimed yet."""
+    """The pages of one id that are on their way, and its verdicts that no page has claimed yet."""
 
     entries: list[PendingPage] = field(default_factory=list)
     early: dict[Place, Verdict] = field(default_factory=dict)
 
 
 class PendingPages:
-    """Pages on their way, by id and place. Safe between threads; futures end outside its lock.
+    """The pages on their way, by id and place. Safe between threads; it completes futures outside its lock.
 
     A verdict belongs to a page by topic, partition and offset; the id only says which verdicts are worth reading.
     """
 
     def __init__(self, topic: str, leave: Callable[[], None]) -> None:
-        """`topic`: the full name of `pages`. `leave` is called when a page takes up no room any more."""
+        """`topic` is the full name of `pages`. `leave` is called once a page no longer takes up room."""
         self._topic = topic
         self._leave = leave
         self._lock = threading.Lock()
         self._names: dict[bytes, _Name] = {}
-        self._failed: SimstreamError | None = None
+        self._closing_error: SimstreamError | None = None
         self._damaged = False
 
     def add(self, entry: PendingPage) -> None:
-        """Take up a page. Raises what `close` was given."""
+        """Add a page. After `close`, raises the error that `close` got."""
         with self._lock:
-            if self._failed is not None:
-                raise self._failed
+            if self._closing_error is not None:
+                raise self._closing_error
             self._names.setdefault(entry.page.verdict_key, _Name()).entries.append(entry)
 
-    def placed(self, entry: PendingPage, partition: int, offset: int) -> None:
-        """A page was written; its verdict may be there already."""
+    def note_written(self, entry: PendingPage, partition: int, offset: int) -> None:
+        """Note where a page was written. Its verdict may be there already. Offset -1: the log does not know it."""
         if offset < 0:
             unknown = "the page was written, but Kafka did not say where"
-            self.failed(entry, DeliveryFailed(unknown, "submit it again: a page that arrives twice does no harm"))
+            self.fail(entry, DeliveryFailed(unknown, "submit it again: a page that arrives twice does no harm"))
             return
         with self._lock:
             if not entry.unsent:
@@ -86,8 +86,8 @@ class PendingPages:
         if leaves:
             self._leave()
 
-    def failed(self, entry: PendingPage, error: SimstreamError) -> None:
-        """A page was not written."""
+    def fail(self, entry: PendingPage, error: SimstreamError) -> None:
+        """Complete the future of a page that was not written."""
         with self._lock:
             if not entry.unsent:
                 return
@@ -96,8 +96,8 @@ class PendingPages:
         self._finish([entry] if over else [], error)
         self._leave()
 
-    def heard(self, record: Record) -> None:
-        """A record of `verdicts`; those of other ids cost one look-up."""
+    def take_verdict(self, record: Record) -> None:
+        """Give a record of `verdicts` to its page. A record of another id costs one lookup."""
         if record.key not in self._names:
             return
         try:
@@ -118,7 +118,7 @@ class PendingPages:
             self._leave()
 
     def expire(self) -> float:
-        """End the futures whose time is over; the seconds until the next is (a minute where none waits)."""
+        """Complete the futures whose time is over. Return the seconds until the next one; 60 if no page waits."""
         now = time.monotonic()
         with self._lock:
             waiting = [entry for name in self._names.values() for entry in name.entries]
@@ -133,32 +133,35 @@ class PendingPages:
         return rest
 
     def close(self, error: SimstreamError) -> None:
-        """End all futures with this error, and let no page in any more."""
+        """Complete all futures with this error, and accept no further page."""
         with self._lock:
-            self._failed = self._failed or error
+            self._closing_error = self._closing_error or error
             waiting = [entry for name in self._names.values() for entry in name.entries]
             over = [entry for entry in waiting if self._over(entry)]
         self._finish(over, error)
 
     def __len__(self) -> int:
-        """How many wait for a verdict."""
+        """Return how many pages wait for a verdict."""
         with self._lock:
             return sum(len(name.entries) for name in self._names.values())
 
     def _find(self, key: bytes, place: Place, verdict: Verdict) -> PendingPage | None:
-        """The page of a verdict; a verdict whose page may be one that is not acknowledged yet is kept for it."""
+        """Return the page of a verdict, or None.
+
+        If a page of this id is not acknowledged yet, the verdict may belong to that page, so it is kept.
+        """
         name = self._names.get(key)
         if name is None:
             return None
         found = next((entry for entry in name.entries if entry.place == place), None)
         if found is None and not all(entry.place for entry in name.entries):
             name.early[place] = verdict
-            if len(name.early) > EARLY:
+            if len(name.early) > MAX_EARLY_VERDICTS:
                 del name.early[next(iter(name.early))]
         return found
 
     def _over(self, entry: PendingPage) -> bool:
-        """Take a page out; False where it was out before."""
+        """Take a page out. Return whether it still waited."""
         if not entry.waits:
             return False
         entry.waits = False
@@ -169,7 +172,7 @@ class PendingPages:
         return True
 
     def _finish(self, entries: Sequence[PendingPage], with_: Verdict | SimstreamError | None) -> None:
-        """End futures; one that its owner has cancelled is left alone."""
+        """Complete the futures of these pages, except for futures that the caller has cancelled."""
         for entry in entries:
             if not entry.future.set_running_or_notify_cancel():
                 continue

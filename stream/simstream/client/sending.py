@@ -1,4 +1,4 @@
-"""The thread that appends pages: batch after batch, each acknowledged before the next."""
+"""Appends pages in a thread of its own: batch after batch, each acknowledged before the next."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from simstream.client.pending import PendingPage, PendingPages
 from simstream.errors import ClientClosed, LogError, RecordTooLarge
 from simstream.log.base import PAGES, Appender, Log
 
-STEP = 0.1
-"""Seconds of waiting for acknowledgements after which it is asked whether to stop."""
+STEP_S = 0.1
+"""Seconds of one wait for acknowledgements. Then the sender checks whether to stop."""
 
 
 class Sender:
-    """Appends what it is given, in order; what could not be written ends as failed.
+    """Appends pages in the order of `put`. The future of a page that cannot be written gets the error.
 
     After a failed delivery the next batch begins with a new appender.
     """
@@ -29,7 +29,7 @@ class Sender:
         self._stop_at: float | None = None
 
     def put(self, entry: PendingPage) -> None:
-        """Take a page; how many there are at most is the caller's affair."""
+        """Queue a page. The caller limits how many wait."""
         self._queue.put(entry)
 
     def stop(self, patience: float) -> None:
@@ -41,7 +41,7 @@ class Sender:
         self._queue.put(None)
 
     def run(self) -> None:
-        """Work until `stop`."""
+        """Append pages until `stop`."""
         try:
             more = True
             while more:
@@ -52,7 +52,7 @@ class Sender:
                 self._appender.discard()
 
     def _append_batch(self) -> bool:
-        """Append all that waits, at least one; False at the end."""
+        """Wait for a page, and append all waiting pages. Return False at the end."""
         entry = self._queue.get()
         while entry is not None:
             self._append(entry)
@@ -69,12 +69,12 @@ class Sender:
                 page.value,
                 page.key,
                 page.headers,
-                placed=lambda partition, offset: self._pending.placed(entry, partition, offset),
+                placed=lambda partition, offset: self._pending.note_written(entry, partition, offset),
             )
         except RecordTooLarge as error:
-            self._pending.failed(entry, error)
+            self._pending.fail(entry, error)
         except (LogError, ClientClosed) as error:
-            self._pending.failed(entry, error)
+            self._pending.fail(entry, error)
             self._give_up(error)
         else:
             self._unsure[number] = entry
@@ -88,7 +88,7 @@ class Sender:
             raise _closed()
         if self._appender is None:
             try:
-                self._appender = self._log.appender(PAGES)
+                self._appender = self._log.open_appender(PAGES)
             except LogError as error:
                 self._fail_waiting(error)
                 raise
@@ -97,21 +97,21 @@ class Sender:
     def _fail_waiting(self, error: LogError) -> None:
         with contextlib.suppress(queue.Empty):
             while (entry := self._queue.get_nowait()) is not None:
-                self._pending.failed(entry, error)
+                self._pending.fail(entry, error)
             self._queue.put(None)
 
     def _is_over(self) -> bool:
         return self._stop_at is not None and time.monotonic() > self._stop_at
 
     def _settle(self) -> None:
-        """Wait until all is acknowledged or refused."""
+        """Wait until all appended pages are acknowledged or refused."""
         while self._unsure and self._appender is not None:
             try:
-                done = self._appender.flush(STEP)
+                done = self._appender.flush(STEP_S)
             except RecordTooLarge as error:
                 refused = self._unsure.pop(error.number or 0, None)
                 if refused is not None:
-                    self._pending.failed(refused, error)
+                    self._pending.fail(refused, error)
                 continue
             except LogError as error:
                 self._give_up(error)
@@ -122,13 +122,13 @@ class Sender:
                 self._give_up(_closed())
 
     def _give_up(self, error: LogError | ClientClosed) -> None:
-        """Fail what is not acknowledged, and drop the appender."""
+        """Fail all pages that are not acknowledged, and drop the appender."""
         appender, self._appender = self._appender, None
         if appender is not None:
             appender.discard()
         unsure, self._unsure = self._unsure, {}
         for entry in unsure.values():
-            self._pending.failed(entry, error)
+            self._pending.fail(entry, error)
 
 
 def _closed() -> ClientClosed:

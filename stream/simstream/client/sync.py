@@ -1,4 +1,4 @@
-"""The client for threads."""
+"""Client: the client for threads."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Client(Closing):
             place.result(seconds)
         except TimeoutError:
             self._traffic.withdraw(place)
-            raise self._traffic.full(seconds) from None
+            raise self._traffic.make_full_error(seconds) from None
         except BaseException:
             self._traffic.withdraw(place)
             raise

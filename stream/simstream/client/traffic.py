@@ -1,4 +1,4 @@
-"""The engine of both clients: one thread sends pages, another thread listens for verdicts."""
+"""Runs both clients: one thread sends pages, another thread listens for verdicts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from simstream.model import Verdict
 from simstream.settings import resolve
 
 logger = logging.getLogger("simstream.client")
-PATIENCE = 15.0
-"""Seconds that a broker which does not answer is waited for."""
+PATIENCE_S = 15.0
+"""Seconds to wait for a broker that does not answer."""
 MAX_CLOSE_S = 10.0
-"""Closing a client takes at most so long."""
+"""The most seconds that closing a client takes."""
 MAX_FLUSH_S = MAX_CLOSE_S - 2.0
 """The part of MAX_CLOSE_S for acknowledgements; the rest is for threads to end."""
-LISTEN = 0.25
-"""Seconds of listening after which it is asked whether to stop."""
-LOOK_EVERY = 0.05
-"""Seconds between two looks at whose time is over."""
+LISTEN_S = 0.25
+"""Seconds of one wait for verdicts. Then the thread checks whether to stop."""
+LOOK_EVERY_S = 0.05
+"""Seconds between two looks for futures whose time is over."""
 
 
 def log_of(address: str | None, prefix: str | None, config: str | None, timeout: float) -> Log:
@@ -43,7 +43,7 @@ def log_of(address: str | None, prefix: str | None, config: str | None, timeout:
     options = LogOptions(
         prefix=settings.prefix,
         client=settings.kafka,
-        patience=min(PATIENCE, 0.9 * timeout),
+        patience=min(PATIENCE_S, 0.9 * timeout),
         max_record_bytes=settings.max_record_bytes,
         publish_to=settings.publish_to,
     )
@@ -51,17 +51,18 @@ def log_of(address: str | None, prefix: str | None, config: str | None, timeout:
 
 
 class Traffic(Closing):
-    """Pages on their way to the service and verdicts on their way back. Safe between threads.
+    """Carries pages to the service and verdicts back. Safe between threads.
 
-    Listening begins, at the end of `verdicts`, before the first page can be sent; one reader serves all.
+    One reader serves all pages. It begins at the end of `verdicts`, before the first page can be sent.
     """
 
     def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
-        """`in_flight`: pages that may be on their way at once. `timeout`: seconds for connecting, and by default
-        for each verdict.
+        """Connect to the log. At most `in_flight` pages are on their way at once.
 
-        Raises UsageError, TopicMissing, BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises
-        LogLocked where another process writes to `pages`."""
+        `timeout` is in seconds, for connecting, and by default for each verdict. Raises UsageError, TopicMissing,
+        BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises LogLocked if another process writes to
+        `pages`.
+        """
         if in_flight < 1 or not timeout > 0:
             raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 for both")
         self._log = log
@@ -81,22 +82,25 @@ class Traffic(Closing):
         atexit.register(self.close)
 
     def enter(self) -> Future[None]:
-        """A place for a page, once there is one; see PageRoom."""
+        """Return a future of a place for a page; see PageRoom."""
         return self._room.enter()
 
     def withdraw(self, place: Future[None]) -> None:
-        """Wait no longer for a place, or give one back that is not used."""
+        """Stop waiting for a place, or give an unused place back."""
         self._room.withdraw(place)
 
-    def full(self, seconds: float) -> ClientFull:
-        """The error for a place that was not to be had."""
+    def make_full_error(self, seconds: float) -> ClientFull:
+        """Return the error for a page that got no place within `seconds`."""
         return ClientFull(
             f"{self._in_flight} pages are on their way, and none made room within {seconds:g} s",
             "wait for verdicts before you submit more, and check with `simstream status` that the service runs",
         )
 
     def send(self, page: Submitted, timeout: float | None) -> Future[Verdict]:
-        """Send a page that has a place; the place is given back in its time, or at once where this raises."""
+        """Send a page that has a place, and return the future of its verdict.
+
+        The place is given back once the page is done, or at once if this call raises.
+        """
         try:
             seconds = self._timeout if timeout is None else timeout
             entry = PendingPage(sendable(page), time.monotonic() + seconds)
@@ -108,11 +112,11 @@ class Traffic(Closing):
         return entry.future
 
     def is_own_thread(self) -> bool:
-        """Whether a callback calls, which must not wait for room that only its own thread can make."""
+        """Whether a callback calls. It must not wait for room, since only its own thread can make room."""
         return threading.current_thread() in self._threads
 
     def close(self) -> None:
-        """Write what was submitted, then end every future that is left with ClientClosed.
+        """Write the submitted pages, then complete every remaining future with ClientClosed.
 
         Takes at most MAX_CLOSE_S seconds, even if no broker answers. A thread that still waits for the broker then
         ends by itself, and keeps no program alive.
@@ -136,35 +140,38 @@ class Traffic(Closing):
         try:
             look_at = 0.0
             while not self._stop.is_set():
-                self._hear(min(LISTEN, max(0.0, look_at - time.monotonic())))
+                self._hear(min(LISTEN_S, max(0.0, look_at - time.monotonic())))
                 now = time.monotonic()
                 if now >= look_at:
-                    look_at = now + min(LISTEN, max(LOOK_EVERY, self._pending.expire()))
+                    look_at = now + min(LISTEN_S, max(LOOK_EVERY_S, self._pending.expire()))
         finally:
             self._reader.close()
 
     def _hear(self, timeout: float) -> None:
-        """What comes within `timeout` seconds. A broker that is away is waited for: the pages' own time runs."""
+        """Take the verdicts that come within `timeout` seconds.
+
+        If no broker answers, wait: each page has a time limit of its own.
+        """
         try:
             records = self._reader.poll(1_000, timeout)
         except BrokerUnreachable as error:
             if not self._away:
                 logger.warning("%s", error)
             self._away = True
-            self._stop.wait(LISTEN)
+            self._stop.wait(LISTEN_S)
             return
         self._away = False
         for record in records:
-            self._pending.heard(record)
+            self._pending.take_verdict(record)
 
     def _thread(self, work: Callable[[], None], name: str) -> threading.Thread:
-        """A thread that keeps no program alive: one that forgets to close the client has it closed at its end."""
+        """Start a thread that keeps no program alive. A program that forgets to close the client can still end."""
         thread = threading.Thread(target=self._guarded, args=(work,), name=name, daemon=True)
         thread.start()
         return thread
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """What ends a thread ends the client: nobody may wait for ever."""
+        """Do the work of a thread. An error that ends it ends the client, so that no caller waits for ever."""
         try:
             work()
         except SimstreamError as error:

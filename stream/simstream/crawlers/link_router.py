@@ -1,4 +1,4 @@
-"""Decides where each link goes: to the scheduler, to the held links, or nowhere."""
+"""Decides where each link goes: to the scheduler, to the waiting links, or nowhere."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class LinkRouter:
         """Whether the links of a stopped crawl were taken over. Until then its file stays."""
         self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
 
-    def judged(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
+    def learn(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
         """Learn from a page's verdict. Returns the decision about its links, and the kinds that lead to them."""
         if verdict is not None and is_comparable(verdict):
             if is_duplicate(verdict):
@@ -91,7 +91,7 @@ class LinkRouter:
     def begin(self, response: Response, verdict: Verdict | None, number: int, is_awaited: bool) -> LinkingPage:
         """Learn from a page's verdict. Returns the page, to route its links."""
         origin = origin_of(response)
-        decision, through = self.judged(origin, verdict)
+        decision, through = self.learn(origin, verdict)
         callback = response.request.callback if response.request is not None else None
         own = {address_of(response.url)}
         return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, own)
@@ -106,9 +106,9 @@ class LinkRouter:
             if has_all is not None:
                 self._yields.count_links(page.origin.kinds[0], has_own=not has_all)
 
-    def judged_late(self, number: int, origin: LinkOrigin, verdict: Verdict) -> None:
+    def learn_late(self, number: int, origin: LinkOrigin, verdict: Verdict) -> None:
         """Learn from a late verdict. The queued links of a near duplicate leave the queue."""
-        decision, through = self.judged(origin, verdict)
+        decision, through = self.learn(origin, verdict)
         if decision.drop or decision.priority:
             self._late[number] = decision, through
             if len(self._late) > MAX_LATE:
@@ -218,8 +218,8 @@ class LinkRouter:
         if self.held is None:
             if self._job.has_links:
                 logger.warning(
-                    "the JOBDIR has waiting links, which stay there: set SIMSTREAM_LINKS to probe or deprioritize "
-                    "to go on with them"
+                    "the JOBDIR keeps its waiting links, and this crawl does not follow them: set SIMSTREAM_LINKS "
+                    "to probe or deprioritize to go on with them"
                 )
             return
         kept = self._job.load()

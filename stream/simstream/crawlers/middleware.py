@@ -1,4 +1,4 @@
-"""The spider middleware: a response's verdict decides what happens to its links."""
+"""Lets a response's verdict decide what happens to its links: the spider middleware."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FrontierMiddleware:
             self._channel.count("not_sent")
             response.meta[VERDICT] = None
             return None, False
-        verdict = await self._channel.judge(page, partial(self._router.judged_late, number, origin_of(response)))
+        verdict = await self._channel.judge(page, partial(self._router.learn_late, number, origin_of(response)))
         response.meta[VERDICT] = verdict
         return verdict, verdict is None and self._channel.options.wait > 0
 

@@ -1,4 +1,4 @@
-"""The state of a Deduper: the judge's state in memory, and the folder that it is saved in, if there is one."""
+"""Holds the state of a Deduper: the judge's state in memory, and the folder that saves it, if there is one."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ class SavedState(Closing):
         return verdicts
 
     def save(self) -> None:
-        """Save what was judged so far, where there is a folder. Raises StateUnwritable; the folder is as it was."""
+        """Save what was judged so far, if there is a folder. Raises StateUnwritable; the folder is as it was."""
         if self._folder is None or not self._whole:
             return
         began = time.monotonic()
         prepared = self._folder.prepare(self._state.parts(), self._state.facts(PYTHON))
         prepared.write()
         prepared.commit()
-        self._state.on_disk(self._folder.files, prepared.sealed)
-        self._pace.saved(self.judged, time.monotonic() - began)
+        self._state.read_from_disk(self._folder.files, prepared.sealed)
+        self._pace.note_save(self.judged, time.monotonic() - began)
 
     def save_if_due(self) -> None:
         """Save if a save is due. If the disk refuses it, judging goes on, and `close` tries once more."""
-        if self._folder is None or not self._pace.due(self.judged):
+        if self._folder is None or not self._pace.is_due(self.judged):
             return
         try:
             self.save()
         except StateUnwritable as error:
-            self._pace.failed()
+            self._pace.note_failure()
             self._say(str(error))
 
     def close(self) -> None:
@@ -87,8 +87,8 @@ class SavedState(Closing):
         try:
             if loaded := folder.load(trusted=PageStore.KINDS):
                 self._state.restore(loaded.parts, loaded.facts, PYTHON)
-                self._state.on_disk(folder.files, loaded.sealed.values())
-                self._pace.saved(self.judged)
+                self._state.read_from_disk(folder.files, loaded.sealed.values())
+                self._pace.note_save(self.judged)
         except BaseException:
             folder.close()
             raise

@@ -51,7 +51,7 @@ class RecipeCounts(msgspec.Struct, frozen=True):
 
     readable: int
     apart: int
-    """Pairs of readable pages of different groups (all pairs, where there are no groups)."""
+    """Pairs of readable pages of different groups; all pairs if there are no groups."""
     labelled: list[int]
     """Labelled pairs by bin of J."""
     found: list[list[list[int]]]
@@ -101,7 +101,11 @@ class LabelledResult(NamedTuple):
 
 
 def count(
-    truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, reach: int, judged: dict[str, CorpusVerdicts]
+    truth: CorpusTruth,
+    prints: CorpusPrints,
+    rule: PolicyThresholds,
+    reach: int,
+    verdicts: dict[str, CorpusVerdicts],
 ) -> RecipeCounts:
     """Count everything. `reach`: the greatest distance. `judged`: the judge's verdicts by link rule."""
     labelled = _labelled(truth.pairs, prints, rule)
@@ -120,7 +124,7 @@ def count(
         looked_at=looked_at.reshape(reach + 1, 2, 2).tolist(),
         random=random.tolist(),
         ones=_ones(prints.fingerprint[prints.readable]).tolist(),
-        verdicts={link: _verdicts(truth, said) for link, said in judged.items()},
+        verdicts={link: _verdicts(truth, said) for link, said in verdicts.items()},
     )
 
 
@@ -145,12 +149,12 @@ def between(
 
 
 def bin_of(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bin (n,) of each J, 0 for the highest."""
+    """Return the bin (n,) of each J, 0 for the highest."""
     return np.asarray(np.searchsorted(-np.array(BINS[:-1]), -similarity, side="left"), np.int64)
 
 
 def class_of(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
-    """WRONG, LOOSE or RIGHT (n,) for each J."""
+    """Return WRONG, LOOSE or RIGHT (n,) for each J."""
     return np.searchsorted(CLASSES, similarity, side="right").astype(np.int64)
 
 
@@ -249,14 +253,14 @@ def _ones(fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.array([int(((fingerprints >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in bits], np.int64)
 
 
-def _verdicts(truth: CorpusTruth, judged: CorpusVerdicts) -> LinkRuleVerdicts:
-    classes = np.bincount(class_of(jaccard(truth.sets, judged.page, judged.named, truth.threads)), minlength=3)
-    in_cluster = judged.cluster >= 0
-    sizes = np.sort(np.unique(judged.cluster[in_cluster], return_counts=True)[1])[::-1]
+def _verdicts(truth: CorpusTruth, verdicts: CorpusVerdicts) -> LinkRuleVerdicts:
+    classes = np.bincount(class_of(jaccard(truth.sets, verdicts.page, verdicts.named, truth.threads)), minlength=3)
+    in_cluster = verdicts.cluster >= 0
+    sizes = np.sort(np.unique(verdicts.cluster[in_cluster], return_counts=True)[1])[::-1]
     both = in_cluster & (truth.corpus.group != NO_GROUP)
-    agreement = compare(judged.cluster[both], truth.corpus.group[both])
+    agreement = compare(verdicts.cluster[both], truth.corpus.group[both])
     return LinkRuleVerdicts(
-        near_duplicates=len(judged.page),
+        near_duplicates=len(verdicts.page),
         wrong=int(classes[WRONG]),
         loose=int(classes[LOOSE]),
         clusters=len(sizes),

@@ -148,10 +148,10 @@ def complete(pairs: Sequence[LabelledPair], corpus: Corpus, sets: ShingleSets, t
     return CompletedPairs(np.where(missing, true, given).tolist(), off)
 
 
-def placed(pairs: Sequence[LabelledPair], corpus: Corpus, given: CompletedPairs) -> LabelledPairs:
+def placed(pairs: Sequence[LabelledPair], corpus: Corpus, completed: CompletedPairs) -> LabelledPairs:
     """Return the pairs of one corpus as arrays."""
     label = np.array([-1 if pair.label is None else pair.label for pair in pairs], np.int8)
-    return LabelledPairs(*_places(pairs, corpus), label, np.array(given.jaccard, np.float64), given.off)
+    return LabelledPairs(*_places(pairs, corpus), label, np.array(completed.jaccard, np.float64), completed.off)
 
 
 def _places(pairs: Sequence[LabelledPair], corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

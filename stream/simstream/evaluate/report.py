@@ -104,13 +104,13 @@ def _candidates(curves: list[DistanceCurve], distance: int | None) -> float | No
     return None if not rates or rates[0] is None else rates[0] * MILLION
 
 
-def _bounds(found: ShareInterval | MeanInterval, scale: float = 1.0) -> str:
+def _bounds(interval: ShareInterval | MeanInterval, scale: float = 1.0) -> str:
     """Return the interval in per cent, such as `97.0–98.7`, or in `scale`; empty without an interval."""
-    if found.value is None or found.low is None or found.high is None:
+    if interval.value is None or interval.low is None or interval.high is None:
         return ""
-    if scale == 1.0 and isinstance(found, ShareInterval):
-        return f"{_bare(found.low)}–{_bare(found.high)}"
-    return f"{_plain(found.low * scale)}–{_plain(found.high * scale)}"
+    if scale == 1.0 and isinstance(interval, ShareInterval):
+        return f"{_bare(interval.low)}–{_bare(interval.high)}"
+    return f"{_plain(interval.low * scale)}–{_plain(interval.high * scale)}"
 
 
 def _seeds(share: ShareInterval, scale: float = 100.0) -> str:

@@ -1,4 +1,4 @@
-"""The Faust app: reads `verdicts` and `pages`, folds them, and keeps the fold in a table of its own.
+"""Reads `verdicts` and `pages`, folds them, and keeps the fold in a table of its own: the Faust app.
 
 Faust also reads uncommitted records, and may read a record twice; the fold accepts both. The table's changelog has
 one partition, so after a restart it is read back in the order in which it was written.
@@ -38,7 +38,7 @@ MAX_WAITING_RECORDS = 500
 """The number of records of a topic that are read ahead."""
 MAX_BEHIND = 128
 """After so many changed pages the cards are refreshed without a question."""
-_log = logging.getLogger("simstream.news")
+_logger = logging.getLogger("simstream.news")
 
 
 class FeedTopics(NamedTuple):
@@ -75,7 +75,7 @@ class FeedState:
             ) from error
         self.cards, self.sign = StoryCards(self.fold), ""
         self.condition.has_read_table = False
-        _log.info("the feed begins with %d pages", len(self.fold.versions))
+        _logger.info("the feed begins with %d pages", len(self.fold.versions))
 
     async def settle(self) -> None:
         """Remove what is too old, and refresh the cards, in slices: other tasks go on in between."""
@@ -180,12 +180,12 @@ def take_verdict(feed: FeedState, message: Any) -> None:
     try:
         verdict = wire.decode(message.value or b"")
     except LogDamaged as error:
-        _log.warning("partition %d, offset %d: %s", message.partition, message.offset, error.what)
+        _logger.warning("partition %d, offset %d: %s", message.partition, message.offset, error.what)
         return
     numbers = (verdict.cluster_id or "0", *verdict.merged_clusters)
     if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
         where = message.partition, message.offset
-        _log.warning("partition %d, offset %d: a verdict has a cluster id that is not a number", *where)
+        _logger.warning("partition %d, offset %d: a verdict has a cluster id that is not a number", *where)
         return
     feed.fold.apply(verdict, message.partition)
 
@@ -198,7 +198,7 @@ def take_page(feed: FeedState, limits: PageLimits, message: Any) -> None:
         sheet = sheet_of(record, limits)
     except Exception as error:  # noqa: BLE001  # a stranger's bytes must not end the feed for all
         where = (record.partition, record.offset, type(error).__name__)
-        _log.warning("a page's title cannot be read: partition %d, offset %d (%s)", *where)
+        _logger.warning("a page's title cannot be read: partition %d, offset %d (%s)", *where)
         sheet = PageSheet("", record.timestamp)
     if sheet is not None:
         feed.fold.read(place(message.partition, message.offset), sheet)

@@ -1,4 +1,4 @@
-"""Cards: what the feed shows of each cluster, in three orders that stay sorted.
+"""Keeps the cards, which the feed shows for each cluster, in three orders that stay sorted.
 
 A story's size is the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
 
@@ -111,16 +111,16 @@ class StoryCards:
         listed = newest[::-1] if newest[-1:] == founder else founder + newest[-2::-1]
         return [(page_id, self._shelves.version(page_id)) for page_id in listed]
 
-    def find(self, asked: CardQuery, start: int, stop: int) -> Generator[None, None, tuple[list[StoryCard], int]]:
+    def find(self, query: CardQuery, start: int, stop: int) -> Generator[None, None, tuple[list[StoryCard], int]]:
         """Return the cards `start` to `stop` (excluded) of the answer, and the number of cards in the whole answer.
 
         Equal cards come by cluster, the younger first. A search yields after each slice. A question for all cards
         never yields.
         """
-        order = self._orders[asked.order]
-        if asked.is_all:
+        order = self._orders[query.order]
+        if query.is_all:
             return [self._cards[-key[-1]] for key in order.between(start, stop)], len(order)
-        wanted = asked.words.casefold().split()
+        wanted = query.words.casefold().split()
         found: list[StoryCard] = []
         fitting: set[int] = set()
         last: tuple[int, ...] = ()
@@ -128,7 +128,7 @@ class StoryCards:
             last = keys[-1]
             for cluster in (-key[-1] for key in keys):
                 card = self._cards.get(cluster)
-                if card is None or cluster in fitting or not _fits(card, asked):
+                if card is None or cluster in fitting or not _fits(card, query):
                     continue  # cards come, leave and move while other tasks go on
                 if wanted and not (yield from self._says(card, wanted)):
                     continue
@@ -182,12 +182,12 @@ class StoryCards:
         return True
 
 
-def _fits(card: StoryCard, asked: CardQuery) -> bool:
+def _fits(card: StoryCard, query: CardQuery) -> bool:
     return (
-        card.pages >= asked.at_least
-        and card.sites >= asked.sites
-        and (asked.since is None or card.last >= asked.since)
-        and (asked.until is None or card.first <= asked.until)
+        card.pages >= query.at_least
+        and card.sites >= query.sites
+        and (query.since is None or card.last >= query.since)
+        and (query.until is None or card.first <= query.until)
     )
 
 

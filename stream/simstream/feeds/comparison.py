@@ -1,4 +1,4 @@
-"""The comparison view: reads the texts of two pages from `pages`, and marks the differences."""
+"""Compares two pages: reads their texts from `pages`, and marks the differences."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def side_by_side(a: str, b: str) -> dict[str, Any]:
     }
 
 
-def rows(left: Sequence[TextUnit], found: Sequence[TextRun]) -> list[list[TextRun]]:
+def rows(left: Sequence[TextUnit], runs: Sequence[TextRun]) -> list[list[TextRun]]:
     """Return the runs in rows side by side: a row ends with a sentence or line that both texts have.
 
     Successive rows without a difference are joined into one.
     """
     made: list[list[TextRun]] = [[]]
-    for part in _parted(left, found):
+    for part in _parted(left, runs):
         made[-1].append(part)
         if part.same and _ends_a_row(left[part.b - 1]):
             made.append([])
@@ -105,9 +105,9 @@ def rows(left: Sequence[TextUnit], found: Sequence[TextRun]) -> list[list[TextRu
     return joined
 
 
-def _parted(left: Sequence[TextUnit], found: Sequence[TextRun]) -> Iterator[TextRun]:
+def _parted(left: Sequence[TextUnit], runs: Sequence[TextRun]) -> Iterator[TextRun]:
     """Yield the runs; cut a run without a difference after each end of a row."""
-    for run in found:
+    for run in runs:
         if not run.same:
             yield run
             continue

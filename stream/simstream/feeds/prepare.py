@@ -46,7 +46,7 @@ def make_table_topic(cluster: KafkaCluster, name: str) -> int:
 
     Raises LogError if the topic cannot be created.
     """
-    known = cluster.asked(lambda left: cluster.admin().list_topics(cluster.name(VERDICTS), left), VERDICTS)
+    known = cluster.ask(lambda left: cluster.admin().list_topics(cluster.name(VERDICTS), left), VERDICTS)
     replicas = len(known.topics[cluster.name(VERDICTS)].partitions[0].replicas)
     new = NewTopic(name, 1, replicas, config={"cleanup.policy": "compact"})
     future = cluster.admin().create_topics([new], request_timeout=cluster.options.patience)[name]
@@ -54,7 +54,7 @@ def make_table_topic(cluster: KafkaCluster, name: str) -> int:
         cluster.answer(future, cluster.options.patience)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise cluster.named(error, VERDICTS, "Create") from None
+            raise cluster.make_error(error, VERDICTS, "Create") from None
     return replicas
 
 

@@ -1,4 +1,4 @@
-"""The feed's process: checks everything before Faust starts, and names what ended it."""
+"""Runs the feed's process: checks everything before Faust starts, and names what ended it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from simstream.wire.page import PageLimits
 
 MAX_COMPARED = 8
 """The number of comparisons that may wait for their turn; two run at once."""
-_log = logging.getLogger("simstream.news")
+_logger = logging.getLogger("simstream.news")
 
 
 def run(settings: Settings, log: Log) -> None:
@@ -80,7 +80,7 @@ async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: F
         if starting.done() and not stop.is_set() and app.crash_reason is None:
             if (failed := starting.exception()) is not None:
                 raise _named(failed)
-            _log.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
+            _logger.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
             watching = asyncio.ensure_future(watch.run())
             await _first(stop.wait(), app._crashed.wait(), watching)
             if not watching.cancel():
@@ -115,9 +115,9 @@ class _StopDeadline(Closing):
         self._timer.cancel()
 
     def _over(self) -> None:
-        _log.warning("Faust does not end within stop_timeout: the process ends without it")
+        _logger.warning("Faust does not end within stop_timeout: the process ends without it")
         if self._crash is not None:
-            _log.error("%s: %s", self._crash.what, self._crash.todo)
+            _logger.error("%s: %s", self._crash.what, self._crash.todo)
         os._exit(0 if self._crash is None else self._crash.exit_code)
 
 

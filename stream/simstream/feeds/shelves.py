@@ -1,4 +1,4 @@
-"""The live pages of every group, in the orders that cards are made from.
+"""Keeps the live pages of every group, in the orders that cards are made from.
 
 Python's search for cycles skips the data of pages: it would stop the process for half a second. All shelves share
 four orders. Keys begin with the shelf's number, so that a shelf of one page needs no list.
@@ -65,15 +65,15 @@ class _SiteCounter:
     def __init__(self) -> None:
         self._pages: Counter[tuple[int, str]] = Counter()
 
-    def put(self, placed: ShelvedPage) -> bool:
+    def put(self, page: ShelvedPage) -> bool:
         """Count a page. Returns whether it is the first page of its site on its shelf."""
-        key = (placed.shelf, placed.owner)
+        key = (page.shelf, page.owner)
         self._pages[key] += 1
         return self._pages[key] == 1
 
-    def take(self, placed: ShelvedPage) -> bool:
+    def take(self, page: ShelvedPage) -> bool:
         """Stop counting a page. Returns whether it was the last page of its site on its shelf."""
-        key = (placed.shelf, placed.owner)
+        key = (page.shelf, page.owner)
         self._pages[key] -= 1
         if self._pages[key]:
             return False
@@ -96,7 +96,7 @@ class StoryShelves:
     def put(self, page_id: str, shelf: int, version: PageVersion, now: int) -> None:
         """Put a page that is on no shelf on this shelf. `now` is stream time."""
         site = site_of(page_id, version.url)
-        self._placed[page_id] = placed = ShelvedPage(shelf, version, site, owner_of(site))
+        self._placed[page_id] = page = ShelvedPage(shelf, version, site, owner_of(site))
         key = (shelf, version.joined, page_id)
         self._joined.add(key)
         if version.title:
@@ -105,9 +105,9 @@ class StoryShelves:
         self._lasts.add((shelf, version.time, page_id))
         tally = self._tallies.setdefault(shelf, ShelfTally())
         tally.pages += 1
-        tally.sites += self._sites.put(placed)
+        tally.sites += self._sites.put(page)
         if version.first + self._growth_ms > now:
-            tally.young += self._young_sites.put(placed)
+            tally.young += self._young_sites.put(page)
             self._young.set(page_id, version.first + self._growth_ms)
 
     def take(self, page_id: str) -> int | None:

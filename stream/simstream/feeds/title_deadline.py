@@ -16,7 +16,7 @@ from typing import Final
 from simstream.feeds.app import FeedState
 from simstream.feeds.condition import FeedCondition
 
-_log = logging.getLogger("simstream.news")
+_logger = logging.getLogger("simstream.news")
 SLICE_TITLES = 256
 """The number of titles that are given up before other tasks have their turn."""
 
@@ -50,8 +50,8 @@ class TitleDeadline:
                 if self._feed.fold is not fold:
                     return  # the feed has begun again
         if given_up:
-            _log.warning(
-                "the topic `pages` has no records of %d pages: their addresses are shown as titles; check whether "
-                "the topic was deleted and created again, or has a short retention",
+            _logger.warning(
+                "the topic `pages` has no records of %d pages, so the feed shows their addresses as titles: check "
+                "whether the topic was deleted and created again, or has a short retention",
                 len(given_up),
             )

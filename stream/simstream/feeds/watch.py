@@ -22,7 +22,7 @@ from simstream.feeds.condition import Ends, FeedPartition
 from simstream.feeds.title_deadline import TitleDeadline
 from simstream.log.base import VERDICTS, Log
 
-_log = logging.getLogger("simstream.news")
+_logger = logging.getLogger("simstream.news")
 
 
 class FeedWatch:
@@ -52,7 +52,7 @@ class FeedWatch:
             try:
                 self._condition.hear(await asyncio.to_thread(self._ends))
             except SimstreamError as error:
-                _log.debug("the ends of the topics are not known: %s", error)
+                _logger.debug("the ends of the topics are not known: %s", error)
             self._tell()
             await self._titles.look()
             await asyncio.sleep(self.EVERY_S)
@@ -85,7 +85,7 @@ class FeedWatch:
         state = self._condition.state
         if state != self._told:
             level = logging.WARNING if state == "away" else logging.INFO
-            _log.log(level, "%s", "the stories are up to date" if state == "ready" else self._condition)
+            _logger.log(level, "%s", "the stories are up to date" if state == "ready" else self._condition)
             self._told = state
 
 

@@ -1,4 +1,4 @@
-"""The state folder: its lock, its two snapshots, and the next snapshot.
+"""Keeps a state folder: its lock, its two snapshots, and the next snapshot.
 
 ```
  judge's thread        another thread                          judge's thread
@@ -178,7 +178,7 @@ class StateFolder(Closing):
         files.rename(path, newest)
         self._loaded = None
 
-    def committed(self, base: SnapshotBase) -> None:
+    def note_commit(self, base: SnapshotBase) -> None:
         """Note that a manifest is the newest one now, and base the next snapshot on it; for `PreparedSnapshot`."""
         self._base = base
         with contextlib.suppress(StateError, OSError):  # the next commit removes what cannot be removed now

@@ -1,4 +1,4 @@
-"""The manifest of a snapshot: a small file that lists the parts, and is replaced in one step.
+"""Reads and writes the manifest of a snapshot: a small file that lists the parts, replaced in one step.
 
 `manifest` is the newest snapshot, `manifest.previous` the one before. A commit writes `manifest.next` and renames
 three times: previous to `manifest.oldest`, manifest to previous, next to manifest. So after a crash at any step two
@@ -100,7 +100,7 @@ def decode(path: Path, data: bytes, reads: int = header.FORMAT) -> Manifest:
     if not header.is_of(body, header.MANIFEST):
         raise damaged(path, "it does not begin as a manifest does")
     if checksum.of_bytes(body) != digest:
-        raise damaged(path, "its checksum does not agree")
+        raise damaged(path, "its checksum is wrong")
     header.check_format(path, body, reads)
     try:
         manifest = msgspec.msgpack.decode(memoryview(body)[header.SIZE_BYTES :], type=Manifest)
@@ -166,13 +166,13 @@ def nbytes(array: ChangingArray) -> int:
     return math.prod(array.shape) * dtypes.read(array.dtype).itemsize
 
 
-def named(file: SealedFile) -> ManifestFile:
+def to_manifest_file(file: SealedFile) -> ManifestFile:
     """Return a sealed file as a manifest names it."""
     content = sum(extent.nbytes for extent in file.layout.values())
     return ManifestFile(file.name, file.kind, file.path.name, file.size, content, file.checksum)
 
 
-def opened(
+def open_named(
     files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool
 ) -> tuple[SealedFile, SnapshotPart]:
     """Return the named file with its arrays mapped. Raises StateDamaged, also for a whole but different file."""
@@ -187,7 +187,7 @@ def opened(
             files.close(descriptor)
 
 
-def described(
+def describe_named(
     files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool = False, pace: Pace = sealed.at_once
 ) -> SealedFile:
     """Return what the named file says about itself. Raises StateDamaged, also for a whole but different file."""

@@ -1,4 +1,4 @@
-"""When the next snapshot is due: after a time or a number of pages."""
+"""Decides when the next save is due: after a time or a number of pages."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class SavePace:
         self._pages, self._seconds, self._clock = pages, seconds, clock
         self._saved_at, self._rest, self._behind = clock(), 0.0, 0
 
-    def due(self, pages: int) -> bool:
+    def is_due(self, pages: int) -> bool:
         """Whether to save now that `pages` pages were judged."""
         since = self._clock() - self._saved_at
         if pages == self._behind or since < self._rest:
             return False
         return pages - self._behind >= self._pages or since >= self._seconds
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Note that saving failed: try again when it is due the next time."""
         self._saved_at = self._clock()
         self._rest = self._seconds
 
-    def saved(self, pages: int, took_s: float = 0.0) -> None:
+    def note_save(self, pages: int, took_s: float = 0.0) -> None:
         """Note that `pages` pages are saved, and that saving took `took_s` seconds."""
         self._saved_at, self._rest, self._behind = self._clock(), took_s * _SHARE, pages

@@ -49,12 +49,12 @@ def load(
     found, folder = snapshot.manifest, snapshot.path.parent
 
     def opened(named: ManifestFile) -> tuple[SealedFile, SnapshotPart]:
-        return manifest.opened(files, folder, named, verify=named.kind not in trusted)
+        return manifest.open_named(files, folder, named, verify=named.kind not in trusted)
 
     with ThreadPoolExecutor(_THREADS) as threads:
         immutable = list(threads.map(opened, found.sealed))
     for named in found.blocks:
-        manifest.described(files, folder, named)
+        manifest.describe_named(files, folder, named)
     by_number = {blocks.number_of(named.part): named for named in found.blocks}
     paths = {number: folder / named.file for number, named in by_number.items()}
     tables = blocks.tables_of(snapshot.path, found.changing, paths)

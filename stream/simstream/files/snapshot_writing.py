@@ -1,4 +1,4 @@
-"""A snapshot in the making: copied in the judge's thread, written in another thread, then put in place."""
+"""Writes a snapshot: copied in the judge's thread, written in another thread, then put in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from simstream.files import blocks, manifest, sealed
 from simstream.files.failures import writing
 from simstream.files.file_system import FileSystem, write_whole
-from simstream.files.manifest import NEXT, Manifest, ManifestFile, named
+from simstream.files.manifest import NEXT, Manifest, ManifestFile, to_manifest_file
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_loading import SnapshotBase
 from simstream.files.snapshot_part import Fact, SnapshotPart
@@ -32,7 +32,7 @@ class SnapshotHome(Protocol):
 
     def place(self, path: Path, again: bool) -> None: ...
 
-    def committed(self, base: SnapshotBase) -> None: ...
+    def note_commit(self, base: SnapshotBase) -> None: ...
 
 
 class PreparedSnapshot:
@@ -85,7 +85,7 @@ class PreparedSnapshot:
             self._folder.files.sync_folder(self._folder.path)
         self._own = own
         self.sealed = tuple(new)
-        self._base.sealed.update((each.name, named(each)) for each in new)
+        self._base.sealed.update((each.name, to_manifest_file(each)) for each in new)
         self._written = True
         self._new.clear()
         self._cut = self._cut._replace(content=self._cut.content[:0].copy())
@@ -117,7 +117,7 @@ class PreparedSnapshot:
             self._folder.files.sync_folder(self._folder.path)
         self.void = True
         immutable = {each.part: each for each in found.sealed}
-        self._folder.committed(
+        self._folder.note_commit(
             SnapshotBase(immutable, {number: files[number] for number in needed}, self._cut.tables)
         )
 
@@ -145,4 +145,4 @@ class PreparedSnapshot:
             return None
         folder = self._folder
         blocks.bring(folder.files, self._cut, {n: folder.path / each.file for n, each in self._base.blocks.items()})
-        return named(self._write(blocks.as_part(self._cut, self.number)))
+        return to_manifest_file(self._write(blocks.as_part(self._cut, self.number)))

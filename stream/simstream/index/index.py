@@ -1,4 +1,4 @@
-"""The index's public class: add, release and query entries within a distance whose sketches agree.
+"""Adds, releases and finds entries within a distance whose sketches agree: the index's public class.
 
 It is log-structured. New entries go into a memtable, which every query scans. A full memtable is sealed into sorted
 segments with permuted tables, one for each bucket. Segments of a bucket are merged in geometric sizes, without
@@ -308,12 +308,12 @@ class Index(Closing):
         segments = [segment.part() for segment in self._shelf.segments.values()]
         return [*segments, SnapshotPart(MEMTABLE, MEMTABLE, facts, arrays, changes=True)]
 
-    def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def use_mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Use the arrays of a mapped file for a segment from now on. Ignored if the segment is gone.
 
         Raises StateDamaged if shapes or directories differ from the segment's.
         """
-        self._shelf.mapped(name, arrays)
+        self._shelf.use_mapped(name, arrays)
 
     def restore(self, parts: Iterable[SnapshotPart]) -> None:
         """Take over what `parts` returned, into an empty index with the same limits.

@@ -1,4 +1,4 @@
-"""The keys of entries and queries as columns, and the limits that a match keeps to."""
+"""Holds the keys of entries and queries in columns, and the limits of a match."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simstream.kernels.index.confirm import MatchQueries
 from simstream.model import U64, MatchLimits
 
 Flags = NDArray[np.bool_] | NDArray[np.uint8]
-NOBODY: NDArray[np.uint8] = np.empty(0, np.uint8)
-"""The flags if no page counts as short: an empty column, for any block."""
-NOBODY.flags.writeable = False
+NO_FLAGS: NDArray[np.uint8] = np.empty(0, np.uint8)
+"""The column `short` if no page counts as short: empty, for a block of any size."""
+NO_FLAGS.flags.writeable = False
 MAX_WORDS = 64
 """The widest sketch, in words of 64 bits."""
 
@@ -55,7 +55,7 @@ class MatchRule:
         if fingerprints.ndim != 1 or sketches.shape != (len(fingerprints), self.sketch_words):
             raise ValueError(f"sketches are {sketches.shape}, not {(len(fingerprints), self.sketch_words)}")
         if self.short is None:
-            return KeyColumns(fingerprints, sketches, NOBODY)
+            return KeyColumns(fingerprints, sketches, NO_FLAGS)
         flags = frozen(np.zeros(len(fingerprints), np.uint8) if short is None else short, np.uint8)
         if flags.shape != fingerprints.shape:
             raise ValueError(f"short is {flags.shape}, not {fingerprints.shape}")

@@ -1,4 +1,4 @@
-"""The list of all segments: adds, merges and drops them, so that they stay few."""
+"""Adds, merges and drops segments, so that they stay few."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SegmentShelf:
             raise error
 
     def sweep(self) -> None:
-        """After a release: if more than half of all entries are dead, find their segments, and rewrite these."""
+        """Rewrite segments after a release, if more than half of all entries are dead."""
         held = self._held
         due = held.releases >= self._count_due and 2 * held.dead > held.live + held.dead
         if due and self.segments and not self._counting:
@@ -117,7 +117,7 @@ class SegmentShelf:
         while columns:  # free each segment's memory before the next one's numbers take some
             self._held.drop(columns.pop() & np.uint32(NUMBER_MASK))
 
-    def mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def use_mapped(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Use other arrays with the same content. Raises StateDamaged."""
         segment = self.segments.get(name)
         if segment is not None:

@@ -1,4 +1,4 @@
-"""The changes of one batch to the live pages, told to index, directory and page store at its end."""
+"""Collects the changes of one batch to the live pages, and applies them to index, directory and page store."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class BatchChanges:
         self._index.release(idle, sweep=False)
         before = ~np.isin(rows, batch.rows[~batch.kept])
         rows, colds = rows[before], colds[before]
-        self._pages.left(colds)
+        self._pages.note_left(colds)
         numbers = (table.column("state")[rows] & FOUNDER) != 0
         self._former_heirs += rows[numbers][np.isin(rows[numbers], fresh)].tolist()
         self._left_count += len(rows)
@@ -173,14 +173,14 @@ class BatchChanges:
         before = [(identity, row) for identity, row in self._gone if row not in mine]
         self._take_out(before)
         if before:
-            pages.left(rows.table.column("cold")[np.array([row for _, row in before], np.uint32)])
+            pages.note_left(rows.table.column("cold")[np.array([row for _, row in before], np.uint32)])
         stayed, left = live & new, ~live & new
         if stayed.any():
             self._directory.add(batch.identities[stayed], batch.rows[stayed])
         if left.any():
-            pages.left(batch.colds[left])
+            pages.note_left(batch.colds[left])
         if self._replaced:
-            pages.left(np.array(self._replaced, np.uint32))
+            pages.note_left(np.array(self._replaced, np.uint32))
         for row in [*(row for _, row in before), *self._former_heirs, *batch.rows[left].tolist()]:
             if not state[row] & FOUNDER:
                 rows.table.free(row)

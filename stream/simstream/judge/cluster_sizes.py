@@ -49,11 +49,11 @@ class ClusterSizes:
         """The number of clusters by their number of live members."""
         return self._clusters
 
-    def joined(self, size: int) -> None:
+    def note_joined(self, size: int) -> None:
         """Note that a page has joined a cluster, which has `size` members now."""
         self._change(size - 1, size)
 
-    def left(self, cluster_id: Callable[[], ClusterId], size: int) -> None:
+    def note_left(self, cluster_id: Callable[[], ClusterId], size: int) -> None:
         """Note that a member has left a cluster, which has `size` members now."""
         self._change(size + 1, size)
         if self._next and 2 * size < self._alert.pages:
@@ -61,9 +61,11 @@ class ClusterSizes:
             self._next.pop(number, None)
             self.noticed.pop(number, None)
 
-    def left_many(self, shrunk: ClusterShrinkage, alone: Iterable[ClusterId] = ()) -> None:
-        """Do what `left` does for many members at once. `alone` are the ids of clusters that ended with their only
-        page, if `notices_every_page` needs them."""
+    def note_left_many(self, shrunk: ClusterShrinkage, alone: Iterable[ClusterId] = ()) -> None:
+        """Do what `note_left` does for many members at once.
+
+        `alone` are the ids of clusters that ended with their only page, if `notices_every_page` needs them.
+        """
         self._count(*np.unique(shrunk.after[shrunk.after != 0], return_counts=True), 1)
         self._count(*np.unique(shrunk.before, return_counts=True), -1)
         if shrunk.alone:
@@ -79,7 +81,7 @@ class ClusterSizes:
         """Whether clusters of one page may be noticed."""
         return self._alert.pages <= 1
 
-    def tied(
+    def note_tied(
         self,
         survivor: ClusterId,
         cluster: ClusterRef,

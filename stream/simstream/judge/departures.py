@@ -1,7 +1,7 @@
-"""Removes many live pages at once: out of chains, clusters and sizes.
+"""Removes many live pages at once from chains, clusters and sizes.
 
-The next judged page sees only the state after all of them have left. So clusters shrink once, not page by page, and
-under `canonical` a cluster gets its heir at the end.
+The next judged page sees only the state after all these pages have left. So each cluster shrinks once, not page by
+page, and under `canonical` it gets its heir at the end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PageDepartures:
                 self._clusters.id(lone_cluster(row)) for row in rows.tolist() if is_lone(self._clusters.of(row))
             ]
         shrunk = self._clusters.leave_many(rows)
-        self._sizes.left_many(shrunk, alone)
+        self._sizes.note_left_many(shrunk, alone)
         if self._canonical_only:
             self._waiting.append(np.intersect1d(shrunk.heads[shrunk.after != 0], shrunk.by_row[indexed]))
         self._changes.leave_many(rows, colds)

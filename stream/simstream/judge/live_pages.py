@@ -1,4 +1,4 @@
-"""The live pages: adds and removes them, and keeps rows, index, directory, clusters and page store in step.
+"""Adds and removes live pages, and keeps rows, index, directory, clusters and page store in step.
 
 Under `link = "any"` the index has every live page. Under `link = "canonical"` it has only the canonical page of
 each cluster; when it leaves, the next oldest member takes its place.
@@ -198,7 +198,7 @@ class LivePages:
             return self.clusters.tie(clusters)
         before = [self.clusters.size(cluster) for cluster in clusters]
         survivor, merged = self.clusters.tie(clusters)
-        self.sizes.tied(self.clusters.id(survivor), survivor, self.clusters.size(survivor), before, merged)
+        self.sizes.note_tied(self.clusters.id(survivor), survivor, self.clusters.size(survivor), before, merged)
         return survivor, merged
 
     def add(self, number: BatchPlace, entry: EntryId, cluster: ClusterRef | None) -> ClusterRef:
@@ -209,10 +209,10 @@ class LivePages:
         row = self._arrive(number)
         if cluster is None:
             joined = lone_cluster(row)
-            self.sizes.joined(1)
+            self.sizes.note_joined(1)
         else:
             joined = self.clusters.join(cluster, row, Age(int(self._changes.batch.ordinals[number])))
-            self.sizes.joined(self.clusters.size(joined))
+            self.sizes.note_joined(self.clusters.size(joined))
         if not self.canonical_only:
             self._index(number, row, entry)
         elif self.clusters.oldest(joined) == row:
@@ -252,7 +252,7 @@ class LivePages:
         indexed = self.rows.table.state[row] & INDEXED
         cluster = self.clusters.of(row)
         size = self.clusters.size(cluster)
-        self.sizes.left(lambda: self.clusters.id(cluster), size - 1)
+        self.sizes.note_left(lambda: self.clusters.id(cluster), size - 1)
         self.clusters.leave(row)
         self._forget(row, identity)
         if self.canonical_only and indexed and size > 1:

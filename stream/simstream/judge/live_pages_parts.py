@@ -63,13 +63,13 @@ def _place_again(store: LivePages, count: Fact) -> None:
         )
 
 
-def on_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) -> None:
+def read_from_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) -> None:
     """Read immutable parts from these files from now on, and free their memory."""
     for each in found:
         if each.kind in PageStore.KINDS:
-            store.pages.on_disk(each)
+            store.pages.read_from_disk(each)
         elif each.kind in Index.KINDS:
-            store.index.mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
+            store.index.use_mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
 
 
 def nbytes(store: LivePages) -> dict[str, int]:

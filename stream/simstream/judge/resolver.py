@@ -107,9 +107,9 @@ class Resolver:
         """Check that all parts of the state agree. Raises StateDamaged. Cost: linear."""
         live_pages_check.check(self._store)
 
-    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
+    def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         """Read immutable parts from these files from now on."""
-        live_pages_parts.on_disk(self._store, files, found)
+        live_pages_parts.read_from_disk(self._store, files, found)
 
     def close(self) -> None:
         """End the thread of merges, and close files."""
@@ -201,8 +201,9 @@ class Resolver:
     def meets(
         self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE_DISTANCE
     ) -> NearbyPages:
-        """What one page (columns of one row, accepted time (1,)) would meet, if it were judged now. Changes
-        nothing.
+        """Return what one page (columns of one row, accepted time (1,)) would meet, if it were judged now.
+
+        Changes nothing.
 
         Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby_pages`. Cost:
         linear in the live pages, a few ns each.

@@ -1,4 +1,4 @@
-"""The whole state of a judge: acceptor, index and resolver, as parts of a snapshot and back.
+"""Holds the whole state of a judge: acceptor, index and resolver, as parts of a snapshot and back.
 
 It is a function of the policy and of the frames in the order of the log. It can be written as parts and facts, and
 restored from them.
@@ -92,7 +92,7 @@ class JudgeState:
             for frame in accepted
             for offset in frame.columns.offset.tolist()
         ]
-        columns = frames.joined([frame.columns for frame in accepted])
+        columns = frames.join([frame.columns for frame in accepted])
         time = accepted[0].time if len(accepted) == 1 else np.concatenate([frame.time for frame in accepted])
         return self.resolver.judge(columns, time, accepted[0].ordinal, sources)
 
@@ -141,9 +141,9 @@ class JudgeState:
         _take_up(self.acceptor, known)
         self.resolver.restore(parts, known.stream_time, known.live_pages)
 
-    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
+    def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         """Read immutable parts from these files from now on, and free their memory."""
-        self.resolver.on_disk(files, found)
+        self.resolver.read_from_disk(files, found)
 
     def check(self) -> None:
         """Check that all its parts agree, for `state verify`. Raises StateDamaged. Cost: linear."""
@@ -154,7 +154,7 @@ class JudgeState:
         self.resolver.close()
 
 
-def accepted_by(facts: Mapping[str, Any], log_id: str) -> Acceptor:
+def restore_acceptor(facts: Mapping[str, Any], log_id: str) -> Acceptor:
     """Return the acceptor of a snapshot alone. Raises StateDamaged, and WrongLog for another log."""
     known = state_facts(facts)
     _check_log(known, log_id)

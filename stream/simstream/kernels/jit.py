@@ -18,7 +18,7 @@ from numba import config, njit
 from numba.core.options import DefaultOptions
 
 _HERE = Path(__file__).parent
-_log = logging.getLogger("simstream.kernels")
+_logger = logging.getLogger("simstream.kernels")
 
 
 @cache
@@ -57,7 +57,7 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
 
 @cache
 def _tell_once() -> None:
-    _log.warning(
+    _logger.warning(
         "no folder for compiled kernels can be written, so each start compiles them again: "
         "set NUMBA_CACHE_DIR to a folder that can be written"
     )

@@ -1,4 +1,4 @@
-"""The interface of a log: topics of records, appended once and read in order; its types and options.
+"""Defines the interface of a log: topics of records, appended once and read in order; its types and options.
 
 Two implementations keep it: `local` (a directory) and `kafka`. One contract suite tests both
 (`tests/contract/test_log.py`). A topic is named by its short name (`pages`, `fingerprints`, `verdicts`,
@@ -71,9 +71,9 @@ class OutgoingVerdict(NamedTuple):
 
 
 class PartitionStart(NamedTuple):
-    """A partition of `pages` that a source begins to read at `offset`.
+    """A partition of `pages` that a PageConsumer begins to read at `offset`.
 
-    `first` is true where no usable commit was found: the next frame must carry the flag `first`.
+    `first` is true if no usable commit was found: the next frame must carry the flag `first`.
     """
 
     partition: int
@@ -138,8 +138,10 @@ class Appender(Closing):
 
     @abstractmethod
     def flush(self, timeout: float) -> int:
-        """Wait until all records are acknowledged or `timeout` seconds are over. Returns `acknowledged()` and
-        raises what it raises."""
+        """Wait until all records are acknowledged, or until `timeout` seconds are over.
+
+        Returns what `acknowledged` returns, and raises what it raises.
+        """
 
     @abstractmethod
     def discard(self) -> None:
@@ -180,7 +182,7 @@ class Reader(Closing):
         """Whether `poll` has returned all records below these offsets, per partition. Asks no broker."""
 
     def answers(self) -> bool:
-        """False while the topic cannot be reached; `poll` then waits. Does not wait itself."""
+        """Whether the topic can be reached; if not, `poll` waits. Does not wait itself."""
         return True
 
 
@@ -208,7 +210,7 @@ class PageConsumer(Closing):
         each."""
 
     def answers(self) -> bool:
-        """False while the topics cannot be reached; `poll` then returns nothing. Does not wait itself."""
+        """Whether the topics can be reached; if not, `poll` returns nothing. Does not wait itself."""
         return True
 
     @abstractmethod
@@ -239,8 +241,10 @@ class Election(Closing):
     @property
     @abstractmethod
     def lost(self) -> bool:
-        """Whether it was elected and is no longer. Another candidate may be elected, or none yet, or soon this one
-        again."""
+        """Whether this candidate was elected and is no longer.
+
+        Another candidate may be elected, or none yet. This one may be elected again.
+        """
 
 
 class Publisher(Closing):
@@ -275,9 +279,9 @@ class Publisher(Closing):
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """Publish all verdicts and the position, or nothing; return once they are committed.
 
-        What failed is sent again, the same bytes. After a fencing the publisher starts again and compares the
+        After a failure it sends the same bytes again. After a fencing the publisher starts again and compares the
         committed position with its own. If it equals `position`, the work is done. If it equals the one before, it
-        sends again. Otherwise it raises TakenOver; so it does for a newer publisher that has not published yet.
+        sends again. Otherwise it raises TakenOver. It also does so for a newer publisher that has not published.
 
         Raises BrokerUnreachable and, on a local log, DiskFull. Then call it again with the same arguments: it
         publishes once.
@@ -369,33 +373,39 @@ class Log(Closing):
 
     @abstractmethod
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Return per partition the offset behind all records that are committed now: where to stop reading a topic
-        that grows."""
+        """Return per partition the offset behind all records that are committed now.
+
+        A reader of a growing topic can stop there.
+        """
 
     @abstractmethod
-    def appender(self, topic: str) -> Appender: ...
+    def open_appender(self, topic: str) -> Appender:
+        """Return an appender to this topic. Raises TopicMissing, BrokerUnreachable."""
 
     @abstractmethod
-    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+    def open_reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
         """Return a reader that begins at offset `start` in every partition, or at the "end".
 
         If that offset is gone, it begins at the low watermark.
         """
 
     @abstractmethod
-    def source(self, linger_ms: int = 0) -> PageConsumer:
+    def open_consumer(self, linger_ms: int = 0) -> PageConsumer:
         """Return a member of the group of fingerprinters.
 
         A broker may hold pages back for `linger_ms`, so that more come at once. A local log ignores it.
         """
 
     @abstractmethod
-    def publisher(self) -> Publisher: ...
+    def open_publisher(self) -> Publisher:
+        """Return a publisher of this log. It fences no other publisher before its `start`."""
 
     @abstractmethod
-    def election(self) -> Election:
-        """Stand for election as the judge of this log, and return the candidacy. Raises TopicMissing,
-        BrokerUnreachable."""
+    def join_election(self) -> Election:
+        """Stand for election as the judge of this log, and return the candidacy.
+
+        Raises TopicMissing, BrokerUnreachable.
+        """
 
     @abstractmethod
     def source_offsets(self) -> dict[int, int]:

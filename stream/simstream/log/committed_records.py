@@ -14,9 +14,9 @@ WAIT_S = 0.1
 def committed(log: Log, topic: str, limit: int, start: int = 0) -> Iterator[list[Record]]:
     """Yield the records from offset `start` on that are committed now, up to `limit` at once.
 
-    Some lists are empty. Raises what `Log.reader` and `Reader.poll` raise.
+    Some lists are empty. Raises what `Log.open_reader` and `Reader.poll` raise.
     """
     ends = log.end_offsets(topic)
-    with log.reader(topic, start) as reader:
+    with log.open_reader(topic, start) as reader:
         while not reader.passed(ends):
             yield [record for record in reader.poll(limit, WAIT_S) if record.offset < ends.get(record.partition, 0)]

@@ -1,4 +1,4 @@
-"""The role `query`: follows the elected judge as a standby does, and answers questions. It never publishes."""
+"""Runs the role `query`: follows the elected judge like a standby, and answers questions. It never publishes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.log_follower import FollowerRole, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
-from simstream.roles.judge.role import finish, keeper_of
+from simstream.roles.judge.role import finish, open_snapshots
 from simstream.roles.turn_lock import TurnLock
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.identity_hash import identity_of
@@ -26,7 +26,7 @@ from simstream.wire.identity_hash import identity_of
 NAME = "query"
 MAX_RECENT = 20_000
 """The number of verdicts that are remembered, of about 1 KB each."""
-_log = logging.getLogger("simstream.query")
+_logger = logging.getLogger("simstream.query")
 
 
 class MatchResult(NamedTuple):
@@ -48,8 +48,8 @@ class QueryRole:
         self._fingerprinter = fingerprinter
         self._context = context
         self.policy = policy
-        self._judging = LogJudge(policy, context, NAME)
-        self._resolver = self._judging.state.resolver
+        self._log_judge = LogJudge(policy, context, NAME)
+        self._resolver = self._log_judge.state.resolver
         self._turns = TurnLock()
         self._recent: OrderedDict[str, Verdict] = OrderedDict()
         """The latest verdict of each page, the newest last."""
@@ -57,22 +57,24 @@ class QueryRole:
     def run(self) -> None:
         """Follow until `context.stop` is set. Raises every StateError and LogError, as a judge does."""
         self._context.health.starting(NAME, self._context.settings.give_up_s)
-        fitting = PublishedPositionCheck(self._log, self.policy)
+        position_check = PublishedPositionCheck(self._log, self.policy)
         check_recipe(self._log, self.policy.recipe_id)
-        with self._log.publisher() as publisher:
-            published = fitting(publisher.committed())
-        standing = FollowerRole(NAME, 0.0, NAME, self._turns, self._hear)
-        with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
+        with self._log.open_publisher() as publisher:
+            published = position_check.decode(publisher.committed())
+        role = FollowerRole(NAME, 0.0, NAME, self._turns, self._hear)
+        with self._log_judge, open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots:
             with self._turns():
-                keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+                snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
             with (
-                RetentionWatch(self._log, keeper, self._context),
-                self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
+                RetentionWatch(self._log, snapshots, self._context),
+                self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,
             ):
-                following = LogFollower(self._log, reader, self._judging, fitting, keeper, self._context, standing)
-                published = following.follow(lambda behind: False)
+                follower = LogFollower(
+                    self._log, reader, self._log_judge, position_check, snapshots, self._context, role
+                )
+                published = follower.follow(lambda behind: False)
             with self._turns():
-                finish(NAME, self._judging, keeper, published.frame if published else 0, self._context)
+                finish(NAME, self._log_judge, snapshots, published.frame if published else 0, self._context)
 
     def match(self, pages: Sequence[Page], most: int) -> list[MatchResult]:
         """Return for each page the live pages that it would match, closest first; or why it is not compared.
@@ -114,7 +116,7 @@ class QueryRole:
             return self._resolver.cluster(cluster_id, most)
 
     def verdict(self, page_id: str) -> Verdict | None:
-        """Return the latest verdict of a page, if it is among the last RECENT verdicts since the start."""
+        """Return a page's latest verdict, if it is among the last MAX_RECENT verdicts; else None."""
         with self._turns():
             return self._recent.get(page_id)
 

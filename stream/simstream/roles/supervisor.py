@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from simstream.errors import SimstreamError
 from simstream.roles.context import RoleContext
 
-_log = logging.getLogger("simstream")
+_logger = logging.getLogger("simstream")
 
 
 class RoleSupervisor:
@@ -18,7 +18,7 @@ class RoleSupervisor:
 
     def __init__(self, context: RoleContext, roles: Mapping[str, Callable[[], None]]) -> None:
         self._context = context
-        self._failed: list[BaseException] = []
+        self._errors: list[BaseException] = []
         self._threads = [
             threading.Thread(target=self._run, args=(name, role), name=name, daemon=True)
             for name, role in roles.items()
@@ -40,8 +40,8 @@ class RoleSupervisor:
         end = time.monotonic() + timeout
         while time.monotonic() < end and self._at_work():
             time.sleep(0.02)
-        if self._failed:
-            raise self._failed[0]
+        if self._errors:
+            raise self._errors[0]
         late = self._at_work()
         if late:
             raise SimstreamError(
@@ -50,14 +50,14 @@ class RoleSupervisor:
             )
 
     def _at_work(self) -> list[str]:
-        """Return the roles that have work to end. A role that still waits for the log's answer has none."""
+        """Return the roles that still end their work. A role that waits for the log's first answer has no work."""
         alive = [thread.name for thread in self._threads if thread.is_alive()]
         return [name for name in alive if not self._context.health.is_starting(name)]
 
     def _run(self, name: str, role: Callable[[], None]) -> None:
         try:
             role()
-            _log.info("%s ended", name)
+            _logger.info("%s ended", name)
         except BaseException as error:  # noqa: BLE001  # `wait` raises it in the main thread
-            self._failed.append(error)
+            self._errors.append(error)
             self._context.stop.set()

@@ -15,7 +15,7 @@ JUDGED = (FINGERPRINTS, VERDICTS, POSITIONS)
 RETENTION = "retention.ms"
 POLICY = "cleanup.policy"
 ALTER = "Kafka's kafka-configs.sh --alter --entity-type topics"
-_log = logging.getLogger("simstream")
+_logger = logging.getLogger("simstream")
 
 
 def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[str, list[TopicDifference]]:
@@ -65,5 +65,5 @@ class TopicWatch:
             self._context.metrics.unfit.labels(topic).set(len(found))
             if found and found != self._said[topic]:
                 text = "; ".join(map(str, found))
-                _log.warning("settings of the topic %s endanger the service: %s", topic, text)
+                _logger.warning("settings of the topic %s endanger the service: %s", topic, text)
             self._said[topic] = found

@@ -1,4 +1,4 @@
-"""The HTTP port: /metrics, /health, /health/live, /health/ready and /health/started.
+"""Serves /metrics, /health, /health/live, /health/ready and /health/started over HTTP.
 
 It shows no page. A connection gets one answer. Clients may be slow, many or hostile: each connection has a
 deadline, and each request a limited size. If there are too many connections, the oldest ends. So a quick probe is
@@ -29,7 +29,7 @@ from simstream.telemetry.metrics import CONTENT_TYPE, Metrics
 PLAIN = "text/plain; charset=utf-8"
 LOOK_EVERY_S = 0.25
 """Seconds between two looks for connections past their deadline."""
-_log = logging.getLogger("simstream.http")
+_logger = logging.getLogger("simstream.http")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class _BoundedServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log an error, unless the client went away or this server ended the connection."""
-        _log.debug("an HTTP connection failed", exc_info=True)
+        _logger.debug("an HTTP connection failed", exc_info=True)
 
     def _hang_up(self, request: socket.socket) -> None:
         """Wake the connection's thread, which then ends it. The caller holds the lock."""

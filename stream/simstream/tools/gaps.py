@@ -11,7 +11,7 @@ from simstream.errors import UsageError
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.judge.acceptor import Acceptor
-from simstream.judge.state import accepted_by
+from simstream.judge.state import restore_acceptor
 from simstream.log.base import FINGERPRINTS, PAGES, Log
 from simstream.model import FingerprintColumns
 from simstream.roles.fingerprint.first_frame import first_header
@@ -54,7 +54,7 @@ def read_through(log: Log, state: str | None = None) -> LogCoverage:
     """
     acceptor = _begun(log, state)
     topic_id = log.topic(PAGES).id
-    with log.reader(FINGERPRINTS, acceptor.next_frame) as reader:
+    with log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
         while True:
             at_end = reader.caught_up()
             records = reader.poll(64, 0.2)
@@ -73,7 +73,7 @@ def _begun(log: Log, state: str | None) -> Acceptor:
     low = log.low_watermarks(FINGERPRINTS)[0]
     snapshots = manifest.read_all(FileSystem(), Path(state)) if state else ()
     if snapshots:
-        acceptor = accepted_by(snapshots[0].manifest.facts, log.topic(FINGERPRINTS).id)
+        acceptor = restore_acceptor(snapshots[0].manifest.facts, log.topic(FINGERPRINTS).id)
     else:
         header = first_header(log)
         if header is None and not low:
@@ -109,7 +109,7 @@ def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
     log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})
     lost = {p: (offset, lows[p]) for p, offset in positions.items() if lows.get(p, 0) > offset}
     info = log.topic(PAGES)
-    with log.appender(FINGERPRINTS) as appender:
+    with log.open_appender(FINGERPRINTS) as appender:
         for partition, (start, to) in sorted(lost.items()):
             gap = frames.FrameHeader(
                 recipe=read.recipe,

@@ -1,4 +1,4 @@
-"""Frames: encodes and decodes the fingerprints of successive pages of one partition.
+"""Encodes and decodes frames: the fingerprints of successive pages of one partition.
 
 The layout is little-endian. Every column begins at a multiple of 8 bytes, so that numpy reads it in place:
 
@@ -112,9 +112,9 @@ def decode(data: bytes) -> Frame:
         raise FrameDamaged("a frame is shorter than its prefix")
     magic, number, flags, stored, head_length, pages = _PREFIX.unpack_from(data)
     if magic != MAGIC:
-        raise FrameDamaged("a record is no frame")
+        raise FrameDamaged("a record is not a frame")
     if checksum(memoryview(data)[_CHECKED:], frame_versions.seed(number, flags)) != stored:
-        raise FrameDamaged("a frame's checksum does not agree")
+        raise FrameDamaged("a frame's checksum is wrong")
     frame_versions.check(number)
     header = _header(data)
     if flags != (_FIRST if header.first else 0) | (_LOST if header.lost else 0):
@@ -163,7 +163,7 @@ def _read(data: bytes, at: int, pages: int, sketch_words: int) -> FingerprintCol
 
 def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     if not 0 <= header.start <= header.to or header.partition < 0:
-        raise FrameDamaged("a frame's offsets are no range")
+        raise FrameDamaged("a frame's offsets are not a range")
     counts = [pages for _, pages in header.came]
     if header.came and (min(counts) < 1 or sum(counts) != len(c)):
         raise FrameDamaged("a frame's arrival times do not fit its pages")
@@ -192,7 +192,7 @@ def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:
     return not ((inner & 0xC0) == 0x80).any()
 
 
-def joined(parts: Sequence[FingerprintColumns]) -> FingerprintColumns:
+def join(parts: Sequence[FingerprintColumns]) -> FingerprintColumns:
     """Return the pages of several columns of one sketch width, one after another. Cost: one copy, about 20 us."""
     if len(parts) == 1:
         return parts[0]
@@ -210,7 +210,7 @@ def _ends(parts: Sequence[tuple[NDArray[np.uint32], bytes]]) -> NDArray[np.uint3
     return np.concatenate(shifted)
 
 
-def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def group_arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return `FrameHeader.came` for successive pages with these record timestamps, in at most MAX_RUNS runs.
 
     It is exact if MAX_RUNS runs are enough. Otherwise it groups pages, each group with its earliest time.
@@ -223,7 +223,7 @@ def arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((min(group), len(group)) for group in groups)
 
 
-def came(data: bytes, pages: int) -> Counter[int]:
+def count_arrivals(data: bytes, pages: int) -> Counter[int]:
     """Count the last `pages` pages of a frame by their arrival in ms; empty if the frame does not say.
 
     `decode` must be able to read the frame. Cost: a read of the header alone.

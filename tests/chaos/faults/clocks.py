@@ -59,7 +59,7 @@ def _judged_again(arena: ChaosArena, again: ChaosArena, broker: JumpingClock) ->
     again.open(2, transactions=False)
     again.alter(FINGERPRINTS, message__timestamp__type="CreateTime", **ANY_TIME)
     frames = read_topic(arena.log, FINGERPRINTS)
-    with again.log.appender(FINGERPRINTS) as appender:
+    with again.log.open_appender(FINGERPRINTS) as appender:
         for frame in frames:
             appender.append(frame.value, partition=0, timestamp=broker.tick())
     expected = naive_verdicts(again.log, window_ms=WINDOW_MS)

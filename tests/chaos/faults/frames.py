@@ -134,7 +134,7 @@ def _write_again(arena: ChaosArena) -> int:
             header = msgspec.structs.replace(a.header, to=b.header.to, came=())
             wanted.append(frames.encode(header, joined(a.columns, b.columns)))
     arena.rng.shuffle(wanted)
-    with arena.log.appender(FINGERPRINTS) as appender:
+    with arena.log.open_appender(FINGERPRINTS) as appender:
         for value in wanted:
             appender.append(value, partition=0)
     return len(wanted)

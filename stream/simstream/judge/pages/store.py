@@ -1,4 +1,4 @@
-"""The page store's public class: append, read, amend and remove records by number."""
+"""Appends, reads, amends and removes records by number: the page store's public class."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ CHUNK_RECORDS: Final = 1 << 16
 class PageStore:
     """Records under numbers below 2^32: the slot of a chunk, and a place in it.
 
-    A chunk takes 65,536 records and is sealed when full. Once `on_disk` names its file, it is read from there and
-    takes next to no memory. Records that `left` stay until `compact` finds enough of them. A read raises
-    StateDamaged, which names the file, if a checksum does not agree.
+    A chunk takes 65,536 records and is sealed when full. Once `read_from_disk` names its file, reads go to the
+    file, and the chunk takes next to no memory. Records of pages that left stay until `compact` finds enough of
+    them. A read raises StateDamaged, which names the file, if a checksum is wrong.
     """
 
     KINDS = frozenset({SEALED, page_snapshot.OPEN})
@@ -100,7 +100,7 @@ class PageStore:
         return self._chunks.of(cold).page(int(cold) & 0xFFFF)
 
     def records(self, colds: NDArray[np.uint32]) -> Records:
-        """The records (n,) of n numbers, with the fields of `record.RecordLayout`.
+        """Return the records (n,) of n numbers, with the fields of `record.RecordLayout`.
 
         Cost: some .1 us each in memory, a system call each on disk, and 10 us for each chunk.
         """
@@ -125,7 +125,7 @@ class PageStore:
         """Return per slot the first number of `order`. It is valid until the next `append` or `compact`."""
         return self._chunks.ranks
 
-    def left(self, colds: NDArray[np.uint32] | int) -> None:
+    def note_left(self, colds: NDArray[np.uint32] | int) -> None:
         """Note that the pages of these records are no longer live. Raises ValueError if a chunk has fewer live
         records."""
         slots = np.atleast_1d(np.asarray(colds, np.uint32)) >> 16
@@ -155,7 +155,7 @@ class PageStore:
         return due["time"][order], colds[order], due["row"][order], due["ordinal"][order]
 
     def due_by_chunk(self, after: int | None, until: int) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.void]]]:
-        """As `due`, chunk by chunk: numbers (n,), and entries (n,) with the fields of `page_due.DUE`, by time."""
+        """Do what `due` does, chunk by chunk: numbers (n,), and entries (n,) of `due_times.DUE`, by time."""
         begin = page_due.MIN_TIME_MS if after is None else after
         for chunk in self._chunks.in_order:
             due = chunk.due(begin, until)
@@ -205,7 +205,7 @@ class PageStore:
             self._look = True
         return page_snapshot.parts(self._chunks, self._last)
 
-    def on_disk(self, file: SealedFile) -> None:
+    def read_from_disk(self, file: SealedFile) -> None:
         """Read a chunk's arrays from this file from now on, and free their memory. Ignores files of other
         chunks."""
         for chunk in self._chunks.in_order:

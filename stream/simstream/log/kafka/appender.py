@@ -41,7 +41,7 @@ class KafkaAppender(Appender):
         self._run = 0
         self._beyond: set[int] = set()
         self._refused: deque[RecordTooLarge] = deque()
-        self._failed: LogError | None = None
+        self._error: LogError | None = None
 
     def append(
         self,
@@ -71,8 +71,7 @@ class KafkaAppender(Appender):
         return number
 
     def acknowledged(self) -> int:
-        """See Appender. Raises RecordTooLarge, with the record's `number`, once for each record that only the
-        broker found too large; the count goes on behind it."""
+        """See Appender. The count goes on behind a record that only the broker found too large."""
         self._serve(self._producer.poll, 0)
         self._raise_failed()
         if self._refused:
@@ -82,7 +81,7 @@ class KafkaAppender(Appender):
     def flush(self, timeout: float) -> int:
         """See Appender. Raises what `acknowledged` raises."""
         end = time.monotonic() + timeout
-        while self._run < self._count and self._failed is None:
+        while self._run < self._count and self._error is None:
             left = end - time.monotonic()
             if left <= 0:
                 break
@@ -91,14 +90,14 @@ class KafkaAppender(Appender):
 
     def discard(self) -> None:
         """See Appender."""
-        if self._failed is None:
-            self._failed = DeliveryFailed(f"the appender of {self._name} was closed", "open another one")
+        if self._error is None:
+            self._error = DeliveryFailed(f"the appender of {self._name} was closed", "open another one")
         self._serve(self._producer.purge)
         self._serve(self._producer.flush, 0)
 
     def close(self) -> None:
         """See Closing. Raises BrokerUnreachable if a record is still not acknowledged after the patience."""
-        if self._failed is not None:
+        if self._error is not None:
             return
         try:
             if self.flush(self._cluster.options.patience) < self._count:
@@ -145,7 +144,7 @@ class KafkaAppender(Appender):
                 self._raise_failed()
 
     def _delivered(self, number: int, placed: Placed | None, error: KafkaError | None, message: Any) -> None:
-        """The delivery report of one record. Reports of one partition come in order."""
+        """Take the delivery report of one record. Reports of one partition come in order."""
         if error is not None:
             if error.code() not in TOO_LARGE or self._topic == FINGERPRINTS:
                 self._fail(error)
@@ -184,18 +183,18 @@ class KafkaAppender(Appender):
         )
 
     def _fail(self, error: KafkaError) -> None:
-        if self._failed is not None:
+        if self._error is not None:
             return
         if error.code() in AWAY and self._topic == PAGES:
-            self._failed = self._cluster.unreachable()
+            self._error = self._cluster.unreachable()
         elif error.code() in MISSING or error.code() in LASTING - TOO_LARGE:
-            self._failed = self._cluster.named(KafkaException(error), self._topic, "Write")
+            self._error = self._cluster.make_error(KafkaException(error), self._topic, "Write")
         else:
-            self._failed = DeliveryFailed(
+            self._error = DeliveryFailed(
                 f"Kafka did not take a record of {self._name}: {error.str()}",
                 "append this record and all later records again with a new appender",
             )
 
     def _raise_failed(self) -> None:
-        if self._failed is not None:
-            raise self._failed
+        if self._error is not None:
+            raise self._error

@@ -137,7 +137,7 @@ class KafkaCluster:
         self._admission = Admission(servers)
 
     def name(self, topic: str) -> str:
-        """The full name."""
+        """Return the full name of a topic."""
         return self.options.full_name(topic)
 
     def config(self, role: str, defaults: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class KafkaCluster:
             if kind is Consumer:
                 client.close()
 
-    def asked(
+    def ask(
         self,
         ask: Callable[[float], T],
         topic: str | None = None,
@@ -185,7 +185,7 @@ class KafkaCluster:
                 return ask(max(0.1, end - time.monotonic()))
             except KafkaException as error:
                 if error.args[0].code() not in AWAY or time.monotonic() + PAUSE_S > end:
-                    raise self.named(error, topic, operation, group) from None
+                    raise self.make_error(error, topic, operation, group) from None
             self.check_admission()
             time.sleep(PAUSE_S)
 
@@ -194,10 +194,10 @@ class KafkaCluster:
         return {topic: self._describe(topic) for topic in topics}
 
     def _describe(self, topic: str) -> TopicInfo:
-        def ask(patience: float) -> TopicInfo:
+        def look(patience: float) -> TopicInfo:
             return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
 
-        return self.asked(ask, topic)
+        return self.ask(look, topic)
 
     def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
         """Ask the same without waiting; `described` reads the futures."""
@@ -212,7 +212,7 @@ class KafkaCluster:
         try:
             return self._info(topic, future, self.options.patience)
         except KafkaException as error:
-            raise self.named(error, topic) from None
+            raise self.make_error(error, topic) from None
 
     def _info(self, topic: str, future: Future[Any], patience: float) -> TopicInfo:
         found = self.answer(future, patience)
@@ -231,7 +231,7 @@ class KafkaCluster:
         def ask(left: float) -> dict[int, int]:
             return self._offsets_once(topic, partitions, which, left)
 
-        return self.asked(ask, topic, timeout)
+        return self.ask(ask, topic, timeout)
 
     def _offsets_once(self, topic: str, partitions: Sequence[int], which: Which, patience: float) -> dict[int, int]:
         """Ask once. Raises KafkaException."""
@@ -282,14 +282,14 @@ class KafkaCluster:
             self._told = True
             _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
 
-    def named(
+    def make_error(
         self,
         error: KafkaException,
         topic: str | None = None,
         operation: str = "Describe",
         group: str | None = None,
     ) -> LogError:
-        """Return the client's error as an error of our tree. `group` may be a transactional id; see `asked` for
+        """Return the client's error as an error of our tree. `group` may be a transactional id; see `ask` for
         `operation`."""
         cause: KafkaError = error.args[0]
         if cause.code() in MISSING:
@@ -312,7 +312,8 @@ class KafkaCluster:
                 "message.timestamp.type to LogAppendTime",
             )
         return LogError(
-            f"Kafka refused ({what}): {cause.str()}", "check the broker's log and [kafka] in the settings"
+            f"Kafka refused ({what}): {cause.str()}",
+            "read the broker's log files, and check [kafka] in the settings",
         )
 
     def unreachable(self) -> BrokerUnreachable:
@@ -342,5 +343,5 @@ def make(client: Any, config: dict[str, Any]) -> Any:
 
 
 def note_error(error: KafkaError) -> None:
-    """A client's error callback. Without it the next call of any kind would raise a fatal error."""
+    """Log an error of a client. Without this callback the next call would raise a fatal error."""
     logger.debug("Kafka client: %s", error.str())

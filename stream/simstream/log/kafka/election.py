@@ -1,4 +1,4 @@
-"""The election of a judge on Kafka: the consumer group `PREFIX.judge` over `fingerprints`, which has one partition.
+"""Elects a judge on Kafka, by the consumer group `PREFIX.judge` over `fingerprints`, which has one partition.
 
 The member that has the partition is elected. This module reads no records: it pauses the partition at once. A
 thread of its own polls the consumer, so that neither a long batch nor a long replay costs the election. The group
@@ -38,7 +38,7 @@ REFUSED = frozenset(
     }
 )
 """Errors that do not go away by waiting."""
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 def group_of(cluster: KafkaCluster) -> str:
@@ -106,12 +106,11 @@ class KafkaElection(Election):
                 self._consumer.close()
 
     def _on_error(self, error: KafkaError) -> None:
-        """Keep an error that does not go away by waiting, and raise it at the next call. An absent broker is
-        none."""
+        """Keep an error that waiting does not mend, and raise it at the next call. An absent broker is not kept."""
         logger.debug("election: %s", error.str())
         if error.fatal() or error.code() in REFUSED:
             group = group_of(self._cluster)
-            self._error = self._cluster.named(KafkaException(error), FINGERPRINTS, "Read", group)
+            self._error = self._cluster.make_error(KafkaException(error), FINGERPRINTS, "Read", group)
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Note the election if a partition comes. Loads nothing: that would hold up the whole group."""
@@ -123,14 +122,16 @@ class KafkaElection(Election):
             self._elected.set()
 
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """The group takes the partition back in good order: no other member has it yet."""
+        """Give the partition back in good order: no other member has it yet."""
         if partitions:
             self._elected.clear()
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """The group went on without this judge; another may have been elected long ago."""
+        """Note that the group went on without this judge; another may have been elected long ago."""
         if partitions:
             self._elected.clear()
-            _log.warning("the group %s went on without this judge; another may be elected", group_of(self._cluster))
+            _logger.warning(
+                "the group %s went on without this judge; another may be elected", group_of(self._cluster)
+            )
         consumer.incremental_unassign(partitions)

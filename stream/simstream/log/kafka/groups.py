@@ -1,4 +1,4 @@
-"""Offsets and members of consumer groups, read without joining a group."""
+"""Reads offsets and members of consumer groups without joining a group."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask_group(
                 return call(consumer, max(0.5, min(STEP_S, end - time.monotonic())))
             except KafkaException as error:
                 if error.args[0].code() not in AWAY:
-                    raise cluster.named(error, POSITIONS, "Read", group) from None
+                    raise cluster.make_error(error, POSITIONS, "Read", group) from None
                 _raise_refusal(cluster, consumer, group)
             if time.monotonic() > end:
                 raise cluster.unreachable()
@@ -51,7 +51,7 @@ def _raise_refusal(cluster: KafkaCluster, consumer: Any, group: str) -> None:
     asking."""
     message = consumer.poll(0)
     if message is not None and message.error() is not None and message.error().code() in MISSING:
-        raise cluster.named(KafkaException(message.error()), POSITIONS, "Read", group)
+        raise cluster.make_error(KafkaException(message.error()), POSITIONS, "Read", group)
 
 
 def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:

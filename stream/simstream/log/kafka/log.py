@@ -78,23 +78,23 @@ class KafkaLog(Log):
         """See Log. The last offsets before the end may be markers, which no reader sees."""
         return self._cluster.offsets(topic, "end")
 
-    def appender(self, topic: str) -> Appender:
+    def open_appender(self, topic: str) -> Appender:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaAppender(self._cluster, topic)
 
-    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+    def open_reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaReader(self._cluster, topic, start)
 
-    def source(self, linger_ms: int = 0) -> PageConsumer:
+    def open_consumer(self, linger_ms: int = 0) -> PageConsumer:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaPageConsumer(self._cluster, linger_ms)
 
-    def publisher(self) -> Publisher:
+    def open_publisher(self) -> Publisher:
         """See Log."""
         return KafkaPublisher(self._cluster)
 
-    def election(self) -> Election:
+    def join_election(self) -> Election:
         """See Log."""
         return KafkaElection(self._cluster)
 

@@ -216,7 +216,7 @@ class KafkaPageConsumer(PageConsumer):
             return []
         wanted = [TopicPartition(self._name, partition) for partition in partitions]
         asked = consumer or self._consumer
-        committed = self._cluster.asked(
+        committed = self._cluster.ask(
             lambda left: asked.committed(wanted, timeout=left),
             PAGES,
             operation="Read",
@@ -241,7 +241,7 @@ class KafkaPageConsumer(PageConsumer):
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
         elif error.fatal() or error.code() in MISSING:
-            raise self._cluster.named(KafkaException(error), PAGES, "Read", group_of(self._cluster))
+            raise self._cluster.make_error(KafkaException(error), PAGES, "Read", group_of(self._cluster))
         else:
             logger.debug("reading %s: %s", self._name, error.str())
 
@@ -324,12 +324,12 @@ def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) 
     except KafkaException as error:
         if error.args[0].code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
             raise group_busy(group, 1) from None
-        raise cluster.named(error, PAGES, "Read", group) from None
+        raise cluster.make_error(error, PAGES, "Read", group) from None
 
 
 def group_busy(group: str, members: int) -> LogLocked:
     """Return the error for a group that is in use."""
     return LogLocked(
-        f"the group {group} has {members} running member(s)",
+        f"the group {group} has running members ({members})",
         "stop the fingerprinters first; a killed one stays a member for another 6 s",
     )

@@ -179,7 +179,7 @@ class KafkaPublisher(Publisher):
             time.sleep(PAUSE_S)
 
     def _unsettled(self) -> list[tuple[str, int]]:
-        """The partitions (topic's full name, number) in which a transaction is open."""
+        """Return the partitions (topic's full name, number) in which a transaction is open."""
         found = []
         for topic in (VERDICTS, POSITIONS):
             ends, open_ends = self._cluster.offsets(topic, "end"), self._cluster.offsets(topic, "open end")
@@ -267,16 +267,18 @@ class KafkaPublisher(Publisher):
         if error.code() in MISSING:
             if error.txn_requires_abort():
                 self._abort()
-            raise self._cluster.named(caught, VERDICTS, "Write", f"{self._cluster.options.prefix}.judge") from None
+            raise self._cluster.make_error(
+                caught, VERDICTS, "Write", f"{self._cluster.options.prefix}.judge"
+            ) from None
         if _ended(error):
             raise _FencedError from caught
         if error.txn_requires_abort():
             self._abort()
             if error.code() in LASTING:
-                raise self._cluster.named(caught, VERDICTS) from None
+                raise self._cluster.make_error(caught, VERDICTS) from None
             raise _AgainError from caught
         if not error.retriable() and error.code() not in AWAY:
-            raise self._cluster.named(caught, VERDICTS) from None
+            raise self._cluster.make_error(caught, VERDICTS) from None
 
     def _abort(self) -> None:
         """End the open transaction; the verdicts in it are sent again by `publish`."""

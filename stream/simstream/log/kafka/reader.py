@@ -177,7 +177,7 @@ class KafkaReader(Reader):
                 raise damaged(message)
             elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 # The client demands the name of a group; this reader uses no group.
-                raise self._cluster.named(KafkaException(error), self._topic, "Read")
+                raise self._cluster.make_error(KafkaException(error), self._topic, "Read")
         return records
 
     def _begin(self, start: int | Literal["end"]) -> dict[int, int]:

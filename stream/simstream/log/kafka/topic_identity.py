@@ -55,9 +55,9 @@ class KafkaTopicIdentity:
         began = time.monotonic()
         self._compare(self._cluster.describe_soon(self._topics), began)
 
-    def _compare(self, asked: Mapping[str, Future[Any]], asked_at: float) -> None:
+    def _compare(self, futures: Mapping[str, Future[Any]], asked_at: float) -> None:
         """Compare the ids. A broker that is not ready for the log's patience counts as away."""
-        for topic, future in asked.items():
+        for topic, future in futures.items():
             try:
                 found = self._cluster.described(topic, future)
             except BrokerUnreachable:

@@ -124,7 +124,7 @@ def _count_brokers(cluster: KafkaCluster) -> int:
             raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
         return len(found.brokers)
 
-    return cluster.asked(ask)
+    return cluster.ask(ask)
 
 
 def topic_settings(cluster: KafkaCluster, topic: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def topic_settings(cluster: KafkaCluster, topic: str) -> dict[str, str]:
         [future] = cluster.admin().describe_configs([resource], request_timeout=patience).values()
         return cluster.answer(future, patience)
 
-    found = cluster.asked(ask, topic, operation="DescribeConfigs")
+    found = cluster.ask(ask, topic, operation="DescribeConfigs")
     return {name: str(entry.value) for name, entry in found.items()}
 
 
@@ -166,7 +166,7 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
         cluster.answer(futures[cluster.name(topic)], patience)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise cluster.named(error, topic, "Create") from None
+            raise cluster.make_error(error, topic, "Create") from None
         return TopicReport(cluster.name(topic), False)
     _wait_for(cluster, topic, brokers)
     return TopicReport(cluster.name(topic), True)
@@ -226,4 +226,4 @@ def group_state(cluster: KafkaCluster, group: str) -> Any:
         future = cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group]
         return cluster.answer(future, patience)
 
-    return cluster.asked(ask, group=group)
+    return cluster.ask(ask, group=group)

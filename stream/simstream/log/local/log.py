@@ -6,14 +6,14 @@ append is one checksummed group; verdicts and position are one group together, s
 Acknowledged and published records are in the kernel's page cache, so they survive `kill -9`. A power cut may lose
 the last second of records, but no record that other records on the disk depend on. So these wait for the disk:
 
-- a source, before it hands over pages: no frame names an offset that the file may lose;
+- a page consumer, before it hands over pages: no frame names an offset that the file may lose;
 - `publish`, for the frames before the verdicts, then for the verdicts with their position;
 - a commit, for pages, frames and dead letters, then for the commit itself;
-- a reader of positions, before it hands one over: a standby's snapshot is not ahead of what is published;
+- a reader of positions, before it hands one over: no snapshot of a standby is ahead of the published position;
 - `flush` and `close`, and every writer once a second.
 
-If the disk loses records all the same, the next writer or source refuses to start. So no offset below a commit or a
-position is given twice.
+If the disk loses records all the same, the next writer or page consumer refuses to start. So no offset below a
+commit or a position is given twice.
 """
 
 from __future__ import annotations
@@ -101,26 +101,26 @@ class LocalLog(Log):
         tally.advance()
         return {p: tally.records[POSITION if topic == POSITIONS else p] for p in partitions}
 
-    def appender(self, topic: str) -> Appender:
+    def open_appender(self, topic: str) -> Appender:
         """See Log. Raises LogLocked."""
         return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
 
-    def reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+    def open_reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
         """See Log."""
         return LocalReader(self._catalog, topic, start)
 
-    def source(self, linger_ms: int = 0) -> PageConsumer:
+    def open_consumer(self, linger_ms: int = 0) -> PageConsumer:
         """See Log. Looks for pages every 5 ms, and ignores `linger_ms`.
 
         Raises LogLocked for a second fingerprinter: a local log has one.
         """
         return LocalPageConsumer(self._catalog)
 
-    def publisher(self) -> Publisher:
+    def open_publisher(self) -> Publisher:
         """See Log. Its `start` raises LogLocked while another publisher lives."""
         return LocalPublisher(self._catalog)
 
-    def election(self) -> Election:
+    def join_election(self) -> Election:
         """See Log. The election is a lock."""
         return LocalElection(self._catalog)
 

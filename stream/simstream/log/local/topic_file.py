@@ -1,4 +1,4 @@
-"""The file of one local topic: opened for reading, counting, or writing under a lock.
+"""Reads, counts and writes the file of one local topic; writes only under a lock.
 
 Once `write` returns, its group survives the death of the process, as the page cache is the kernel's. `sync` makes
 all groups survive a power cut. A power cut may lose any bytes that were not synced, and keep later ones.
@@ -42,7 +42,7 @@ CHUNK_BYTES = 1 << 20
 """Bytes read at a time; a longer group is read alone."""
 SYNC_EVERY_S = 1.0
 """Seconds between two syncs of a busy writer. A power cut loses at most the unread records of this time."""
-_log = logging.getLogger("simstream.log")
+_logger = logging.getLogger("simstream.log")
 
 
 class LogFiles(FileSystem):
@@ -87,7 +87,7 @@ class GroupFile:
         self._base = self.at
 
     def close(self) -> None:
-        """May be called again."""
+        """Close the file; may be called again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -137,7 +137,7 @@ class GroupFile:
             behind = self._behind(searched)
             if behind == searched:
                 raise LogDamaged(
-                    f"{self.path} is damaged at byte {self.at}: a checksum does not agree",
+                    f"{self.path} is damaged at byte {self.at}: a checksum is wrong",
                     "restore the file from a copy, or use another folder",
                 )
             searched = behind
@@ -235,7 +235,7 @@ class TopicWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still write."""
+        """Whether this writer can still write."""
         return self._fd >= 0
 
     def write(
@@ -297,7 +297,7 @@ class TopicWriter:
         except OSError as error:
             raise cannot_write(self.path, error) from error
         if torn:
-            _log.warning("%s: cut off %d bytes that were never whole on the disk", self.path, torn)
+            _logger.warning("%s: cut off %d bytes that were never whole on the disk", self.path, torn)
 
 
 def _holds_firm_header(chunk: bytes) -> bool:

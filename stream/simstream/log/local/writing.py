@@ -41,7 +41,7 @@ class LocalAppender(Appender):
 
     def __init__(self, catalog: TopicCatalog, topic: str, limit: int) -> None:
         if topic == POSITIONS:
-            raise LogError("the publisher alone writes positions", "use Log.publisher()")
+            raise LogError("the publisher alone writes positions", "use Log.open_publisher()")
         self._partitions = catalog.info(topic).partitions
         self._writer: TopicWriter = catalog.writer(topic)
         try:
@@ -52,7 +52,7 @@ class LocalAppender(Appender):
         self._limit = limit
         self._name = catalog.name(topic)
         self._count = 0
-        self._failed: DeliveryFailed | None = None
+        self._error: DeliveryFailed | None = None
         self._keyless = itertools.count()
         self._tally: RecordCounts | None = None
         """Counts the records, from the first append with `placed` on."""
@@ -68,8 +68,8 @@ class LocalAppender(Appender):
         placed: Placed | None = None,
     ) -> int:
         """See Appender. After a failure, on a full disk, no part of the record remains."""
-        if self._failed is not None:
-            raise self._failed
+        if self._error is not None:
+            raise self._error
         if partition is None:
             keyed = key is not None
             partition = partition_of(key or b"", self._partitions) if keyed else next(self._keyless)
@@ -90,13 +90,13 @@ class LocalAppender(Appender):
 
     def acknowledged(self) -> int:
         """See Appender. All appended records count: they survive this process."""
-        if self._failed is not None:
-            raise self._failed
+        if self._error is not None:
+            raise self._error
         return self._count
 
     def flush(self, timeout: float) -> int:
         """See Appender. Waits for the disk."""
-        if self._failed is None:
+        if self._error is None:
             self._write(self._writer.sync)
         return self.acknowledged()
 
@@ -107,7 +107,7 @@ class LocalAppender(Appender):
     def close(self) -> None:
         """See Closing. Waits for the disk."""
         try:
-            if self._writer.is_open and self._failed is None:
+            if self._writer.is_open and self._error is None:
                 self._write(self._writer.sync)
         finally:
             self._writer.close()
@@ -128,8 +128,8 @@ class LocalAppender(Appender):
             todo = (
                 "make room, then append it again with a new appender" if isinstance(named, DiskFull) else named.todo
             )
-            self._failed = DeliveryFailed(named.what, todo)
-            raise self._failed from error
+            self._error = DeliveryFailed(named.what, todo)
+            raise self._error from error
 
 
 class LocalPublisher(Publisher):

@@ -19,7 +19,7 @@ ORIGIN = tuple(PREFIX + name for name in OLD_ORIGIN)
 """The added headers, in this order, behind the page's own headers."""
 CUT = PREFIX + "cut"
 """One more header if the record did not fit: how many bytes its value had."""
-_log = logging.getLogger("simstream.fingerprint")
+_logger = logging.getLogger("simstream.fingerprint")
 
 
 def append(dead: Appender, record: Record, page: Page) -> int:
@@ -49,14 +49,14 @@ def _origin(record: Record, page: Page, note: str) -> list[tuple[str, bytes]]:
     return list(zip(ORIGIN, values, strict=True))
 
 
-def admitted(look: Callable[[], int]) -> int:
-    """Return what `look` says is acknowledged; skip dead letters that only the broker refuses.
+def count_acknowledged(look: Callable[[], int]) -> int:
+    """Return the count that `look` returns; pass over dead letters that only the broker refuses.
 
-    This happens if the topic's limit was lowered while the role runs. The page still gets its verdict, and a log
-    line says that its dead letter is missing.
+    A broker refuses one if the topic's limit was lowered while the role runs. The page still gets its verdict, and
+    a log line says that its dead letter is lost.
     """
     while True:
         try:
             return look()
         except RecordTooLarge as error:
-            _log.error("a dead letter is lost, as the broker does not admit it: %s", error.what)
+            _logger.error("a dead letter is lost, since the topic does not admit it: %s", error.what)

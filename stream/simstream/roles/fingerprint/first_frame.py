@@ -9,7 +9,7 @@ from simstream.wire import frame as frames
 
 def first_header(log: Log) -> frames.FrameHeader | None:
     """Return the header of the log's first readable frame, or None while the log has none. Raises FrameFormat."""
-    with log.reader(FINGERPRINTS, 0) as reader:
+    with log.open_reader(FINGERPRINTS, 0) as reader:
         while True:
             at_end = reader.caught_up()
             records = reader.poll(1, 0.2)

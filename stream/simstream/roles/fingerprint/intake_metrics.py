@@ -10,7 +10,7 @@ from simstream.log.base import PageConsumer, PartitionStart
 from simstream.model import Record
 from simstream.telemetry.metrics import Metrics
 
-_log = logging.getLogger("simstream.fingerprint")
+_logger = logging.getLogger("simstream.fingerprint")
 EVERY_S = 0.5
 """Seconds between two reads of the lag, which cost about 10 us a partition."""
 
@@ -25,37 +25,39 @@ class IntakeMetrics:
         look without waiting pages."""
         self._next = 0.0
 
-    def read(self, records: Sequence[Record]) -> None:
+    def count_read(self, records: Sequence[Record]) -> None:
         """Count records that were read."""
         self._metrics.pages.inc(len(records))
         self._metrics.page_bytes.inc(sum(len(record.value or b"") for record in records))
         self._before_ms.update((record.partition, record.timestamp) for record in records)
 
-    def acknowledged(self, came: Mapping[int, int]) -> None:
-        """Count pages whose frames are safely in the log; `came` counts them by arrival in ms. Cost: about 1 us a
-        timestamp."""
+    def count_acknowledged(self, arrival_counts: Mapping[int, int]) -> None:
+        """Count pages whose frames are safely in the log; `arrival_counts` counts them by arrival in ms.
+
+        Cost: about 1 us a timestamp.
+        """
         now = time.time()
-        for milliseconds, pages in came.items():
+        for milliseconds, pages in arrival_counts.items():
             self._metrics.page_latency.observe(max(0.0, now - milliseconds / 1000), pages)
 
-    def started(self, start: PartitionStart) -> None:
+    def note_start(self, start: PartitionStart) -> None:
         """Note that this process reads this partition from now on."""
         where = {"partition": start.partition, "offset": start.offset}
-        _log.info("reads partition %d from offset %d on", *where.values(), extra=where)
+        _logger.info("reads partition %d from offset %d on", *where.values(), extra=where)
 
-    def stopped(self, partition: int) -> None:
+    def note_stop(self, partition: int) -> None:
         """Note that this process no longer reads this partition."""
-        _log.info("no longer reads partition %d", partition, extra={"partition": partition})
+        _logger.info("no longer reads partition %d", partition, extra={"partition": partition})
         self._before_ms.pop(partition, None)
         self._metrics.forget(partition)
 
-    def lag(self, source: PageConsumer) -> None:
+    def set_lag(self, consumer: PageConsumer) -> None:
         """Set how many pages wait and for how long, at most once in EVERY_S."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + EVERY_S
-        for partition, pages in source.lag().items():
+        for partition, pages in consumer.lag().items():
             now_ms = time.time_ns() // 1_000_000
             if not pages or partition not in self._before_ms:
                 self._before_ms[partition] = now_ms

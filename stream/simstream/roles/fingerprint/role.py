@@ -1,4 +1,4 @@
-"""The fingerprinter's loop: reads `pages`, writes frames, commits what the log has acknowledged."""
+"""Runs the fingerprinter's loop: reads `pages`, writes frames, commits what the log has acknowledged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.roles.fingerprint.share_gatherer import ShareGatherer
-from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, came
+from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, count_arrivals
 from simstream.roles.topics import check_topics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page import PageLimits
@@ -49,7 +49,7 @@ frame without pages. Otherwise the commit would stay before a marker, and a rest
 have expired."""
 MAX_PAUSE_S = 5.0
 _RATIO_PAGES = 1_000  # the least number of pages over which a share of unreadable pages is judged
-_log = logging.getLogger("simstream.fingerprint")
+_logger = logging.getLogger("simstream.fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class SentBatch:
     dead_letters: int
     bytes: int
     """The bytes of its frames and dead letters."""
-    came: Mapping[int, int]
+    arrival_counts: Mapping[int, int]
     """How many of its pages came, by arrival in ms."""
 
 
@@ -106,30 +106,30 @@ class FingerprintRole:
         with ExitStack() as stack:
             pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME)
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # the end does not wait for a slow page
-            source = stack.enter_context(self._log.source(self._frame.linger_ms))
+            consumer = stack.enter_context(self._log.open_consumer(self._frame.linger_ms))
             while not self._context.stop.is_set():
                 try:
-                    self._session(source, pool)
+                    self._session(consumer, pool)
                 except DeliveryFailed as error:
                     self._forget()
                     self._pause(error)
-                    source.restart()
+                    consumer.restart()
 
-    def _session(self, source: PageConsumer, pool: ThreadPoolExecutor) -> None:
+    def _session(self, consumer: PageConsumer, pool: ThreadPoolExecutor) -> None:
         """Work with one pair of appenders until the end, or until a delivery fails."""
-        out, dead = self._log.appender(FINGERPRINTS), self._log.appender(DEAD_LETTERS)
-        out.waiting = dead.waiting = partial(self._wait_for_room, source)
+        out, dead = self._log.open_appender(FINGERPRINTS), self._log.open_appender(DEAD_LETTERS)
+        out.waiting = dead.waiting = partial(self._wait_for_room, consumer)
         try:
             while not self._context.stop.is_set():
-                self._read(source)
+                self._read(consumer)
                 self._begin(pool)
                 self._send(out, dead)
-                self._pass_holes(source, out, HOLE_S)
-                self._acknowledge(out.acknowledged(), dead_letters.admitted(dead.acknowledged))
-                self._commit(source)
+                self._pass_holes(consumer, out, HOLE_S)
+                self._acknowledge(out.acknowledged(), dead_letters.count_acknowledged(dead.acknowledged))
+                self._commit(consumer)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
-                self._context.health.turn(NAME, *self._state(source, out))
-            self._finish(source, pool, out, dead)
+                self._context.health.turn(NAME, *self._state(consumer, out))
+            self._finish(consumer, pool, out, dead)
         except DeliveryFailed:
             out.discard()
             dead.discard()
@@ -147,39 +147,39 @@ class FingerprintRole:
         failing = now - self._failing_since
         if failing > self._context.settings.give_up_s:
             raise error
-        _log.warning("%s; starts again from the committed offsets", error)
+        _logger.warning("%s; starting again from the committed offsets", error)
         self._context.metrics.restarts.inc()
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         self._context.health.waits(NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s)
         self._context.stop.wait(min(MAX_PAUSE_S, 0.1 + failing / 2))
 
-    def _state(self, source: PageConsumer, out: Appender) -> tuple[bool, str]:
+    def _state(self, consumer: PageConsumer, out: Appender) -> tuple[bool, str]:
         """Return whether the role is ready, and why not."""
         if self._failing_since is not None:
             return False, "the log takes no frames"
-        if not source.answers():
+        if not consumer.answers():
             return False, "the log does not answer"
         waiting = self._sent[0].frames - out.acknowledged() if self._sent else 0
         stuck = waiting > 0 and time.monotonic() - self._committed_at > 10
         return not stuck, "frames are not acknowledged" if stuck else ""
 
-    def _read(self, source: PageConsumer) -> None:
+    def _read(self, consumer: PageConsumer) -> None:
         """Poll until there is other work. Without room only stay a member of the group."""
         if self._has_room():
-            self._take(source, source.poll(self._frame.max_pages, self._poll_s()))
+            self._take(consumer, consumer.poll(self._frame.max_pages, self._poll_s()))
             return
         if self._working:
             wait_for([self._working[0][1]], FULL_S)  # batches behind it cannot be sent before it
         else:
             self._context.stop.wait(FULL_S)  # frames wait for their acknowledgement
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
-            self._take(source, source.poll(0, 0.0))
+            self._take(consumer, consumer.poll(0, 0.0))
 
-    def _wait_for_room(self, source: PageConsumer) -> None:
+    def _wait_for_room(self, consumer: PageConsumer) -> None:
         """Stay a member of the group while the log's queue is full, and tell health why no page is read."""
         self._context.health.turn(NAME, False, "the log takes no frames: its queue is full")
         if time.monotonic() - self._kept_at > KEEP_EVERY_S:
-            self._take(source, source.poll(0, 0.0))
+            self._take(consumer, consumer.poll(0, 0.0))
 
     def _has_room(self) -> bool:
         gatherer = self._gatherer
@@ -196,18 +196,18 @@ class FingerprintRole:
             return self._gatherer.wait_s()
         return SENT_S if self._sent or self._commits else IDLE_S
 
-    def _take(self, source: PageConsumer, polled: PollResult) -> None:
+    def _take(self, consumer: PageConsumer, polled: PollResult) -> None:
         """Note which partitions came and went, and gather the records."""
         self._kept_at = time.monotonic()
         if polled.stopped or any(start.partition not in self._flows for start in polled.started):
             self._context.metrics.rebalances.inc()
         for partition in polled.stopped:
-            self._intake.stopped(partition)
+            self._intake.note_stop(partition)
             if flow := self._flows.pop(partition, None):
                 flow.running = False
             self._commits.pop(partition, None)
         for start in polled.started:
-            self._intake.started(start)
+            self._intake.note_start(start)
             if flow := self._flows.get(start.partition):
                 flow.running = False
             self._flows[start.partition] = PartitionFlow(start.partition, start.offset, start.first)
@@ -217,8 +217,8 @@ class FingerprintRole:
             began = time.perf_counter()
             self._gatherer.add(polled.records, self._flows)
             self._context.metrics.batch.labels("decode").observe(time.perf_counter() - began)
-            self._intake.read(polled.records)
-        self._intake.lag(source)
+            self._intake.count_read(polled.records)
+        self._intake.set_lag(consumer)
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:
         """Begin to work on full batches, and on batches that have waited long enough while a thread is idle."""
@@ -253,11 +253,13 @@ class FingerprintRole:
                     lost = dead_letters.append(dead, record, page)
             to = [(share.share.flow, share.share.header.to) for share in running]
             size = sum(share.bytes for share in running)
-            self._sent.append(SentBatch(to, written, lost, size, came([share.share for share in running])))
+            self._sent.append(
+                SentBatch(to, written, lost, size, count_arrivals([share.share for share in running]))
+            )
             self._bytes_sent += size
             self._count(running)
 
-    def _pass_holes(self, source: PageConsumer, out: Appender, quiet_s: float) -> None:
+    def _pass_holes(self, consumer: PageConsumer, out: Appender, quiet_s: float) -> None:
         """Let log and commit pass the offsets without pages, such as markers of transactions.
 
         Only in partitions that had no page for `quiet_s` seconds and have no batch in work.
@@ -267,7 +269,7 @@ class FingerprintRole:
         if not quiet:
             return
         busy = self._gatherer.partitions.union(*(batch.partitions for batch, _ in self._working))
-        positions = source.positions()
+        positions = consumer.positions()
         for flow in quiet:
             to = positions.get(flow.partition, 0)
             if to > flow.next and flow.partition not in busy:
@@ -303,10 +305,10 @@ class FingerprintRole:
             sent = self._sent.popleft()
             self._bytes_sent -= sent.bytes
             self._failing_since = None
-            self._intake.acknowledged(sent.came)
+            self._intake.count_acknowledged(sent.arrival_counts)
             self._commits.update((flow.partition, to) for flow, to in sent.to if flow.running)
 
-    def _commit(self, source: PageConsumer, at_once: bool = False) -> None:
+    def _commit(self, consumer: PageConsumer, at_once: bool = False) -> None:
         now = time.monotonic()
         if not self._commits:
             if not self._sent:
@@ -317,11 +319,11 @@ class FingerprintRole:
                 self._context.health.waits(NAME, "reads the log's recipe", self._context.settings.give_up_s)
                 check_recipe(self._log, self._fingerprinter.recipe_id)
                 self._checked = True
-            source.commit(self._commits)
+            consumer.commit(self._commits)
             self._commits = {}
             self._committed_at = now
 
-    def _finish(self, source: PageConsumer, pool: ThreadPoolExecutor, out: Appender, dead: Appender) -> None:
+    def _finish(self, consumer: PageConsumer, pool: ThreadPoolExecutor, out: Appender, dead: Appender) -> None:
         """Finish, send and commit the gathered pages within `stop_timeout`; the next start reads the rest again."""
         began, timeout = time.monotonic(), self._context.settings.stop_timeout_s
         for batch in self._gatherer.take_all():
@@ -332,13 +334,13 @@ class FingerprintRole:
             self._context.health.beat(NAME)
         for _, future in self._working:
             future.cancel()
-        self._pass_holes(source, out, 0.0)
+        self._pass_holes(consumer, out, 0.0)
 
         def left() -> float:
             return max(0.1, began + 0.8 * timeout - time.monotonic())
 
-        self._acknowledge(out.flush(left()), dead_letters.admitted(lambda: dead.flush(left())))
-        self._commit(source, at_once=True)
+        self._acknowledge(out.flush(left()), dead_letters.count_acknowledged(lambda: dead.flush(left())))
+        self._commit(consumer, at_once=True)
 
     def _forget(self) -> None:
         for _, future in self._working:

@@ -1,4 +1,4 @@
-"""The pages of one partition in a batch, on their way from records to frames and dead letters."""
+"""Turns the pages of one partition in a batch from records into frames and dead letters."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class ShareMaker:
         for begin, end in frames.cuts(columns, self._frame.max_pages, self._frame.max_bytes):
             to = header.to if end == len(columns) else int(columns.offset[end - 1]) + 1
             first = header.first and begin == 0
-            came = frames.arrivals([record.timestamp for record in share.records[begin:end]])
+            came = frames.group_arrivals([record.timestamp for record in share.records[begin:end]])
             part = msgspec.structs.replace(header, start=start, to=to, first=first, came=came)
             encoded.append(frames.encode(part, columns.part(begin, end)))
             start = to
@@ -143,6 +143,6 @@ class ShareMaker:
         return ShareFrames(share, encoded, [(r, page) for r, page in pairs if page.kind == PageKind.UNREADABLE])
 
 
-def came(shares: Sequence[PageShare]) -> Mapping[int, int]:
+def count_arrivals(shares: Sequence[PageShare]) -> Mapping[int, int]:
     """Count the records of these shares by timestamp in ms."""
     return Counter(record.timestamp for share in shares for record in share.records)

@@ -24,7 +24,7 @@ MAX_BYTES_A_SECOND: Final = 16 << 20
 REST_S: Final = 60.0
 """Seconds between two passes."""
 CLOSE_S: Final = 1.0
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 class _StoppedError(Exception):
@@ -37,7 +37,7 @@ class RotWatch(Closing):
     def __init__(
         self, files: FileSystem, folder: Path, named: Callable[[], Sequence[ManifestFile]], metrics: Metrics
     ) -> None:
-        """`named` returns the files that are in use now; it is called from another thread."""
+        """Start the thread. It calls `named`, which returns the files that are in use now."""
         self._files, self._folder, self._named, self._metrics = files, folder, named, metrics
         self._closed = threading.Event()
         self._error: StateDamaged | None = None
@@ -69,13 +69,13 @@ class RotWatch(Closing):
     def _look_at(self, file: ManifestFile) -> None:
         """Verify one file. Raises StateDamaged, unless the file is no longer in use."""
         try:
-            manifest.described(self._files, self._folder, file, verify=True, pace=self._pace)
+            manifest.describe_named(self._files, self._folder, file, verify=True, pace=self._pace)
         except StateError as error:
             if file not in self._named():
                 return
             if isinstance(error, StateDamaged):
                 raise
-            _log.warning("%s cannot be verified now: %s", file.file, error.what)
+            _logger.warning("%s cannot be verified now: %s", file.file, error.what)
 
     def _pace(self, size: int) -> None:
         """Count verified bytes, and wait so that MAX_BYTES_A_SECOND holds."""

@@ -1,4 +1,4 @@
-"""Updates the judge's metrics for its state and its verdicts."""
+"""Sets the judge's metrics from its state and its verdicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JudgeMetrics:
         self._tables = {SCANNED}
         """The names that segments have had so far."""
 
-    def held(self) -> None:
+    def set_state(self) -> None:
         """Set the place of the state and, at most once in EVERY_S, its sizes."""
         metrics, acceptor = self._metrics, self._state.acceptor
         metrics.position.set(acceptor.next_frame)
@@ -40,25 +40,25 @@ class JudgeMetrics:
             self._index()
             self._clusters()
 
-    def judged(self, verdicts: Sequence[Verdict]) -> None:
+    def count_judged(self, verdicts: Sequence[Verdict]) -> None:
         """Count the distances and similarities of near duplicates. Cost: about 0.1 us a verdict."""
         near = [verdict for verdict in verdicts if verdict.verdict == VerdictKind.NEAR_DUPLICATE]
         metrics = self._metrics
         metrics.distance.observe_all(Counter(verdict.distance or 0 for verdict in near))
         metrics.similarity.observe_all(Counter(each.similarity for each in near if each.similarity is not None))
 
-    def committed(self, kinds: Mapping[str, int], appended: Mapping[int, int], came: Mapping[int, int]) -> None:
+    def count_committed(
+        self, kinds: Mapping[str, int], appended: Mapping[int, int], arrival_counts: Mapping[int, int]
+    ) -> None:
         """Count committed verdicts by kind, and their latencies.
 
-        `appended` counts pages by the ms in which their frame came to the log, `came` by the ms in which they came
-        to the source topic.
-
-        Any thread may call it.
+        `appended` counts pages by the ms at which their frame came to the log. `arrival_counts` counts them by the
+        ms at which they came to the topic `pages`. Any thread may call it.
         """
         now = time.time()
         for kind, number in kinds.items():
             self._metrics.verdicts.labels(kind).inc(number)
-        for histogram, times in ((self._metrics.latency, appended), (self._metrics.whole_latency, came)):
+        for histogram, times in ((self._metrics.latency, appended), (self._metrics.whole_latency, arrival_counts)):
             for milliseconds, number in times.items():
                 histogram.observe(max(0.0, now - milliseconds / 1000), number)
 

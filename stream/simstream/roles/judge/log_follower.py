@@ -26,12 +26,14 @@ from simstream.wire.position import Position
 NAME = "judge"
 FRAMES_A_POLL = 256
 MAX_READY_FRAMES = 64
-"""Frames. A standby that is no further behind is ready: it takes over within a moment."""
+"""A standby at most this many frames behind is ready: it takes over within a moment."""
 SETTLED_S = 10.0
-"""Seconds on standby until another judge is surely elected. Before, this one may be elected next, and no judge
-publishes."""
+"""Seconds on standby until another judge is surely elected.
+
+Before, this judge may be elected next, and no judge publishes.
+"""
 IDLE_S = 0.1
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 class PublishedPositionCheck:
@@ -41,7 +43,7 @@ class PublishedPositionCheck:
         self.log_id = log.topic(FINGERPRINTS).id
         self._policy_id = policy.id
 
-    def __call__(self, data: bytes | None) -> Position | None:
+    def decode(self, data: bytes | None) -> Position | None:
         """Return the decoded position, None for None. Raises WrongLog, WrongPolicy."""
         if data is None:
             return None
@@ -62,43 +64,43 @@ class PublishedPositionCheck:
 
 @dataclass(frozen=True, slots=True)
 class FollowerRole:
-    """The role that follows, and what other threads need of it meanwhile."""
+    """What a LogFollower must know of the role that it serves."""
 
     name: str
     """The role's name in health and metrics."""
     settled_s: float
-    """Called once; the role is not ready before."""
+    """Seconds from the start of following until the role may be ready."""
     word: str
     """The word for its work in health."""
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
     """The context around each read or change of the state, for at most one batch of frames."""
-    heard: Callable[[Sequence[Verdict]], None] = lambda verdicts: None
-    """Called with the judged frames, within a turn."""
+    hear: Callable[[Sequence[Verdict]], None] = lambda verdicts: None
+    """Called with the verdicts of each judged frame, within a turn."""
 
 
 JUDGE = FollowerRole(NAME, SETTLED_S, "standby")
 
 
 class LogFollower:
-    """Brings a `LogJudge` to the committed position, and keeps it there while another one publishes."""
+    """Brings a `LogJudge` to the committed position, and keeps it there while another judge publishes."""
 
     def __init__(
         self,
         log: Log,
         reader: Reader,
-        judging: LogJudge,
-        fitting: PublishedPositionCheck,
-        keeper: NoSnapshots,
+        log_judge: LogJudge,
+        position_check: PublishedPositionCheck,
+        snapshots: NoSnapshots,
         context: RoleContext,
-        standing: FollowerRole = JUDGE,
+        role: FollowerRole = JUDGE,
     ) -> None:
-        """`reader` reads the log's frames from the place of `judging` on."""
-        self._standing = standing
+        """`reader` reads the log's frames from the place of `log_judge` on."""
+        self._role = role
         self._log = log
-        self._keeper = keeper
+        self._snapshots = snapshots
         self._reader = reader
-        self._judging = judging
-        self._fitting = fitting
+        self._log_judge = log_judge
+        self._position_check = position_check
         self._context = context
         self._said = False
 
@@ -108,86 +110,88 @@ class LogFollower:
         Calls `elected` again and again with the number of frames that are not yet judged. Read-only: fences no
         other judge. Raises WrongLog, WrongPolicy, LogError, StateUnwritable.
         """
-        with self._log.reader(POSITIONS, "end") as committed, self._log.publisher() as publisher:
-            published = self._fitting(publisher.committed())  # `committed` brings the later positions
+        with self._log.open_reader(POSITIONS, "end") as committed, self._log.open_publisher() as publisher:
+            published = self._position_check.decode(publisher.committed())  # `committed` brings the later positions
             began = time.monotonic()
             while not self._context.stop.is_set() and not elected(self._behind(published)):
-                settled = time.monotonic() - began > self._standing.settled_s
-                if settled and not self._said and self._standing is JUDGE:
+                settled = time.monotonic() - began > self._role.settled_s
+                if settled and not self._said and self._role is JUDGE:
                     self._said = True
-                    _log.info("stands by: another judge is elected, and this one follows its verdicts")
+                    _logger.info("stands by: another judge is elected, and this one follows its verdicts")
                 behind = self._step(published)
                 records = committed.poll(10_000, 0.0 if behind else IDLE_S)
                 if records:
-                    published = self._later(published, self._fitting(records[-1].value))
+                    published = self._later(published, self._position_check.decode(records[-1].value))
                 self._say_standby(published, settled, self._reader.answers() and committed.answers())
         return published
 
     def replay(self, published: Position) -> None:
         """Judge all remaining frames below the published position. Raises WrongLog, LogError, StateUnwritable."""
-        remaining = published.frame - self._judging.next_frame
-        _log.info("replaying %d frames of the log", remaining)
+        remaining = published.frame - self._log_judge.next_frame
+        _logger.info("replaying %d frames of the log", remaining)
         while remaining > 0 and not self._context.stop.is_set():
             self._step(published)
             remaining = self._behind(published)
             self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
         if self._context.stop.is_set():
             return
-        self._judging.check(published)
+        self._log_judge.check(published)
         where = {"frame": published.frame, "ordinal": published.ordinal}
-        _log.info("has replayed the log: publishing goes on at frame %d, ordinal %d", *where.values(), extra=where)
-        self._judging.name_outgrown()
+        _logger.info(
+            "has replayed the log: publishing goes on at frame %d, ordinal %d", *where.values(), extra=where
+        )
+        self._log_judge.name_outgrown()
 
     def _step(self, published: Position | None) -> int:
         """Judge the next few frames below the published position, and return how many remain."""
         if published is None:
             return 0
-        with self._standing.turn():
-            self._keeper.turn(self._judging.next_frame, self._judging.ordinal, published.frame)
-        if self._judging.next_frame >= published.frame:
+        with self._role.turn():
+            self._snapshots.turn(self._log_judge.next_frame, self._log_judge.ordinal, published.frame)
+        if self._log_judge.next_frame >= published.frame:
             return 0
         at_end = self._reader.caught_up()
-        left = published.frame - self._judging.next_frame
+        left = published.frame - self._log_judge.next_frame
         records = self._reader.poll(min(FRAMES_A_POLL, left), 0.5)
         if records:
-            self._keeper.saw(records[0].offset, records[0].timestamp)
+            self._snapshots.note_frame(records[0].offset, records[0].timestamp)
         for batch in in_batches(records):
-            with self._standing.turn():
-                for frame in self._judging.take(batch):
-                    self._standing.heard(frame.verdicts)
-            self._context.health.beat(self._standing.name)
-        with self._standing.turn():
-            self._judging.observe()
+            with self._role.turn():
+                for frame in self._log_judge.take(batch):
+                    self._role.hear(frame.verdicts)
+            self._context.health.beat(self._role.name)
+        with self._role.turn():
+            self._log_judge.update_metrics()
         if not records and at_end:
             raise WrongLog(
-                f"the log ends at frame {self._judging.next_frame}, but verdicts were published up to frame "
+                f"the log ends at frame {self._log_judge.next_frame}, but verdicts were published up to frame "
                 f"{published.frame}",
                 "restore the topic fingerprints, or choose another --prefix",
             )
-        if self._judging.next_frame == published.frame:
-            self._judging.check(published)
+        if self._log_judge.next_frame == published.frame:
+            self._log_judge.check(published)
         return self._behind(published)
 
     def _behind(self, published: Position | None) -> int:
         """Return how many frames below the published position are not yet judged."""
-        behind = max(0, published.frame - self._judging.next_frame) if published else 0
+        behind = max(0, published.frame - self._log_judge.next_frame) if published else 0
         self._context.metrics.replay_remaining.set(behind)
         self._context.metrics.published.set(published.frame if published else 0)
-        self._context.metrics.last_poll.labels(self._standing.name).set(time.time())
+        self._context.metrics.last_poll.labels(self._role.name).set(time.time())
         return behind
 
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
-        with self._standing.turn():
-            self._judging.observe()
+        with self._role.turn():
+            self._log_judge.update_metrics()
         behind = self._behind(published)
-        ready = settled and answers and behind <= MAX_READY_FRAMES and not self._keeper.why
-        word = self._standing.word
+        ready = settled and answers and behind <= MAX_READY_FRAMES and not self._snapshots.why
+        word = self._role.word
         why = f"follows, {behind} frames behind" if answers else "the log does not answer"
-        if word != self._standing.name:  # health already has this word
+        if word != self._role.name:  # health already has this word
             why = f"{word}: {why}"
-        if self._keeper.why:
-            why += f"; {self._keeper.why}"
-        self._context.health.turn(self._standing.name, ready, why, STANDBY)
+        if self._snapshots.why:
+            why += f"; {self._snapshots.why}"
+        self._context.health.turn(self._role.name, ready, why, STANDBY)
 
     @staticmethod
     def _later(one: Position | None, other: Position | None) -> Position | None:

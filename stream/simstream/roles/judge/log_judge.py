@@ -1,4 +1,4 @@
-"""Turns frames of the log into verdicts, in order. Knows nothing of publishing."""
+"""Judges the frames of a log in order: frames in, verdicts out, nothing published."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from simstream.wire import frame as frames
 from simstream.wire.position import Position
 
 MAX_BATCH_BYTES = 512 << 10
-"""Frames that are judged together: some 3,000 pages."""
-_log = logging.getLogger("simstream.judge")
+"""The bytes of frames that are judged together: some 3,000 pages."""
+_logger = logging.getLogger("simstream.judge")
 
 
 class LogPlace(NamedTuple):
@@ -68,7 +68,7 @@ class LogJudge(Closing):
         self._resolver = self.state.resolver
         self._begun = False
         self._gap_since: float | None = None
-        self.observing = JudgeMetrics(self.state, context.metrics)
+        self.metrics = JudgeMetrics(self.state, context.metrics)
 
     @property
     def next_frame(self) -> int:
@@ -117,7 +117,7 @@ class LogJudge(Closing):
 
     @property
     def place(self) -> LogPlace:
-        """The place of judging."""
+        """The place between two frames up to which the log is judged."""
         acceptor = self._acceptor
         return LogPlace(acceptor.next_frame, acceptor.ordinal, acceptor.digest_hex)
 
@@ -152,7 +152,7 @@ class LogJudge(Closing):
         articles."""
         live = self._resolver.live_pages
         for cluster_id, pages, canonical in self._resolver.outgrown():
-            _log.warning(
+            _logger.warning(
                 "cluster %d has grown to %d pages, %.1f %% of all live pages; its oldest is %r: check whether "
                 "these are error pages, login walls or one template",
                 cluster_id,
@@ -162,9 +162,9 @@ class LogJudge(Closing):
                 extra={"cluster": cluster_id, "pages": pages, "ordinal": self._acceptor.ordinal},
             )
 
-    def observe(self) -> None:
+    def update_metrics(self) -> None:
         """Set the metrics of the state, if they are due."""
-        self.observing.held()
+        self.metrics.set_state()
 
     def _ignored(self, record: Record, reason: IgnoreReason) -> None:
         if reason is IgnoreReason.RECIPE and not self._begun and self._acceptor.ordinal == 0:
@@ -176,4 +176,4 @@ class LogJudge(Closing):
         if reason is not IgnoreReason.DAMAGED:
             header = frames.decode(record.value or b"").header
             where |= {"partition": header.partition, "offset": header.start}
-        _log.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value, extra=where)
+        _logger.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value, extra=where)

@@ -24,13 +24,13 @@ MAX_BYTES = 8 << 20
 MAX_FRAMES = 4_096
 """No more frames are taken while this many wait, with or without verdicts."""
 PAUSE_S = 1.0
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 class PendingFrame(NamedTuple):
-    """The verdicts of a frame and the position after it, with the numbers to count once they are committed.
+    """The verdicts of a frame and the position behind it, with the numbers to count once they are committed.
 
-    Without verdicts only the position moves, to `frame`, the log's next frame.
+    A frame without verdicts only moves the position, to `frame`, the log's next frame.
     """
 
     verdicts: Sequence[OutgoingVerdict]
@@ -39,13 +39,13 @@ class PendingFrame(NamedTuple):
     """The number of verdicts of each kind."""
     appended_ms: int
     """When the frame came into the log, in ms since 1970."""
-    came: Mapping[int, int]
+    arrival_counts: Mapping[int, int]
     """The number of its pages by arrival in the source topic, in ms."""
     frame: int = 0
 
     @property
     def bytes(self) -> int:
-        """The bytes of its verdicts on their way."""
+        """The bytes of its encoded verdicts."""
         return sum(len(verdict.value) + len(verdict.key) for verdict in self.verdicts)
 
 
@@ -54,14 +54,14 @@ class CommittedBatch(NamedTuple):
 
     kinds: Counter[str]
     appended: Counter[int]
-    came: Counter[int]
+    arrival_counts: Counter[int]
     frame: int
     seconds: float
     """The seconds that it took."""
 
 
 class VerdictOutbox:
-    """A bounded queue before a publisher. An error of the publisher is raised by the next call."""
+    """A bounded queue before a publisher. The next call raises an error of the publisher."""
 
     def __init__(
         self,
@@ -70,8 +70,11 @@ class VerdictOutbox:
         waiting: Callable[[VerdictOutbox], None] = lambda outbox: None,
         give_up_s: float = 0.0,
     ) -> None:
-        """It calls `committed` after each transaction, in the publisher's thread, and `waiting` while `put` waits.
-        It waits up to `give_up_s` seconds for a full disk, or for a broker too slow for a frame."""
+        """Start the publisher's thread.
+
+        The outbox calls `committed` after each transaction, in that thread, and `waiting` while `put` waits. It
+        tries for `give_up_s` seconds if the disk is full, or if the broker is too slow for a frame.
+        """
         self._publisher = publisher
         self._give_up_s = give_up_s
         self._waiting = waiting
@@ -135,12 +138,12 @@ class VerdictOutbox:
                 self._changed.notify_all()
 
     def _next(self) -> list[tuple[PendingFrame, int]]:
-        """Return all waiting frames; none once the outbox ends."""
+        """Return the waiting frames that fit into a transaction; an empty list once the outbox ends."""
         with self._changed:
             while not self._queue and not self._ending:
                 self._changed.wait()
             frames = [] if self._failed else list(self._queue)
-            return frames[: self._room.fitting([size for _, size in frames])]
+            return frames[: self._room.count_fitting([size for _, size in frames])]
 
     def _publish(self, frames: Sequence[tuple[PendingFrame, int]]) -> None:
         """Publish these frames, the first of the queue, and remove them from it.
@@ -157,16 +160,16 @@ class VerdictOutbox:
             except DiskFull as error:
                 if time.monotonic() - begun > self._give_up_s:
                     raise
-                _log.warning("%s; trying again", error.what)
+                _logger.warning("%s; trying again", error.what)
                 time.sleep(PAUSE_S)
             except TransactionOutlived as error:
-                self._room.outlived(size)
+                self._room.note_timeout(size)
                 if time.monotonic() - begun > self._give_up_s:
                     raise
-                frames = frames[: self._room.fitting([size for _, size in frames])]
-                _log.warning("%s; trying again with %d of its frames", error.what, len(frames))
+                frames = frames[: self._room.count_fitting([size for _, size in frames])]
+                _logger.warning("%s; trying again with %d of its frames", error.what, len(frames))
         seconds = time.monotonic() - began
-        self._room.took(size, seconds)
+        self._room.note_commit(size, seconds)
         with self._changed:
             for _, taken in frames:
                 self._queue.popleft()
@@ -190,10 +193,10 @@ class VerdictOutbox:
 def _committed(frames: Sequence[PendingFrame], seconds: float) -> CommittedBatch:
     kinds: Counter[str] = Counter()
     appended: Counter[int] = Counter()
-    came: Counter[int] = Counter()
+    arrival_counts: Counter[int] = Counter()
     for frame in frames:
         kinds.update(frame.kinds)
-        came.update(frame.came)
+        arrival_counts.update(frame.arrival_counts)
         if frame.verdicts:
             appended[frame.appended_ms] += len(frame.verdicts)
-    return CommittedBatch(kinds, appended, came, frames[-1].frame, seconds)
+    return CommittedBatch(kinds, appended, arrival_counts, frames[-1].frame, seconds)

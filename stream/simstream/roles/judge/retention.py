@@ -19,15 +19,15 @@ from simstream.roles.topics import JUDGED, TopicWatch
 
 ASK_EVERY_S = 30.0
 CLOSE_S = 1.0
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 class RetentionWatch(Closing):
     """Sets the metrics of the log's first frame."""
 
-    def __init__(self, log: Log, keeper: NoSnapshots, context: RoleContext) -> None:
+    def __init__(self, log: Log, snapshots: NoSnapshots, context: RoleContext) -> None:
         self._log = log
-        self._keeper = keeper
+        self._snapshots = snapshots
         self._watch = TopicWatch(log, JUDGED, context)
         self._metrics = context.metrics
         self._retention_s: float | None = None
@@ -35,7 +35,7 @@ class RetentionWatch(Closing):
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
         self._thread.start()
         self._metrics.retention.set_function(self._margin_s)
-        self._metrics.snapshot_position.set_function(lambda: keeper.kept)
+        self._metrics.snapshot_position.set_function(lambda: snapshots.kept)
 
     def close(self) -> None:
         """See Closing. Waits at most CLOSE_S for a pending answer."""
@@ -45,7 +45,7 @@ class RetentionWatch(Closing):
     def _margin_s(self) -> float:
         """Return the seconds until retention takes a needed frame. If there is no frame behind the snapshot, none
         can be lost."""
-        appended_ms = self._keeper.needs_since_ms
+        appended_ms = self._snapshots.needs_since_ms
         if self._retention_s is None or appended_ms is None:
             return float("inf")
         return appended_ms / 1000 + self._retention_s - time.time()
@@ -58,7 +58,7 @@ class RetentionWatch(Closing):
                 self._metrics.log_begins.set(self._log.low_watermarks(FINGERPRINTS)[0])
                 self._watch.look()
             except SimstreamError as error:
-                _log.debug("cannot read how long the log is kept: %s", error.what)
-            except Exception:  # noqa: BLE001  # an error of the client must not stop the metrics
-                _log.exception("cannot read the settings of the topics")
+                _logger.debug("cannot read how long the log is kept: %s", error.what)
+            except Exception:  # an error of the client must not stop the metrics
+                _logger.exception("cannot read the settings of the topics")
             self._closed.wait(ASK_EVERY_S)

@@ -1,4 +1,4 @@
-"""The judge's life: loads its state, follows, stands for election, publishes."""
+"""Decides what a judge does next: load its state, follow, stand for election, publish."""
 
 from __future__ import annotations
 
@@ -16,64 +16,69 @@ from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.roles.topics import JUDGED, check_topics
 
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 class JudgeRole:
     """One of the judges that stand for election over a log. `run` works until `context.stop` is set, or raises.
 
-    State comes from the folder of the setting `state`, if there is one. From there to the published position the
-    judge judges the log's frames again silently. While another judge is elected, this one follows that position.
+    The state comes from the folder of the setting `state`, if there is one. The judge then judges the log's frames
+    again, up to the published position, and publishes none of these verdicts. While another judge is elected, this
+    one follows the published position.
     """
 
     def __init__(self, log: Log, policy: Policy, context: RoleContext) -> None:
         self._log = log
         self._policy = policy
         self._context = context
-        self._judging = LogJudge(policy, context, NAME)
+        self._log_judge = LogJudge(policy, context, NAME)
         context.metrics.elected.labels(NAME)
 
     @property
     def next_frame(self) -> int:
-        """The frame of the log that it judges next. Safe in any thread."""
-        return self._judging.next_frame
+        """The frame of the log that this judge judges next. Safe in any thread."""
+        return self._log_judge.next_frame
 
     def run(self) -> None:
-        """Judge until `context.stop` is set. Raises every StateError (such as WrongPolicy, TakenOver, StateLocked)
-        and LogError."""
+        """Judge until `context.stop` is set.
+
+        Raises every StateError (such as WrongPolicy, TakenOver, StateLocked) and every LogError.
+        """
         self._context.health.starting(NAME, self._context.settings.give_up_s)
         check_topics(self._log, JUDGED)
-        fitting = PublishedPositionCheck(self._log, self._policy)
+        position_check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
-        with self._log.publisher() as publisher:
-            published = fitting(publisher.committed())  # a misconfigured judge must never fence a good one
-        with self._judging, keeper_of(self._judging, fitting.log_id, self._context) as keeper:
-            keeper.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
-            frame = self._stand(fitting, keeper)
-            finish(NAME, self._judging, keeper, frame, self._context)
+        with self._log.open_publisher() as publisher:
+            # Before the election: a misconfigured judge must never fence a good one.
+            published = position_check.decode(publisher.committed())
+        with self._log_judge, open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots:
+            snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            frame = self._stand(position_check, snapshots)
+            finish(NAME, self._log_judge, snapshots, frame, self._context)
 
-    def _stand(self, fitting: PublishedPositionCheck, keeper: NoSnapshots) -> int:
+    def _stand(self, position_check: PublishedPositionCheck, snapshots: NoSnapshots) -> int:
         """Follow until elected, then publish until the service stops. Return the frame of the last commit."""
         with (
-            RetentionWatch(self._log, keeper, self._context),
-            self._log.reader(FINGERPRINTS, self._judging.next_frame) as reader,
-            JudgeCandidacy(
-                self._log, self._context
-            ) as candidacy,  # closes after the publisher, once everything is committed
-            self._log.publisher() as publisher,
+            RetentionWatch(self._log, snapshots, self._context),
+            self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,
+            # The candidacy closes after the publisher, once everything is committed.
+            JudgeCandidacy(self._log, self._context) as candidacy,
+            self._log.open_publisher() as publisher,
         ):
-            following = LogFollower(self._log, reader, self._judging, fitting, keeper, self._context)
-            published = following.follow(candidacy.is_elected)
+            follower = LogFollower(self._log, reader, self._log_judge, position_check, snapshots, self._context)
+            published = follower.follow(candidacy.is_elected)
             if not self._context.stop.is_set():
                 why = "elected: ends the open transaction of the previous judge"
                 self._context.health.waits(NAME, why, self._context.settings.give_up_s)
-                published = fitting(publisher.start())
+                published = position_check.decode(publisher.start())
                 if published is not None:
-                    following.replay(published)
+                    follower.replay(published)
             if self._context.stop.is_set():
                 return published.frame if published else 0
-            publishing = VerdictPublisher(fitting.log_id, reader, self._judging, keeper, self._context)
-            return publishing.run(publisher, candidacy.election)
+            verdict_publisher = VerdictPublisher(
+                position_check.log_id, reader, self._log_judge, snapshots, self._context
+            )
+            return verdict_publisher.run(publisher, candidacy.election)
 
 
 class JudgeCandidacy(Closing):
@@ -93,7 +98,7 @@ class JudgeCandidacy(Closing):
         """The candidacy; the first access stands for election. Raises TopicMissing, BrokerUnreachable."""
         if self._election is None:
             self._context.health.waits(NAME, "stands for election", self._context.settings.give_up_s)
-            self._election = self._log.election()
+            self._election = self._log.join_election()
         return self._election
 
     def is_elected(self, behind: int) -> bool:
@@ -101,24 +106,26 @@ class JudgeCandidacy(Closing):
         return (self._election is not None or behind <= MAX_READY_FRAMES) and self.election.elected
 
     def close(self) -> None:
-        """See Closing: steps down."""
+        """Step down, if this judge stood for election."""
         if self._election is not None:
             self._election.close()
 
 
-def finish(name: str, judging: LogJudge, keeper: NoSnapshots, published: int, context: RoleContext) -> None:
+def finish(name: str, log_judge: LogJudge, snapshots: NoSnapshots, published: int, context: RoleContext) -> None:
     """Take a last snapshot at a clean stop, if `published` allows it.
 
     The disk may take long. Meanwhile another judge publishes, and health says what this judge waits for.
     """
     context.health.waits(name, "takes a last snapshot", context.settings.stop_timeout_s)
-    keeper.finish(judging.next_frame, judging.ordinal, published)
+    snapshots.finish(log_judge.next_frame, log_judge.ordinal, published)
 
 
-def keeper_of(judging: LogJudge, log_id: str, context: RoleContext) -> NoSnapshots:
-    """Return the keeper of the state in the folder of the setting `state`. Raises StateLocked, StateDamaged,
-    StateFormat."""
+def open_snapshots(log_judge: LogJudge, log_id: str, context: RoleContext) -> NoSnapshots:
+    """Return the snapshots in the folder of the setting `state`, or NoSnapshots without this setting.
+
+    Raises StateLocked, StateDamaged, StateFormat.
+    """
     if context.settings.state:
-        return SnapshotKeeper(context.settings.state, judging.state, log_id, context)
-    _log.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
+        return SnapshotKeeper(context.settings.state, log_judge.state, log_id, context)
+    _logger.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
     return NoSnapshots()

@@ -34,7 +34,7 @@ from simstream.wire.position import Position
 
 RETRY_S = 2.0
 """Seconds between two tries to write a snapshot that the disk did not take."""
-_log = logging.getLogger("simstream.judge")
+_logger = logging.getLogger("simstream.judge")
 
 
 class SnapshotSource(Protocol):
@@ -46,23 +46,23 @@ class SnapshotSource(Protocol):
 
     def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None: ...
 
-    def on_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None: ...
+    def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None: ...
 
 
 class NoSnapshots(Closing):
-    """Takes the keeper's place if the state is in memory alone: every restart judges the whole log again."""
+    """Stands in for a SnapshotKeeper if the state is in memory alone: every restart judges the whole log again."""
 
     _appended: dict[int, int] | None = None
 
-    def saw(self, frame: int, appended_ms: int) -> None:
-        """Note the first frame of a poll, and when it came to the log, in ms."""
+    def note_frame(self, frame: int, appended_ms: int) -> None:
+        """Note the first frame of a poll, and when that frame came to the log, in ms since 1970."""
         if frame in (self.kept, self.wanted):
             earlier = self._appended or {}
             self._appended = {at: ms for at, ms in earlier.items() if at >= self.kept} | {frame: appended_ms}
 
     @property
     def needs_since_ms(self) -> int | None:
-        """Return when the first frame that a restart needs came to the log; None before the first frame."""
+        """When the first frame that a restart needs came to the log, in ms since 1970; None before that frame."""
         return (self._appended or {}).get(self.kept)
 
     def load(self, published: Position | None, log_begins: int) -> bool:
@@ -100,7 +100,7 @@ class NoSnapshots(Closing):
 
 
 class SnapshotKeeper(NoSnapshots):
-    """Keeps one judge's state in one folder. For the judge's thread only."""
+    """Takes and loads the snapshots of one judge's state in one folder. For the judge's thread only."""
 
     def __init__(
         self, path: str, state: SnapshotSource, log_id: str, context: RoleContext, files: FileSystem | None = None
@@ -150,7 +150,7 @@ class SnapshotKeeper(NoSnapshots):
             self._give_up(loaded.number, log_begins)
             raise
         self._folder.suspect(False)
-        self._state.on_disk(self._folder.files, loaded.sealed.values())
+        self._state.read_from_disk(self._folder.files, loaded.sealed.values())
         self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
         self._kept = self._frame
         if self._frame < log_begins:
@@ -160,7 +160,7 @@ class SnapshotKeeper(NoSnapshots):
             )
         where = {"frame": self._frame, "ordinal": self._ordinal}
         seconds = time.monotonic() - began
-        _log.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
+        _logger.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
         return True
 
     def _whole(self, end: int, log_begins: int) -> LoadedSnapshot | None:
@@ -191,7 +191,7 @@ class SnapshotKeeper(NoSnapshots):
 
     def _set_aside(self, bad: Sequence[Snapshot], error: StateDamaged, instead: str) -> None:
         self._folder.set_aside(bad)
-        _log.error("%s; it is kept aside in %s, and %s", error.what, self._folder.path / ASIDE, instead)
+        _logger.error("%s; it is kept aside in %s, and %s", error.what, self._folder.path / ASIDE, instead)
 
     def _give_up(self, number: int, log_begins: int) -> None:
         """Set a snapshot with contradicting parts aside, if the next start can go on without it."""
@@ -199,7 +199,7 @@ class SnapshotKeeper(NoSnapshots):
         older = [each.manifest.facts["frame"] for each in self._folder.snapshots if each not in bad]
         if not log_begins or any(frame >= log_begins for frame in older):
             self._folder.set_aside(bad)
-            _log.error("the snapshot is kept aside in %s: start this judge again", self._folder.path / ASIDE)
+            _logger.error("the snapshot is kept aside in %s: start this judge again", self._folder.path / ASIDE)
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
         """Begin a snapshot if one is due, or put a written one in place. Call it between two polls; it waits
@@ -220,14 +220,14 @@ class SnapshotKeeper(NoSnapshots):
     def finish(self, frame: int, ordinal: int, published: int) -> None:
         """At a clean stop put the snapshot in work in place, then take a last one if `published` allows it.
 
-        Waits for the disk. A failed write is logged and no error: the earlier snapshots are whole.
+        Waits for the disk. A failed write raises no error, since the earlier snapshots are whole: it is logged.
         """
         self._finish_one(published)
         if self._prepared is None and self._frame < frame <= published:
             self._prepare(frame, ordinal)
             self._finish_one(published)
         if self._prepared is not None and self._why:
-            _log.warning("could not take a last snapshot: %s", self._why)
+            _logger.warning("could not take a last snapshot: %s", self._why)
 
     @property
     def wanted(self) -> int:
@@ -236,7 +236,7 @@ class SnapshotKeeper(NoSnapshots):
 
     @property
     def kept(self) -> int:
-        """The first frame that a restart needs: the frame of the newest snapshot in place, 0 without one."""
+        """The first frame that a restart needs: that of the newest snapshot in place; 0 without a snapshot."""
         return self._kept
 
     @property
@@ -307,14 +307,14 @@ class SnapshotKeeper(NoSnapshots):
         except StateUnwritable as error:
             self._failed(error)
             return
-        self._state.on_disk(self._folder.files, prepared.sealed)
+        self._state.read_from_disk(self._folder.files, prepared.sealed)
         if self._writing is not None:
             self._metrics.batch.labels("snapshot_write").observe(self._writing.seconds)
         self._prepared = self._writing = self._failing_since = None
         self._kept = self._frame
         self._why, self._try_at = "", 0.0
         where = {"frame": self._frame, "ordinal": self._ordinal}
-        _log.info("took a snapshot of frame %d, ordinal %d", *where.values(), extra=where)
+        _logger.info("took a snapshot of frame %d, ordinal %d", *where.values(), extra=where)
 
     def _failed(self, error: BaseException) -> None:
         """Plan another try. Raise the error if no try can help, or if none has helped for `give_up_after`."""
@@ -323,7 +323,7 @@ class SnapshotKeeper(NoSnapshots):
         if not isinstance(error, StateUnwritable) or now - self._failing_since > self._settings.give_up_s:
             raise error
         if not self._why:
-            _log.warning("%s; tries again", error.what)
+            _logger.warning("%s; trying again", error.what)
         self._why = f"cannot write a snapshot: {error.what}"
         self._try_at = now + RETRY_S
 
@@ -334,23 +334,23 @@ class SnapshotKeeper(NoSnapshots):
 
 
 class _SnapshotWrite:
-    """One write in a daemon thread, which does not delay the end of the process."""
+    """Writes one snapshot in a daemon thread, which does not delay the end of the process."""
 
     def __init__(self, prepared: PreparedSnapshot) -> None:
         self.prepared = prepared
         self.error: BaseException | None = None
         self.seconds = 0.0
-        """The seconds that it took."""
+        """The seconds that the write took."""
         self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
         self._thread.start()
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, with or without an error."""
+        """Whether the write has ended, with or without an error."""
         return not self._thread.is_alive()
 
     def wait(self) -> None:
-        """Wait until it has ended; raise its error."""
+        """Wait until the write has ended. Its error, if any, is then in `error`."""
         self._thread.join()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Decides how many bytes of verdicts a transaction takes."""
+"""Decides how many bytes of verdicts one transaction takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TransactionRoom:
     def __init__(self) -> None:
         self.bytes = 1 << 20
 
-    def fitting(self, sizes: Sequence[int]) -> int:
+    def count_fitting(self, sizes: Sequence[int]) -> int:
         """Return how many of the first frames fit; `sizes` are their bytes. At least one, if there is any."""
         total = 0
         for number, size in enumerate(sizes):
@@ -30,15 +30,15 @@ class TransactionRoom:
                 return max(1, number)
         return len(sizes)
 
-    def took(self, size: int, seconds: float) -> None:
+    def note_commit(self, size: int, seconds: float) -> None:
         """Note that a transaction of `size` bytes was committed after `seconds`."""
         if seconds > TARGET_S:
             self._set(min(self.bytes, int(size * TARGET_S / seconds)))
         elif seconds < TARGET_S / 2 and size > self.bytes // 2:
             self._set(2 * self.bytes)
 
-    def outlived(self, size: int) -> None:
-        """Note that a transaction of `size` bytes outlived its time."""
+    def note_timeout(self, size: int) -> None:
+        """Note that a transaction of `size` bytes reached its time limit."""
         self._set(min(self.bytes, size) // SHRINK)
 
     def _set(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""The loop of the elected judge, until it ends or a newer judge fences it."""
+"""Runs the loop of the elected judge, until the judge ends or a newer judge fences it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class VerdictPublisher:
     """Judges new frames and hands the verdicts to an outbox. Its state begins at the committed position."""
 
     def __init__(
-        self, log_id: str, reader: Reader, judging: LogJudge, keeper: NoSnapshots, context: RoleContext
+        self, log_id: str, reader: Reader, log_judge: LogJudge, snapshots: NoSnapshots, context: RoleContext
     ) -> None:
         self._log_id = log_id
         self._reader = reader
-        self._judging = judging
-        self._keeper = keeper
+        self._log_judge = log_judge
+        self._snapshots = snapshots
         self._context = context
         self._elected = context.metrics.elected.labels(NAME)
         self._transactions = RisingCounter(context.metrics.transactions)
@@ -41,7 +41,7 @@ class VerdictPublisher:
         self._last_ms: int | None = None
         """When the last judged frame came to the log; None at the log's end."""
         self._next_look = 0.0
-        self._handed_over = self._published = judging.next_frame
+        self._handed_over = self._published = log_judge.next_frame
         """The frame up to which the outbox has the verdicts, and the frame up to which they are committed."""
 
     def run(self, publisher: Publisher, election: Election) -> int:
@@ -55,7 +55,7 @@ class VerdictPublisher:
             while not self._context.stop.is_set():
                 self._turn(outbox)
                 self._look_for_a_newer(publisher, election)
-            if self._judging.next_frame > self._handed_over:
+            if self._log_judge.next_frame > self._handed_over:
                 self._hand_over(outbox)  # the last frames had no verdicts: the next judge can skip them
             outbox.finish()
         return self._published
@@ -64,7 +64,7 @@ class VerdictPublisher:
         """Judge the frames of one poll, batch by batch, and hand them to the outbox, which may wait."""
         records = self._reader.poll(FRAMES_A_POLL, 0.1)
         if records:
-            self._keeper.saw(records[0].offset, records[0].timestamp)
+            self._snapshots.note_frame(records[0].offset, records[0].timestamp)
         self._last_ms = records[-1].timestamp if records else None
         for batch in in_batches(records):
             self._judge(outbox, batch)
@@ -75,21 +75,21 @@ class VerdictPublisher:
 
     def _judge(self, outbox: VerdictOutbox, records: Sequence[Record]) -> None:
         began = time.perf_counter()
-        judged = self._judging.take(records)
-        self._judging.name_outgrown()
+        judged = self._log_judge.take(records)
+        self._log_judge.name_outgrown()
         if any(frame.verdicts for frame in judged):
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
-            self._judging.observing.judged([verdict for frame in judged for verdict in frame.verdicts])
+            self._log_judge.metrics.count_judged([verdict for frame in judged for verdict in frame.verdicts])
             self._hand_over(outbox, judged)
 
     def _after(self, outbox: VerdictOutbox) -> None:
         """Check everything that is due between two batches."""
         outbox.check()
         self._measure()
-        self._keeper.turn(self._judging.next_frame, self._judging.ordinal, self._published)
-        if self._keeper.wanted > self._handed_over:
+        self._snapshots.turn(self._log_judge.next_frame, self._log_judge.ordinal, self._published)
+        if self._snapshots.wanted > self._handed_over:
             self._hand_over(outbox)
-        self._judging.observe()
+        self._log_judge.update_metrics()
         self._context.health.beat(NAME)
 
     def _measure(self) -> None:
@@ -102,24 +102,24 @@ class VerdictPublisher:
 
     def _hand_over(self, outbox: VerdictOutbox, judged: Sequence[JudgedFrame] = ()) -> None:
         """Give the outbox the judged frames, or the position alone."""
-        self._handed_over = self._judging.next_frame
-        outbox.put([self._pending(frame) for frame in judged] or [self._bare(self._judging.place)])
+        self._handed_over = self._log_judge.next_frame
+        outbox.put([self._pending(frame) for frame in judged] or [self._bare(self._log_judge.place)])
 
     def _pending(self, frame: JudgedFrame) -> PendingFrame:
         if not frame.verdicts:
             return self._bare(frame.place)
         return PendingFrame(
             [_outgoing(verdict) for verdict in frame.verdicts],
-            positions.encode(self._judging.position(self._log_id, frame.place)),
+            positions.encode(self._log_judge.position(self._log_id, frame.place)),
             Counter(verdict.verdict for verdict in frame.verdicts),
             frame.record.timestamp,
-            frames.came(frame.record.value or b"", len(frame.verdicts)),
+            frames.count_arrivals(frame.record.value or b"", len(frame.verdicts)),
             frame.place.frame,
         )
 
     def _bare(self, place: LogPlace) -> PendingFrame:
         """Return a position without verdicts."""
-        position = positions.encode(self._judging.position(self._log_id, place))
+        position = positions.encode(self._log_judge.position(self._log_id, place))
         return PendingFrame((), position, {}, 0, {}, place.frame)
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
@@ -140,19 +140,19 @@ class VerdictPublisher:
             publisher.check()
 
     def _committed(self, batch: CommittedBatch) -> None:
-        """Called by the outbox once a transaction is committed."""
+        """Count a committed transaction. The outbox calls it."""
         self._context.metrics.batch.labels("publish").observe(batch.seconds)
-        self._judging.observing.committed(batch.kinds, batch.appended, batch.came)
+        self._log_judge.metrics.count_committed(batch.kinds, batch.appended, batch.arrival_counts)
         self._published = batch.frame
 
     def _waiting(self, outbox: VerdictOutbox) -> None:
-        """Called by the outbox while it is full."""
+        """Tell health and metrics while the outbox is full. The outbox calls it."""
         self._measure()
         self._context.health.turn(NAME, *self._state(outbox))
 
     def _state(self, outbox: VerdictOutbox, answers: bool = True) -> tuple[bool, str]:
         """Return whether the judge is ready, and why not."""
-        why = self._judging.open_gap() or self._keeper.why
+        why = self._log_judge.open_gap() or self._snapshots.why
         if outbox.busy_s > SLOW_S:
             why = "verdicts wait to be published"
         elif not why and not answers:

@@ -1,4 +1,4 @@
-"""The program of an extraction process, and its protocol over a socket.
+"""Runs in an extraction process: its program, and its protocol over a socket.
 
 It is a new interpreter, never a fork, because its owner has threads and Kafka clients. A request has some pages,
 and each page gets an answer as soon as it is done. Neither side executes anything from the other: a page that takes
@@ -87,9 +87,9 @@ def _receive_requests(source: BinaryIO) -> list[tuple[bytes | str, str]]:
     return pages
 
 
-def _answer(found: ExtractedText) -> bytes:
-    text = None if found.text is None else found.text.encode("utf-8", "replace")
-    reason, detail = found.reason.encode(), found.detail.encode("utf-8", "replace")
+def _answer(extracted: ExtractedText) -> bytes:
+    text = None if extracted.text is None else extracted.text.encode("utf-8", "replace")
+    reason, detail = extracted.reason.encode(), extracted.detail.encode("utf-8", "replace")
     head = _ANSWER.pack(-1 if text is None else len(text), len(reason), len(detail))
     return head + (text or b"") + reason + detail
 

@@ -78,7 +78,7 @@ class LetterFilter:
         return letter.time >= self.since and self.reason in (None, letter.reason)
 
 
-def letters(log: Log, wanted: LetterFilter) -> Iterator[DeadLetter]:
+def letters(log: Log, letter_filter: LetterFilter) -> Iterator[DeadLetter]:
     """Return the present letters, the oldest first. Skips records that are not letters.
 
     Cost: two passes over the topic, since a mark stands behind its letter. Memory: the places of the marks.
@@ -86,7 +86,7 @@ def letters(log: Log, wanted: LetterFilter) -> Iterator[DeadLetter]:
     marked = {place for record in _records(log) if (place := _marks(record)) is not None}
     for record in _records(log):
         letter = read(record, _place(record) in marked)
-        if letter is not None and wanted(letter):
+        if letter is not None and letter_filter(letter):
             yield letter
 
 

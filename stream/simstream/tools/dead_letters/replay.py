@@ -35,7 +35,7 @@ class LetterReplay:
 
 
 def replay(
-    log: Log, wanted: LetterFilter, *, limit: int | None = None, again: bool = False, dry: bool = False
+    log: Log, letter_filter: LetterFilter, *, limit: int | None = None, again: bool = False, dry: bool = False
 ) -> LetterReplay:
     """Send the pages of letters again, each once, at most `limit`. With `dry`, write nothing.
 
@@ -45,13 +45,13 @@ def replay(
     fingerprinter or `feed` runs, BrokerUnreachable, DeliveryFailed.
     """
     report = LetterReplay(log.topic(PAGES).name)
-    chosen = islice((one for one in letters(log, wanted) if _fits(one, again, report)), limit)
+    chosen = islice((one for one in letters(log, letter_filter) if _fits(one, again, report)), limit)
     if dry:
         for letter in chosen:
             report.sent += 1
             report.reasons[letter.reason] += 1
         return report
-    with log.appender(DEAD_LETTERS) as marks, log.appender(PAGES) as pages:
+    with log.open_appender(DEAD_LETTERS) as marks, log.open_appender(PAGES) as pages:
         dead = log.topic(DEAD_LETTERS).name
         for batch in _batches(chosen):
             _send(pages, marks, batch, dead, report)

@@ -1,4 +1,4 @@
-"""The true J of each near duplicate and the page that it names, from texts in a temporary file.
+"""Computes the true J of each near duplicate and the page that it names, from texts in a temporary file.
 
 A page may name any earlier page, so every text is written to the file when it passes. Only texts of pairs are read
 again, some hundred pairs at a time. So inputs are read once, also from a pipe, and HTML is extracted once.
@@ -26,7 +26,7 @@ from simstream.wire.identity_hash import identity_of
 
 MAX_BATCH_PAIRS: Final = 1024
 MAX_BATCH_BYTES: Final = 8 << 20
-"""The number of pairs that are compared together; fewer if their texts are long."""
+"""The most pairs, and the most bytes of texts, that are compared together."""
 
 
 class TextRows(Closing):
@@ -77,7 +77,7 @@ class ExactPairs(Closing):
         self._own = array("q")
         """Of each pair, the identity of the named page, and the ordinal of the near duplicate."""
 
-    def seen(self, pages: Sequence[Page]) -> None:
+    def note_pages(self, pages: Sequence[Page]) -> None:
         """Add the next pages. Unreadable pages have no text."""
         for page in pages:
             text = page.text if page.kind == PageKind.READABLE else None
@@ -99,7 +99,7 @@ class ExactPairs(Closing):
         return len(self._own)
 
     def lines(self) -> Iterator[tuple[bytes, float]]:
-        """Yield each line in order, with the J of its pair. Raises SimstreamError as `seen` does."""
+        """Yield each line in order, with the J of its pair. Raises SimstreamError as `note_pages` does."""
         own, named = np.array(self._own, np.int64), self._versions()
         for begin, end in self._parts(own, named):
             numbers, places = np.unique(np.concatenate([own[begin:end], named[begin:end]]), return_inverse=True)

@@ -56,7 +56,7 @@ class KeepSelector:
         self._parts: list[_RunPages] = []
         self._unchanged = bytearray()
 
-    def seen(self, columns: FingerprintColumns) -> None:
+    def note_pages(self, columns: FingerprintColumns) -> None:
         """Add the next pages."""
         c = columns
         self._parts.append(_RunPages(c.identity, c.fingerprint, c.sketch, c.words, c.kind, c.time))

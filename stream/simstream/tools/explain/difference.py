@@ -1,4 +1,4 @@
-"""The words in which two texts differ: compares sentences, then words of sentences that differ.
+"""Finds the words in which two texts differ: compares sentences, then words of sentences that differ.
 
 The words are the recipe's own tokens, compared without regard to case, width and space, as the recipe does.
 """
@@ -78,11 +78,11 @@ def runs(other: Sequence[TextUnit], page: Sequence[TextUnit]) -> list[TextRun]:
     return _joined(found)
 
 
-def readable(found: Sequence[TextRun]) -> list[TextRun]:
+def readable(runs: Sequence[TextRun]) -> list[TextRun]:
     """Drop equal runs that are no longer than the changes on both sides: a word that two sentences share by chance
     tells nothing."""
     made: list[TextRun] = []
-    for run in found:
+    for run in runs:
         made.append(run)
         while len(made) >= 3 and not made[-1].same and _by_chance(*made[-3:]):
             before, _, after = made[-3:]
@@ -96,12 +96,12 @@ def _by_chance(before: TextRun, between: TextRun, after: TextRun) -> bool:
     return between.same and not before.same and size <= min(sizes)
 
 
-def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[TextRun]) -> list[TextPassage]:
+def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], runs: Sequence[TextRun]) -> list[TextPassage]:
     """Return the passages that differ, each with some words around it. Passages near each other become one."""
     made: list[TextPassage] = []
     group: list[TextRun] = []
-    for number, run in enumerate(found):
-        near = run.b - run.a <= 2 * CONTEXT_WORDS and 0 < number < len(found) - 1
+    for number, run in enumerate(runs):
+        near = run.b - run.a <= 2 * CONTEXT_WORDS and 0 < number < len(runs) - 1
         if near or not run.same:
             group.append(run)
         elif group:
@@ -112,11 +112,11 @@ def passages(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequenc
     return made
 
 
-def counts(other: Sequence[TextUnit], page: Sequence[TextUnit], found: Sequence[TextRun]) -> tuple[int, int, int]:
+def counts(other: Sequence[TextUnit], page: Sequence[TextUnit], runs: Sequence[TextRun]) -> tuple[int, int, int]:
     """Return the number of words that both have in order, that only the other has, and that only the page has."""
-    same = sum(unit.is_word for run in found if run.same for unit in page[run.c : run.d])
-    only_other = sum(unit.is_word for run in found if not run.same for unit in other[run.a : run.b])
-    only_page = sum(unit.is_word for run in found if not run.same for unit in page[run.c : run.d])
+    same = sum(unit.is_word for run in runs if run.same for unit in page[run.c : run.d])
+    only_other = sum(unit.is_word for run in runs if not run.same for unit in other[run.a : run.b])
+    only_page = sum(unit.is_word for run in runs if not run.same for unit in page[run.c : run.d])
     return same, only_other, only_page
 
 
@@ -152,10 +152,10 @@ def _parts(keys: list[str], ends: list[int]) -> list[tuple[str, ...]]:
     return [tuple(keys[i:j]) for i, j in pairwise(ends)]
 
 
-def _joined(found: Sequence[TextRun]) -> list[TextRun]:
+def _joined(runs: Sequence[TextRun]) -> list[TextRun]:
     """Drop empty runs, and join neighbours of one kind."""
     made: list[TextRun] = []
-    for run in found:
+    for run in runs:
         if run.a == run.b and run.c == run.d:
             continue
         if made and made[-1].same == run.same:

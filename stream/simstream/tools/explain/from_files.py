@@ -17,25 +17,27 @@ Records = Callable[[str], Iterable[Record]]
 
 
 def explain(
-    deduper: Deduper, explainer: Explainer, records: Records, asked: ExplainRequest, threads: int
+    deduper: Deduper, explainer: Explainer, records: Records, request: ExplainRequest, threads: int
 ) -> ExplainAnswer:
     """Explain pages of files under the deduper's policy. Does not change its state.
 
     Cost: that of `dedup` up to the last of the pages, and two passes of reading. Raises what `Deduper.stream`
     raises, and PageUnknown if the ordinal asked for does not exist.
     """
-    names = WantedIds(asked.ids)
-    newest = last_ordinals(records, names) if asked.ordinal is None else {}
-    wanted = [newest[name] for name in asked.ids if name in newest] if asked.ordinal is None else [asked.ordinal]
-    judging = Rejudge(deduper.policy, wanted, asked.beside)
-    cases = {case.verdict.ordinal: case for case in judged(deduper, records, judging, threads)}
-    if asked.ordinal is not None:
-        found = cases.get(asked.ordinal)
-        check_ordinal(asked, found.verdict if found else None, judging.ordinal)
+    names = WantedIds(request.ids)
+    newest = last_ordinals(records, names) if request.ordinal is None else {}
+    wanted = (
+        [newest[name] for name in request.ids if name in newest] if request.ordinal is None else [request.ordinal]
+    )
+    rejudge = Rejudge(deduper.policy, wanted, request.beside)
+    cases = {case.verdict.ordinal: case for case in judged(deduper, records, rejudge, threads)}
+    if request.ordinal is not None:
+        found = cases.get(request.ordinal)
+        check_ordinal(request, found.verdict if found else None, rejudge.ordinal)
     chosen = [cases[ordinal] for ordinal in wanted]
-    made = explainer.explain(chosen, judging.origins, lambda places: originals(records, places), None)
+    made = explainer.explain(chosen, rejudge.origins, lambda places: originals(records, places), None)
     advice = "give the exact id, not the URL; `simstream fingerprint INPUT` lists the ids"
-    missing = [name for name in asked.ids if asked.ordinal is None and name not in newest]
+    missing = [name for name in request.ids if request.ordinal is None and name not in newest]
     return ExplainAnswer(made, [names.unknown(name, "no page of the input has the id", advice) for name in missing])
 
 
@@ -60,13 +62,13 @@ def _shown(key: bytes) -> bytes:
     return key
 
 
-def judged(deduper: Deduper, records: Records, judging: Rejudge, threads: int) -> Iterator[VerdictCase]:
+def judged(deduper: Deduper, records: Records, rejudge: Rejudge, threads: int) -> Iterator[VerdictCase]:
     """Judge the files until all wanted pages have come. Raises what `Deduper.stream` raises."""
-    if judging.done():
+    if rejudge.done():
         return
     for batch in deduper.fingerprinted(records("judging"), threads):
-        yield from judging.feed(AcceptedBatch("", batch.columns, batch.columns.time, batch.sources))
-        if judging.done():
+        yield from rejudge.judge(AcceptedBatch("", batch.columns, batch.columns.time, batch.sources))
+        if rejudge.done():
             return
 
 

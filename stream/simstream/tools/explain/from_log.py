@@ -35,29 +35,29 @@ class PublishedVerdict(NamedTuple):
     value: bytes
 
 
-def explain(log: Log, explainer: Explainer, asked: ExplainRequest, counting: Counting) -> ExplainAnswer:
+def explain(log: Log, explainer: Explainer, request: ExplainRequest, counting: Counting) -> ExplainAnswer:
     """Explain published verdicts of a log. Joins no consumer group, and writes nothing.
 
     Cost: a pass over `verdicts`, judging the log up to the last of the pages, and a few reads of `pages`. Raises
     WrongRecipe, WrongPolicy, WrongLog, and PageUnknown if the ordinal asked for does not exist.
     """
-    policy, names = explainer.policy, WantedIds(asked.ids)
+    policy, names = explainer.policy, WantedIds(request.ids)
     check_recipe(log, policy.recipe_id)
     with counting("reading verdicts", None) as tick:
-        if asked.ordinal is None:
+        if request.ordinal is None:
             found = newest_verdicts(log, names, tick)
-            chosen = [found[name] for name in asked.ids if name in found]
+            chosen = [found[name] for name in request.ids if name in found]
         else:
-            chosen = [verdict_at(log, asked, tick)]
+            chosen = [verdict_at(log, request, tick)]
     for published in chosen:
         check_policy(published.verdict.id, published.verdict.policy, policy, explainer.recipe)
     values = {published.verdict.ordinal: published.value for published in chosen}
-    judging = Rejudge(policy, values, asked.beside)
+    rejudge = Rejudge(policy, values, request.beside)
     with counting("judging", max(values, default=0) + 1) as tick:
-        cases = {case.verdict.ordinal: case for case in judged(log, policy, judging, tick)}
+        cases = {case.verdict.ordinal: case for case in judged(log, policy, rejudge, tick)}
     ordered = [cases[ordinal] for ordinal in values]
-    made = explainer.explain(ordered, judging.origins, lambda places: originals(log, places), values)
-    unknown = [] if asked.ordinal is not None else _missing(log, asked, found, names, counting)
+    made = explainer.explain(ordered, rejudge.origins, lambda places: originals(log, places), values)
+    unknown = [] if request.ordinal is not None else _missing(log, request, found, names, counting)
     return ExplainAnswer(made, unknown)
 
 
@@ -75,23 +75,23 @@ def newest_verdicts(log: Log, names: WantedIds, tick: Tick) -> dict[str, Publish
     return found
 
 
-def verdict_at(log: Log, asked: ExplainRequest, tick: Tick) -> PublishedVerdict:
+def verdict_at(log: Log, request: ExplainRequest, tick: Tick) -> PublishedVerdict:
     """Return the verdict of the ordinal asked for. Reads `verdicts` up to it. Raises PageUnknown."""
-    mark, count = b',"ordinal":%d,' % (asked.ordinal or 0), 0
+    mark, count = b',"ordinal":%d,' % (request.ordinal or 0), 0
     for record in _records(log, VERDICTS, VERDICTS_A_POLL, tick):
         value = record.value or b""
         count += 1
-        if mark in value and (verdict := wire.decode(value)).ordinal == asked.ordinal:
-            return PublishedVerdict(check_ordinal(asked, verdict, count), value)
-    return PublishedVerdict(check_ordinal(asked, None, count), b"")
+        if mark in value and (verdict := wire.decode(value)).ordinal == request.ordinal:
+            return PublishedVerdict(check_ordinal(request, verdict, count), value)
+    return PublishedVerdict(check_ordinal(request, None, count), b"")
 
 
 def _missing(
-    log: Log, asked: ExplainRequest, found: Mapping[str, PublishedVerdict], names: WantedIds, counting: Counting
+    log: Log, request: ExplainRequest, found: Mapping[str, PublishedVerdict], names: WantedIds, counting: Counting
 ) -> list[PageUnknown]:
     """Return an error for each page without a verdict."""
     errors = []
-    for page_id in asked.ids:
+    for page_id in request.ids:
         if page_id not in found:
             with counting(f"looking for {page_id[:40]}", None) as tick:
                 state = whereabouts(log, page_id, tick)
@@ -137,25 +137,25 @@ def _published_frames(log: Log) -> int:
     return frame
 
 
-def judged(log: Log, policy: Policy, judging: Rejudge, tick: Tick) -> Iterator[VerdictCase]:
+def judged(log: Log, policy: Policy, rejudge: Rejudge, tick: Tick) -> Iterator[VerdictCase]:
     """Judge the log without publishing until all wanted pages have come. `tick` hears the next ordinal.
 
     Raises WrongLog if frames are missing, or the log ends too early."""
-    if judging.done():
+    if rejudge.done():
         return
     acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
     for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, lambda _: tick(acceptor.ordinal)):
         if record.offset != acceptor.next_frame:
             raise WrongLog(
-                f"the log continues at frame {record.offset}, frame {acceptor.next_frame} is missing",
+                f"the log goes on at frame {record.offset}, but frame {acceptor.next_frame} is missing",
                 "keep the topic `fingerprints` longer: only pages of frames that are still there can be explained",
             )
         accepted = acceptor.accept(record.offset, record.value or b"", record.timestamp)
         if isinstance(accepted, AcceptedPages):
             header, columns = accepted.header, accepted.columns
             sources = [PageSource(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
-            yield from judging.feed(AcceptedBatch(header.topic_id, columns, accepted.time, sources))
-        if judging.done():
+            yield from rejudge.judge(AcceptedBatch(header.topic_id, columns, accepted.time, sources))
+        if rejudge.done():
             return
     raise WrongLog(
         f"the log ends at ordinal {acceptor.ordinal}, before the verdict",

@@ -99,7 +99,7 @@ class Rejudge:
         """Return whether all wanted pages have come."""
         return not self._wanted
 
-    def feed(self, batch: AcceptedBatch) -> Iterator[VerdictCase]:
+    def judge(self, batch: AcceptedBatch) -> Iterator[VerdictCase]:
         """Judge a batch, and yield the cases of the wanted pages in it."""
         self.origins.add(batch.topic_id, batch.sources)
         first, at, end = self.ordinal, 0, len(batch.sources)

@@ -1,4 +1,4 @@
-"""The types of a request to `explain`, and the errors if nothing is found."""
+"""Defines the request to `explain`, and the errors if nothing is found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Counting = Callable[[str, int | None], AbstractContextManager[Tick]]
 """Shows work under a title, with its total if that is known."""
 MAX_SUGGESTIONS = 3
 MIN_PART_BYTES = 3
-"""The greatest size of an id that is looked for within other ids, in bytes."""
+"""A shorter id is not looked for within other ids, in bytes."""
 
 
 class ExplainRequest(NamedTuple):
@@ -65,17 +65,17 @@ class WantedIds:
         return PageUnknown(f"{where} {page_id!r}", f"did you mean {' or '.join(near)}?" if near else advice)
 
 
-def check_ordinal(asked: ExplainRequest, verdict: Verdict | None, count: int) -> Verdict:
+def check_ordinal(request: ExplainRequest, verdict: Verdict | None, count: int) -> Verdict:
     """Return the verdict of the ordinal asked for.
 
     Raises PageUnknown if it is missing, or belongs to another page.
     """
     if verdict is None:
         advice = f"give 0 to {count - 1}" if count else "wait: no page was judged yet"
-        raise PageUnknown(f"no verdict has the ordinal {asked.ordinal}", advice)
-    if asked.ids and verdict.id != asked.ids[0]:
+        raise PageUnknown(f"no verdict has the ordinal {request.ordinal}", advice)
+    if request.ids and verdict.id != request.ids[0]:
         raise PageUnknown(
-            f"ordinal {asked.ordinal} belongs to {verdict.id}, not to {asked.ids[0]}",
+            f"ordinal {request.ordinal} belongs to {verdict.id}, not to {request.ids[0]}",
             "give that ID, or only --ordinal",
         )
     return verdict

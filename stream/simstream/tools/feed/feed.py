@@ -13,7 +13,7 @@ from simstream.wire.page import NO_TIME
 
 PATIENCE_S = 150.0
 _LAST_S = 5.0
-"""How long a feed waits for acknowledgements after Ctrl-C."""
+"""Seconds to wait for acknowledgements after Ctrl-C."""
 
 
 class FeedResult(NamedTuple):
@@ -43,7 +43,7 @@ class _FeedRun:
     def append(self, record: Record) -> None:
         self._append(record)
         if self._position is not None:
-            self._position.sent(record, self._number)
+            self._position.note_sent(record, self._number)
             if self._position.due:
                 self.save(PATIENCE_S)
 
@@ -111,10 +111,10 @@ def feed(
     and about each record that the topic refuses. Raises TopicMissing, BrokerUnreachable, DeliveryFailed, and an
     InputError of `records` once all earlier records are acknowledged.
     """
-    with log.appender(PAGES) as appender:
+    with log.open_appender(PAGES) as appender:
         run = _FeedRun(appender, largest, refused, position)
         try:
-            for record in records if position is None else position.rest(records):
+            for record in records if position is None else position.skip_sent(records):
                 run.append(record)
         except InputError:
             run.finish()

@@ -1,4 +1,4 @@
-"""The position of a feed in a file, so that an interrupted feed goes on."""
+"""Keeps in a file which pages `simstream feed` has sent, so that an interrupted run goes on."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class FeedProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FeedPosition(Closing):
-    """The position of one feed, held by one process. A record counts when it and all before it are safely written.
+    """Which records are sent, kept in a file. A record counts once it and all records before it are safely written.
 
-    The next feed sends unsaved records again: nothing is lost, and some pages may arrive twice.
+    One process holds the file. The next run sends unsaved records again: nothing is lost, and some pages may arrive
+    twice.
     """
 
     def __init__(self, path: Path, topic: TopicInfo) -> None:
@@ -63,7 +64,7 @@ class FeedPosition(Closing):
 
     @property
     def before(self) -> int:
-        """The number of records that earlier feeds have sent."""
+        """The number of records that earlier runs have sent."""
         return self._saved.records
 
     @property
@@ -71,7 +72,7 @@ class FeedPosition(Closing):
         """Return whether it is time to save."""
         return time.monotonic() >= self._due
 
-    def rest(self, records: Iterable[Record]) -> Iterator[Record]:
+    def skip_sent(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records that were not sent yet. Raises UsageError if the earlier records changed."""
         known, count = self._saved, 0
         for record in records:
@@ -93,13 +94,13 @@ class FeedPosition(Closing):
                 what, f"give the same inputs in the same order, or delete {self._path} to send all pages"
             )
 
-    def sent(self, record: Record, number: int) -> None:
+    def note_sent(self, record: Record, number: int) -> None:
         """Note that the next record is written when `number` appends are."""
         self._digest = _with(self._digest, record)
         self._flying.append((number, self._digest))
 
     def save(self, written: int) -> None:
-        """Save the position: so many appends are written. Raises DiskFull, LogError."""
+        """Save how far sending is, if `written` appends are written. Raises DiskFull, LogError."""
         records, digest = self._done.records, self._done.digest
         while self._flying and self._flying[0][0] <= written:
             records, digest = records + 1, self._flying.popleft()[1].hex()

@@ -104,7 +104,7 @@ _ENDED: Iterator[list[Verdict]] = iter(())
 
 
 def _position(log: Log) -> Position:
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         data = publisher.committed()
     if data is None:
         raise UsageError(

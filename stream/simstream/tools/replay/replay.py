@@ -50,7 +50,7 @@ def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int],
     supervisor = RoleSupervisor(context, {"judge": judge.run, "replay": watch})
     supervisor.start()
     supervisor.wait()
-    with log.publisher() as publisher:
+    with log.open_publisher() as publisher:
         data = publisher.committed()
     published = positions.decode(data) if data is not None else None
     topic = log.topic(VERDICTS).name

@@ -1,4 +1,4 @@
-"""What a state folder holds. Reads only, also beside a running judge."""
+"""Tells what a state folder holds. Reads only, also beside a running judge."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def nothing_in(folder: Path) -> InputMissing:
 
 
 def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:
-    """Raises InputMissing, and StateError if a manifest or a file's footer cannot be read."""
+    """Return what the folder holds. Raises InputMissing, and StateError if a manifest or footer cannot be read."""
     files = files or FileSystem()
     is_folder(folder)
     for left in reversed(range(MAX_TRIES)):
@@ -107,7 +107,7 @@ def _describe(files: FileSystem, folder: Path, snapshot: Snapshot) -> SnapshotDe
 
 
 def _piece(files: FileSystem, folder: Path, named: ManifestFile) -> StatePart:
-    found = manifest.described(files, folder, named)
+    found = manifest.describe_named(files, folder, named)
     return StatePart(named.part, named.kind, named.file, named.content, dict(found.facts))
 
 

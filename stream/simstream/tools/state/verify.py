@@ -123,7 +123,7 @@ def _verify(
 
 def _file(files: FileSystem, folder: Path, named: ManifestFile) -> FileCheck:
     try:
-        manifest.described(files, folder, named, verify=True)
+        manifest.describe_named(files, folder, named, verify=True)
     except StateDamaged as error:
         return FileCheck(named.file, named.size, error.what)
     return FileCheck(named.file, named.size)

@@ -204,7 +204,7 @@ class StatusReader(StatusWithoutLog):
         status = self.status
         log_id = self._log.topic(FINGERPRINTS).id
         end = self._log.end_offsets(FINGERPRINTS)[0]
-        with self._log.publisher() as publisher:
+        with self._log.open_publisher() as publisher:
             data = publisher.committed()
         status.published = published = positions.decode(data) if data is not None else None
         status.verdicts = published.ordinal if published else 0
