@@ -1,4 +1,4 @@
-"""The secret of this process: decides where hash tables place foreign keys, and no result."""
+"""Makes the secret of this process: it decides where hash tables place foreign keys, and no result."""
 
 from __future__ import annotations
 

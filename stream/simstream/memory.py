@@ -1,4 +1,4 @@
-"""Memory for large arrays, which the operating system takes back as soon as nobody holds them.
+"""Allocates large arrays so that the operating system gets their memory back as soon as they are dropped.
 
 The C library keeps freed blocks of up to 32 MB, and each thread has a heap of its own: after merges in the
 background the process held twice what the index did.

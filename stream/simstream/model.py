@@ -1,4 +1,4 @@
-"""The types that every layer shares: pages, records, columns of fingerprints, limits, verdicts."""
+"""Defines the types that every layer shares: pages, records, columns of fingerprints, limits, verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All settings of the service, from flags, SIMSTREAM_* variables, simstream.toml and defaults.
+"""Resolves all settings of the service, from flags, SIMSTREAM_* variables, simstream.toml and defaults.
 
 A dotted name is one setting: `frame.max_pages` is `[frame] max_pages` in the file and
 `SIMSTREAM_FRAME_MAX_PAGES` in the environment. `[kafka]` is the client's own, see `kafka_settings`.
@@ -63,7 +63,7 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The processes that find the main content of HTML."""
 
     workers: NotNegative = msgspec.field(default_factory=cores)
-    """Processes; by default one for each core. 0 extracts in the process itself, without any protection."""
+    """Processes that extract HTML; by default one for each core. 0: the service extracts, without protection."""
     timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
     """CPU time for one page, in seconds."""
     memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
@@ -78,12 +78,12 @@ class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cluster with at least so many pages and so great a share is named in the log."""
+    """A log line names each cluster that reaches both limits."""
 
     pages: Positive = 1000
     """A cluster of fewer live pages is not named."""
     share: Annotated[float, Meta(ge=0, le=1)] = 0.01
-    """Share of all live pages."""
+    """A cluster with a smaller share of all live pages is not named."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,9 +102,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     similarity: str | None = None
     """The least similarity that the sketch must confirm, 0 to 1; not set: 0.6 for the preset `default`."""
     window: str | None = None
-    """Pages older than this, by the stream's own time, are forgotten, such as `72h`; not set: none."""
+    """How long a page stays live, by stream time, such as `72h`; not set: for ever."""
     link: Literal["any", "canonical"] = "any"
-    """What ties a cluster: `any` match, or only a match with the oldest page of it."""
+    """What ties a cluster: `any` match, or only a match with the cluster's `canonical` page, its oldest."""
     cache: str | None = None
     """The folder of tables that are built once; not set: `~/.cache/simstream`."""
     http_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
@@ -130,7 +130,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20
     """A page whose record is longer is `unreadable`."""
     give_up_after: str = "5m"
-    """A role that cannot work for so long stops with an error; at least 1s."""
+    """A role that could not work for so long stops with an error; at least 1s."""
     stop_timeout: str = "30s"
     """How long a process may take to stop; at least 1s."""
     gap_patience: str = "30s"
@@ -138,7 +138,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stuck_after: str = "60s"
     """/health/live fails if a loop has not turned for so long."""
     log_format: Literal["text", "json"] = "text"
-    """How `serve` writes its log: lines for a person, or a JSON object a line."""
+    """How `serve` writes its log lines: as text, or each as a JSON object."""
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()

@@ -1,4 +1,4 @@
-"""Removes control characters from text that is shown on a terminal."""
+"""Replaces control characters in text that is shown on a terminal."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ _CONTROLS = dict.fromkeys((*range(32), *range(127, 160), *_BIDI), "\N{REPLACEMEN
 
 
 def printable(text: str) -> str:
-    """The text without control characters (C0, DEL, C1, changes of direction), also without ends of lines."""
+    """Return the text with U+FFFD for control characters: C0 with line ends, DEL, C1, changes of direction."""
     return text.translate(_CONTROLS)

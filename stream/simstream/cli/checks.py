@@ -1,4 +1,4 @@
-"""Checks of the settings together: all that `serve` refuses at its start and `config` warns of."""
+"""Checks the settings together: all that `serve` refuses at its start and `config` warns of."""
 
 from __future__ import annotations
 

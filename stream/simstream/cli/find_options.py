@@ -1,4 +1,4 @@
-"""Options, input and exit codes of `find-all` and `find-clusters`, exactly as simhash-cpp has them."""
+"""Parses options and input of `find-all` and `find-clusters`, and sets exit codes, as simhash-cpp does."""
 
 from __future__ import annotations
 

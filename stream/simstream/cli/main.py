@@ -1,4 +1,4 @@
-"""The entrance of the command line: the list of commands, and errors as one line with an exit code.
+"""Starts each command: lists the commands, and prints an error as one line with an exit code.
 
 Nothing heavy is imported here: `simstream --help` must answer at once.
 """

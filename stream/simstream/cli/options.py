@@ -1,4 +1,4 @@
-"""Options that mean the same in every command, such as --recipe and --log, and the settings made of them."""
+"""Defines the options that mean the same in every command, such as --recipe, and makes settings of them."""
 
 from __future__ import annotations
 
@@ -77,32 +77,32 @@ def _apply(options: Sequence[Callable[[F], F]], function: F) -> F:
 
 
 def settings_options(function: F) -> F:
-    """--config."""
+    """Add --config."""
     return _apply(_CONFIG, function)
 
 
 def recipe_option(function: F) -> F:
-    """--recipe and --config."""
+    """Add --recipe and --config."""
     return _apply([*_JUDGING[:1], *_CONFIG], function)
 
 
 def judging_options(function: F) -> F:
-    """--recipe, --distance, --similarity, --window, --link and --config."""
+    """Add --recipe, --distance, --similarity, --window, --link and --config."""
     return _apply([*_JUDGING, *_CONFIG], function)
 
 
 def field_options(function: F) -> F:
-    """--text-field and --id-field."""
+    """Add --text-field and --id-field."""
     return _apply(_FIELDS, function)
 
 
 def versions_option(function: F) -> F:
-    """--versions."""
+    """Add --versions."""
     return _apply(_VERSIONS, function)
 
 
 def log_options(function: F) -> F:
-    """--log, --prefix and --publish-to."""
+    """Add --log, --prefix and --publish-to."""
     return _apply(_LOG, function)
 
 

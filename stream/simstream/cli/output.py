@@ -1,4 +1,4 @@
-"""Output files of commands: written beside their place, and renamed once they are whole."""
+"""Writes the output files of commands beside their place, and renames them once they are whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress bar on a terminal, and a line about work that takes long."""
+"""Shows a progress bar on a terminal, and a line about work that takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signal handlers: SIGTERM and SIGINT ask a service to stop."""
+"""Lets SIGTERM and SIGINT ask a service to stop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pages in, their verdicts back: a client of a running service, for threads and for asyncio.
+"""Sends pages to a running service and brings back their verdicts, for threads and for asyncio.
 
-`sync` and `aio` are what a program sees; `traffic` is what both stand on.
+A program uses `sync` or `aio`; both are built on `traffic`.
 """
 
 from simstream.client.aio import AsyncClient

@@ -1,4 +1,4 @@
-"""Pages that a program sends, encoded as records of `pages`."""
+"""Encodes the pages that a program sends as records of `pages`."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ class SendablePage(NamedTuple):
 
 
 def sendable(page: Submitted) -> SendablePage:
-    """The record of a page, keyed by its id as `feed` keys it. Raises UsageError for one without id and URL, or
-    with a field that JSON cannot hold."""
+    """Return the record of a page, keyed by its id as `simstream feed` keys it.
+
+    Raises UsageError for a page without id and URL, or with a field that JSON cannot hold.
+    """
     if isinstance(page, RawPage):
         return _made(page.id or page.url, page.body, _headers(page))
     if not isinstance(page, Mapping):

@@ -1,4 +1,4 @@
-"""The limit on pages under way: callers wait in line until there is room."""
+"""Limits the pages under way: callers wait in line until there is room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PageRoom:
         self._closed: SimstreamError | None = None
 
     def enter(self) -> Future[None]:
-        """A future that is done once there is a place; whoever stops waiting for it calls `withdraw`."""
+        """Return a future that is done once there is a place. A caller that stops waiting calls `withdraw`."""
         place: Future[None] = Future()
         with self._lock:
             if self._closed is not None:
@@ -32,7 +32,7 @@ class PageRoom:
         return place
 
     def leave(self) -> None:
-        """Give a place back: the first in line has it."""
+        """Give a place back: the first in line gets it."""
         with self._lock:
             while self._line:
                 first = self._line.popleft()
@@ -44,7 +44,7 @@ class PageRoom:
         first.set_result(None)
 
     def withdraw(self, place: Future[None]) -> None:
-        """Wait no longer for a place; one that was given in the meantime is given back."""
+        """Stop waiting for a place. If the place was given in the meantime, give it back."""
         with self._lock:
             if place in self._line:
                 self._line.remove(place)
@@ -54,7 +54,7 @@ class PageRoom:
             self.leave()
 
     def close(self, error: SimstreamError) -> None:
-        """Let nobody in any more, and tell those in line why."""
+        """Give out no further place, and complete the waiting futures with this error."""
         with self._lock:
             self._closed, line = error, list(self._line)
             self._line.clear()

@@ -1,4 +1,4 @@
-"""Settings of a Scrapy project: the names SIMSTREAM_* with their defaults."""
+"""Reads the settings of a Scrapy project: the names SIMSTREAM_* with their defaults."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class CrawlOptions:
     config: str | None = None
     """The settings file, also with settings for TLS and SASL."""
     links: Links = "probe"
-    """What happens to the links of a near duplicate. `probe`: when nothing else is left, a few links of each kind
-    of address are tried, and more while they bring new pages. `drop`, `deprioritize` (fetch last) and `follow`
-    treat
-    all links alike."""
+    """What happens to the links of a near duplicate.
+
+    `probe`: when nothing else is left, a few links of each kind of address are tried, and more while they bring new
+    pages. `drop`, `deprioritize` (fetch last) and `follow` treat all links alike.
+    """
     trials: int = 8
     """Under `probe`, a kind of address is given up after so many near duplicates in a row."""
     priority: int = -100
@@ -47,7 +48,7 @@ class CrawlOptions:
 
 
 def options_of(settings: Any) -> CrawlOptions:
-    """The options in Scrapy's settings. Raises SettingsError for a value that does not fit."""
+    """Return the options in Scrapy's settings. Raises SettingsError for a value that does not fit."""
     defaults = CrawlOptions()
     options = CrawlOptions(
         log=settings.get("SIMSTREAM_LOG"),

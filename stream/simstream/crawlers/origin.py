@@ -1,4 +1,4 @@
-"""The entries in a request's meta that say from which page a request came."""
+"""Defines the entries in a request's meta that say from which page the request came."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The item pipeline, for spiders that put the page's text into their items."""
+"""Adds verdicts to items, for spiders that put the page's text into their items: the item pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Deduper`: the judge in one process, without a log."""
+"""Judges pages in one process, without a log: `Deduper`."""
 
 from __future__ import annotations
 

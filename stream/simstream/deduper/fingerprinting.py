@@ -1,4 +1,4 @@
-"""Fingerprinting batch by batch: records in, pages with their fingerprints out, ready to be judged."""
+"""Fingerprints records batch by batch: records in, pages with their fingerprints out, ready to be judged."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _untimed(page: Page, record: Record) -> UsageError:
 def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", cache: Path | None = None) -> U64:
     """Return the 64-bit fingerprints of texts under a recipe.
 
-    Two texts are alike where their fingerprints differ in few bits: `np.bitwise_count(a ^ b)` is the Hamming
+    Two texts are alike if their fingerprints differ in few bits: `np.bitwise_count(a ^ b)` is the Hamming
     distance. Cost: about 0.1 ms for a text of 2,000 characters; the first call loads tables in about a second.
 
     Args:
@@ -116,7 +116,7 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
 
 
 def recipe_of(named: str | Path | Recipe) -> Recipe:
-    """Return a recipe that is given as itself, by name or by file. Raises as `load_recipe`."""
+    """Return the recipe with this name or file, or the given Recipe. Raises as `load_recipe`."""
     return named if isinstance(named, Recipe) else load_recipe(named)
 
 

@@ -1,4 +1,4 @@
-"""Pages that a program hands over: what is refused, the record of each page, and what it meets."""
+"""Turns the pages that a program hands over into records, and refuses what is not a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods that are compared: each recipe under its seeds, and MinHash."""
+"""Runs the methods that are compared: each recipe under its seeds, and MinHash."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RecipeRun:
         self.store = store
 
     def measure(self, truths: Sequence[CorpusTruth], seeds: Sequence[int], bars: ProgressBars) -> Contender:
-        """All corpora under all seeds."""
+        """Measure all corpora under all seeds."""
         done = bars.task(f"{self.recipe.name}: measuring", len(truths) * len(seeds))
         counts: list[list[RecipeCounts]] = [[] for _ in truths]
         apart_counts, ids, policies = [], [], []
@@ -105,12 +105,12 @@ class _OneSeed:
         self._fingerprinter.close()
 
     def output(self) -> bytes:
-        """What this seed makes of the probe pages."""
+        """Return what this seed makes of the probe pages."""
         fingerprints, sketches, _ = self._fingerprinter.texts(probes.TEXTS)
         return fingerprints.tobytes() + sketches.tobytes()
 
     def count(self, truth: CorpusTruth) -> RecipeCounts:
-        """The counts of one corpus, from the store or made now."""
+        """Return the counts of one corpus, from the store or made now."""
         policies = {link: self._policy(link) for link in LINKS}
         depends = [
             self.policy.recipe_id,
@@ -127,7 +127,7 @@ class _OneSeed:
         return found
 
     def between(self, truths: Sequence[CorpusTruth]) -> CrossCorpusPairs:
-        """The counts between all corpora."""
+        """Return the counts between all corpora."""
         depends = [self.policy.id, self._run.reach, [truth.corpus.digest for truth in truths]]
         found = self._store.get("between", depends, CrossCorpusPairs)
         if found is None:
@@ -137,7 +137,7 @@ class _OneSeed:
         return found
 
     def cost(self, truth: CorpusTruth) -> FingerprintCost | None:
-        """What fingerprinting costs on this corpus."""
+        """Return what fingerprinting costs on this corpus."""
         depends = [self.policy.recipe_id, truth.corpus.digest]
         found = self._store.get("cost", depends, FingerprintCost)
         if found is None and (found := cost(self._fingerprinter, truth.corpus.texts(), self._tables)) is not None:
@@ -145,7 +145,7 @@ class _OneSeed:
         return found
 
     def prints(self, truth: CorpusTruth) -> CorpusPrints:
-        """The fingerprints of one corpus, from memory, from the store's folder, or made now."""
+        """Return the fingerprints of one corpus, from memory, from the store's folder, or made now."""
         corpus = truth.corpus
         if corpus.digest not in self._prints:
             path = stored_fingerprints.file_of(self._store.folder, self.policy.recipe_id, corpus)
@@ -174,7 +174,7 @@ class PeerRun:
             self.missing = "MinHash is left out, since rensa is not installed: pip install 'simstream[evaluate]'"
 
     def measure(self, truths: Sequence[CorpusTruth], seeds: Sequence[int], bars: ProgressBars) -> Contender:
-        """All corpora under all seeds."""
+        """Measure all corpora under all seeds."""
         done = bars.task(f"{minhash.NAME}: measuring", (len(truths) + 1) * len(seeds))
         counts: list[list[RecipeCounts]] = [[] for _ in truths]
         apart_counts = []
@@ -223,7 +223,7 @@ class PeerRun:
 
 
 def _tables(folder: Path, cache: Path) -> Path:
-    """A folder for tables of seeds that nothing else needs (35 MB each), with the cache folder's dictionaries."""
+    """Return a folder for tables of seeds that nothing else needs (35 MB each), with the cache's dictionaries."""
     tables = folder / "tables"
     tables.mkdir(exist_ok=True)
     for path in cache.glob("dictionary-*.bin"):
@@ -233,7 +233,7 @@ def _tables(folder: Path, cache: Path) -> Path:
 
 
 def identity(truth: CorpusTruth) -> list[str]:
-    """What makes a corpus with its pairs and groups this one."""
+    """Return what tells a corpus with its pairs and groups from another one."""
     groups = blake2b(truth.corpus.group.tobytes(), digest_size=8).hexdigest()
     return [truth.corpus.digest, truth.pairs.digest(), groups]
 

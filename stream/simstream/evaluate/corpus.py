@@ -1,4 +1,4 @@
-"""The pages of one input, ready for any recipe: decoded, extracted, with the group of each."""
+"""Reads the pages of one input, ready for any recipe: decoded, extracted, with the group of each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Corpus:
     digest: str
 
     def texts(self) -> list[str]:
-        """The text of each page; empty if it has none."""
+        """Return the text of each page; empty for a page without text."""
         return [page.text or "" for page in self.pages]
 
     def with_groups(self, group: NDArray[np.int32]) -> Corpus:

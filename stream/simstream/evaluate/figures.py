@@ -51,7 +51,7 @@ def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
 
 
 def draw_main(results: EvaluationResults) -> FigureDrawing:
-    """Recall by J and false matches of all contenders side by side."""
+    """Draw recall by J and false matches of all contenders side by side."""
     labelled = [n for n, info in enumerate(results.corpora) if sum(info.pairs_by_bin[:_SHOWN_BINS])]
     caption = (
         "Left: share of labelled pairs that are found, by their true similarity J. Right: false matches, that is "
@@ -249,7 +249,7 @@ def _randomness(contender: Contender) -> FigureDrawing:
 
 
 def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], columns: int) -> None:
-    """One legend for all panels, above them."""
+    """Draw one legend above all panels."""
     figure.legend(handles, names, loc="outside upper center", ncols=min(columns, len(names)), frameon=False)
 
 

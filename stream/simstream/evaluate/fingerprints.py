@@ -1,4 +1,4 @@
-"""Fingerprints, sketches and word counts of a corpus under one recipe, kept in a file."""
+"""Makes fingerprints, sketches and word counts of a corpus under one recipe, and keeps them in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares and means with 95 % intervals.
+"""Computes shares and means with 95 % intervals.
 
 Shares: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927. Means over
 seeds: Student's t.

@@ -1,4 +1,4 @@
-"""The peer: MinHash with locality-sensitive hashing over the same shingles, by rensa."""
+"""Runs the peer: MinHash with locality-sensitive hashing over the same shingles, by rensa."""
 
 from __future__ import annotations
 

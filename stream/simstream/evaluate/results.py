@@ -1,4 +1,4 @@
-"""The types of `results.json`. Their JSON Schema is written beside it.
+"""Defines the types of `results.json`. Their JSON Schema is written beside it.
 
 Shares of pairs are shares; times a million they are the "per million pairs" of the page.
 """

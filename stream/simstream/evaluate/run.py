@@ -1,4 +1,4 @@
-"""One run of `simstream evaluate`: reads inputs, measures, writes results. Long steps are kept in the store."""
+"""Runs `simstream evaluate`: reads inputs, measures, writes results. Keeps long steps in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results in plain sentences: what is good, what is bad, and compared with what."""
+"""Says the results in plain sentences: what is good, what is bad, and compared with what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy's limits on distance and agreement, applied to arrays of pairs."""
+"""Applies the policy's limits on distance and agreement to arrays of pairs."""
 
 from __future__ import annotations
 

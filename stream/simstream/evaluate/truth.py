@@ -1,4 +1,4 @@
-"""The truth that recipes are compared with: J and containment of character 5-shingles.
+"""Computes the truth that recipes are compared with: J and containment of character 5-shingles.
 
 A text is lower-cased and reduced to its word characters (letters, digits and marks of any script; no spaces,
 punctuation or underscore: Python's `[^\\W_]`). Its shingles are all runs of five such characters; a text of fewer

@@ -1,4 +1,4 @@
-"""Whether the feed is up to date with its topics, and if not, why."""
+"""Decides whether the feed is up to date with its topics, and if not, why."""
 
 from __future__ import annotations
 

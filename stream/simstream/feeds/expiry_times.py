@@ -1,4 +1,4 @@
-"""Which cards and waiting pages are too old, by stream time."""
+"""Decides which cards and waiting pages are too old, by stream time."""
 
 from __future__ import annotations
 

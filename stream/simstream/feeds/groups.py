@@ -1,4 +1,4 @@
-"""The groups of live pages: merges, and the number of pages in each.
+"""Keeps the groups of live pages: merges them, and counts the pages of each.
 
 A merge moves no page: the smaller group points to the larger one, and is looked up through it from then on.
 """

@@ -1,4 +1,4 @@
-"""A sorted collection of keys: add, remove, page through, find neighbours."""
+"""Keeps keys sorted: adds, removes, pages through, finds neighbours."""
 
 from __future__ import annotations
 

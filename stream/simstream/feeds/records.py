@@ -1,4 +1,4 @@
-"""The entries of the feed's table: newest versions, merges of clusters, waiting pages, pages left out.
+"""Defines the entries of the feed's table: newest versions, merges of clusters, waiting pages, pages left out.
 
 The key of an entry begins with its kind. No entry depends on another. So after a crash, the records that come again
 from the topics repair any part of the table that is left.

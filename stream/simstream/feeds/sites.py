@@ -1,4 +1,4 @@
-"""The site of a page: its host, and the domain that the owner of the host registered."""
+"""Finds the site of a page: its host, and the domain that the owner of the host registered."""
 
 from __future__ import annotations
 

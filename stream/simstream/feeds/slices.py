@@ -23,7 +23,7 @@ class SearchRunner:
         self._waiting = 0
 
     async def run(self, work: Generator[None, None, T]) -> T:
-        """Return the generator's result. Raises LogError if too many wait."""
+        """Run the generator to its end, and return its result. Raises LogError if too many wait."""
         if self._waiting >= MAX_WAITING:
             raise LogError(*REASONS["many_searches"])
         self._waiting += 1

@@ -1,4 +1,4 @@
-"""The feed's HTTP routes: JSON, one page, and its static files. Loads nothing from another host."""
+"""Serves the feed over HTTP: JSON, one page, and its static files. Loads nothing from another host."""
 
 from __future__ import annotations
 

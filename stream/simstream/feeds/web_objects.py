@@ -1,4 +1,4 @@
-"""Query parameters and JSON objects of the feed's web API."""
+"""Reads the query parameters of the feed's web API, and makes its JSON objects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQue
 
 
 def story(card: StoryCard) -> dict[str, Any]:
-    """A card as an object."""
+    """Return a card as an object."""
     return {
         "id": str(card.cluster),
         "title": card.title,

@@ -1,8 +1,8 @@
-"""The checksum of all files of a state: MurmurHash3 (x64, 128 bits) over blocks, then over their checksums.
+"""Computes the checksum of a state file: MurmurHash3 (x64, 128 bits) over blocks, then over their checksums.
 
-It has two levels, because the hash holds Python's lock while it runs, .13 ms a block. Its speed is 8 GB/s on one
-core, twice that of `zlib.crc32`. It has 128 bits, because a snapshot takes a block with the same checksum for an
-unchanged one.
+The checksum has two levels, because the hash holds Python's lock while it runs, .13 ms a block. The hash reads 8
+GB/s on one core, twice as much as `zlib.crc32`. It has 128 bits, because a snapshot takes a block with the same
+checksum for an unchanged one.
 """
 
 from __future__ import annotations

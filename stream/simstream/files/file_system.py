@@ -1,4 +1,4 @@
-"""All calls to the file system for states and local logs, so that tests can make each of them fail.
+"""Makes all calls to the file system for states and local logs, so that tests can let each of them fail.
 
 Every method is one step that can fail by itself and raises OSError as the system does. The caller turns it into an
 error of the tree (`files/failures`). A test derives from `FileSystem` and fails at any step.

@@ -1,4 +1,4 @@
-"""The header of every state file: what it is, its format, and the version of simstream that wrote it.
+"""Writes and checks the header of a state file: its kind, its format, and the version that wrote it.
 
 The header has 64 bytes: magic 8, format u32, then the writer's version in ASCII, filled up with zeros. All future
 formats begin like this, with a checksum over these bytes. So a version that cannot read a file can say which

@@ -1,4 +1,4 @@
-"""The names of files in a state folder, and the check that it holds no other files."""
+"""Names the files in a state folder, and checks that it holds no other files."""
 
 from __future__ import annotations
 

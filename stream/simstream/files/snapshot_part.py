@@ -1,4 +1,4 @@
-"""The types of a snapshot's parts and facts, before they are bytes."""
+"""Defines the types of a snapshot's parts and facts, before they are bytes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class HitBuffers:
         self.make(room)
 
     def make(self, room: int) -> None:
-        """So much room, empty."""
+        """Make new buffers with room for so many hits."""
         self.places: U64 = np.empty(room, np.uint64)
         self.ends: U64 = np.empty(room, np.uint64)
         self.tags: U64 = np.empty(room, np.uint64)

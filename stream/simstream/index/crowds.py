@@ -1,4 +1,4 @@
-"""Crowds: all entries around one fingerprint in columns, for places where thousands of pages are alike.
+"""Keeps crowds: all entries around one fingerprint, where thousands of pages are alike, in columns.
 
 A page near the middle of a crowd is compared with the crowd alone, from end to end. Tables would find the crowd's
 entries one by one; here they lie side by side. The index makes a crowd when pages have very many candidates, and

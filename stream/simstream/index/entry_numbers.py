@@ -1,4 +1,4 @@
-"""Which entry numbers are in use, released, or free again."""
+"""Knows which entry numbers are in use, released, or free again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EntryNumbers:
         """How many were ever released."""
 
     def nbytes(self) -> int:
-        """Bytes of both bitmaps."""
+        """Return the bytes of both bitmaps."""
         return self.held.nbytes + self.released.nbytes
 
     def hold(self, entries: NDArray[np.uint32]) -> None:

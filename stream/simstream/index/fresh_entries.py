@@ -1,4 +1,4 @@
-"""The columns of entries that no segment has yet."""
+"""Holds the columns of entries that no segment has yet."""
 
 from __future__ import annotations
 

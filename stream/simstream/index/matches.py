@@ -1,4 +1,4 @@
-"""The matches of a batch of queries, as columns."""
+"""Holds the matches of a batch of queries in columns."""
 
 from __future__ import annotations
 

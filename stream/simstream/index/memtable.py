@@ -1,4 +1,4 @@
-"""The memtable: the newest entries, unsorted, scanned by every query until they are sealed."""
+"""Keeps the newest entries unsorted until they are sealed; every query scans them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Memtable:
         return FreshEntries(*(column[: self._count] for column in self._columns.columns))
 
     def nbytes(self) -> int:
-        """Return its bytes, filled or not."""
+        """Return the bytes of the memtable, filled or not."""
         return sum(column.nbytes for column in self._columns.columns)
 
     def append(self, entries: FreshEntries) -> None:
@@ -64,14 +64,14 @@ class Memtable:
         self._count = end
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `SearchPart.find`; each of equal fingerprints is its own run."""
+        """See `SearchPart.find`; each of equal fingerprints is its own run."""
         values = frozen(self._columns.fingerprints[: self._count], np.uint64)
         following, count = scan(queries, first, self._distance, values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
     def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
-        """As `crowds.Part.about`."""
+        """See `crowds.CrowdPart.about`."""
         near = np.bitwise_count(self.entries.fingerprints ^ np.uint64(fingerprint)) <= distance
         return self.entries.where(near) if np.count_nonzero(near) <= most else None
 

@@ -1,4 +1,4 @@
-"""The tables of one segment: packed behind their prefixes, or a plain column to scan.
+"""Finds fingerprints in the tables of one segment: packed behind their prefixes, or a plain column to scan.
 
 A shard is the part of a table under one leading byte. The 256 shards of a sorted table lie one after another. A
 directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that owns its
@@ -44,7 +44,7 @@ class SegmentTables(Protocol):
     """Finds the places of a segment's sorted fingerprints (n,); immutable."""
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `SearchPart.find`."""
+        """See `SearchPart.find`."""
 
     def about(self, fingerprint: int, distance: int, most: int) -> About | None:
         """Return places and fingerprints (m,) of all within any distance of one; None if there are more than
@@ -66,26 +66,26 @@ class ScannedColumn:
         self._distance = distance
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `SegmentTables.find`; each of equal fingerprints is its own run."""
+        """See `SegmentTables.find`; each of equal fingerprints is its own run."""
         following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
     def about(self, fingerprint: int, distance: int, most: int) -> About | None:
-        """As `SegmentTables.about`."""
+        """See `SegmentTables.about`."""
         places = np.flatnonzero(np.bitwise_count(self._values ^ np.uint64(fingerprint)) <= distance)
         return (places, self._values[places]) if len(places) <= most else None
 
     def column(self) -> U64:
-        """The fingerprints."""
+        """Return the fingerprints."""
         return self._values
 
     def arrays(self) -> Arrays:
-        """`fingerprints`."""
+        """Return the array `fingerprints`."""
         return {"fingerprints": self._values}
 
     def by_table(self) -> dict[str, TableSize]:
-        """All of it, under SCANNED."""
+        """Return the size of the column, under SCANNED."""
         return {SCANNED: TableSize(len(self._values), self._values.nbytes)}
 
 
@@ -124,7 +124,7 @@ class PackedTables:
         return cls({"high": high, "low": low, "directory": directory}, plan, distance)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `SegmentTables.find`."""
+        """See `SegmentTables.find`."""
         following, count = probe_packed(
             queries,
             first,
@@ -144,7 +144,7 @@ class PackedTables:
         return following, count
 
     def about(self, fingerprint: int, distance: int, most: int) -> About | None:
-        """As `SegmentTables.about`, by going over table 0."""
+        """See `SegmentTables.about`. Goes over table 0."""
         bits = int(self.layout[0, BITS])
         found, ends, tags = (np.empty(most, np.uint64) for _ in range(3))
         tables = self._high, self._low, self._first, bits
@@ -165,11 +165,11 @@ class PackedTables:
         return frozen(column, np.uint64)
 
     def arrays(self) -> Arrays:
-        """`high`, `low`, `directory`: all tables one after another."""
+        """Return `high`, `low` and `directory`, of all tables one after another."""
         return {"high": self._high, "low": self._low, "directory": self._directory}
 
     def by_table(self) -> dict[str, TableSize]:
-        """What each table holds, by its number."""
+        """Return the size of each table, by its number."""
         sizes = 2 ** self.layout[:, BITS] + 1
         entries = self._directory[np.cumsum(sizes) - 1] - self._directory[np.cumsum(sizes) - sizes]
         each = self._high.itemsize + self._low.itemsize
@@ -212,12 +212,12 @@ def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
 
 
 def low_type(layout: NDArray[np.int64]) -> type[np.uint16] | type[np.uint32]:
-    """The type of the low parts under a layout."""
+    """Return the type of the low parts under a layout."""
     return np.uint16 if int(layout[:, BITS].min()) >= NARROW_BITS else np.uint32
 
 
 def directory_size(layout: NDArray[np.int64]) -> int:
-    """Places of all directories under a layout."""
+    """Return the number of places of all directories under a layout."""
     return sum(2**bits + 1 for bits in layout[:, BITS].tolist())
 
 
@@ -229,5 +229,5 @@ def _sorted(distinct: U64, rotation: int) -> U64:
 
 
 def is_like(array: NDArray[Any] | None, dtype: Any, shape: tuple[int, ...]) -> bool:
-    """Whether it is an array of this type and shape."""
+    """Whether the value is an array of this type and shape."""
     return array is not None and array.dtype == dtype and array.shape == shape

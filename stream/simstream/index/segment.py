@@ -1,4 +1,4 @@
-"""Sealed segments: the entries of one bucket in order of their fingerprints, with the tables that find them."""
+"""Builds and reads sealed segments: the sorted entries of one bucket, with the tables that find them."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class Segment:
         return frozen(np.array([self.bucket]), np.int64)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """As `SearchPart.find`."""
+        """See `SearchPart.find`."""
         return self.tables.find(queries, first, hits)
 
     def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
-        """As `crowds.Part.about`."""
+        """See `crowds.CrowdPart.about`."""
         found = self.tables.about(fingerprint, distance, most)
         if found is None:
             return None
@@ -96,7 +96,7 @@ class Segment:
         return EntryRun(self.tables.column(), self.rows, self.sketches)
 
     def nbytes(self) -> dict[str, int]:
-        """Bytes of tables, sketches and rows."""
+        """Return the bytes of tables, sketches and rows."""
         tables = sum(array.nbytes for array in self.tables.arrays().values())
         return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
 

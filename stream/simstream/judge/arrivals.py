@@ -1,4 +1,4 @@
-"""The pages of a batch one by one, as the resolver takes them."""
+"""Yields the pages of a batch one by one, as the resolver takes them."""
 
 from __future__ import annotations
 

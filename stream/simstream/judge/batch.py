@@ -1,4 +1,4 @@
-"""A batch: the readable pages that are judged together, in columns."""
+"""Holds a batch: the readable pages that are judged together, in columns."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PageBatch:
         return EntryId(Row(int(self.rows[head - 1]))) if head else NO_ENTRY
 
     def number_of(self, row: Row) -> BatchPlace:
-        """Which page of the batch has a row; BEFORE_BATCH for none."""
+        """Return which page of the batch has this row; BEFORE_BATCH for none."""
         found = np.flatnonzero(self.rows == row)
         return BatchPlace(int(found[0])) if len(found) else BEFORE_BATCH
 

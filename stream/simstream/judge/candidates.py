@@ -1,4 +1,4 @@
-"""The rule that decides whether two pages match, and the candidates of one page.
+"""Decides whether two pages match, and lists the candidates of one page.
 
 `compare` decides every pair that the judge compares itself. The index decides entries in the same way
 (`kernels/index/confirm`). Property tests compare both with the quadratic judge.

@@ -1,4 +1,4 @@
-"""Clusters of live pages: union-find, ids that stay, and the oldest live member.
+"""Keeps the clusters of live pages: union-find, ids that stay, and the oldest live member.
 
 A cluster's id is the ordinal at which its founder came. When clusters merge the oldest id survives. A cluster ends
 with its last live member, keeps its id when its founder leaves, and never splits; ids are never reused.
@@ -69,7 +69,7 @@ class Clusters:
         """By cluster record: the next record of the same cluster. Nodes may name records that were taken in."""
 
     def __len__(self) -> int:
-        """The records in use, of nodes and clusters."""
+        """Return the number of records in use, of nodes and clusters."""
         return len(self._nodes) + len(self._clusters)
 
     def of(self, row: Row) -> ClusterRef:
@@ -271,7 +271,7 @@ class Clusters:
         return live
 
     def nbytes(self) -> int:
-        """Bytes in use."""
+        """Return the bytes in use."""
         return self._nodes.nbytes() + self._clusters.nbytes() + self._ring.itemsize * self._clusters.used
 
     def parts(self) -> list[SnapshotPart]:

@@ -1,4 +1,4 @@
-"""The directory: finds the row of a page's current version by its identity."""
+"""Finds the row of a page's current version by its identity: the directory."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ class PageDirectory:
         return out
 
     def nbytes(self) -> int:
-        """Return the bytes of memory that it takes."""
+        """Return the bytes of memory that the directory takes."""
         return sum(slots.nbytes for slots in self._slots) + self._partitions.nbytes + self._spread.nbytes
 
     def part(self) -> SnapshotPart:
-        """Return it as a changing part of a snapshot. The arrays are the directory's own."""
+        """Return the directory as a changing part of a snapshot. The arrays are the directory's own."""
         arrays: dict[str, NDArray[np.uint64] | NDArray[np.int64]] = {
             f"slots-{i}": slots for i, slots in enumerate(self._slots)
         }
@@ -140,7 +140,7 @@ class PageDirectory:
         return SnapshotPart("directory", "directory", facts, arrays, changes=True)
 
     def restore(self, part: SnapshotPart) -> None:
-        """Take over what `part` returned. Raises StateDamaged if it is not whole. Copies, at about 2 ns a page."""
+        """Take over what `part` returned. Raises StateDamaged for a part that is not whole. Cost: 2 ns a page."""
         fresh = PageDirectory(_secret_of(part))
         fresh._drop()
         table = part.arrays.get(PLACED)

@@ -19,8 +19,7 @@ NONE: Final[tuple[EarlierVersion, ...]] = ()
 
 
 class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
-    """The facts of a page that its next version needs: the fields of `candidates.ComparedPage`, its row and its
-    age."""
+    """What a page's next version needs of it: the fields of `candidates.ComparedPage`, its row and its age."""
 
     row: Row
     identity: bytes
@@ -31,7 +30,7 @@ class EarlierVersion(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, record: PageRecord, row: Row) -> EarlierVersion:
-        """Make it from a page's record."""
+        """Return the earlier version that this record holds."""
         return cls(row, record.identity, record.age, record.fingerprint, record.sketch, record.short)
 
 

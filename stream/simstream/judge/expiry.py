@@ -1,4 +1,4 @@
-"""The window: which pages it leaves behind as stream time advances.
+"""Decides which pages leave the window as stream time advances.
 
 The page store has the times of all pages on disk. This module keeps only the times of the pages that come due next.
 If too many come due for memory, as after a pause as long as the window, it reads the page store chunk by chunk.
@@ -50,7 +50,7 @@ class DuePages(NamedTuple):
 
     @classmethod
     def of_late(cls, late: list[Late]) -> DuePages:
-        """Make it from pages that came later."""
+        """Make DuePages from pages that came later."""
         times, rows, colds = zip(*late, strict=True) if late else ((), (), ())
         return cls(np.array(times, np.int64), np.array(rows, np.uint32), np.array(colds, np.uint32))
 

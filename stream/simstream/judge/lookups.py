@@ -1,4 +1,4 @@
-"""Read-only questions about live pages: by id, by text, by cluster. Changes nothing."""
+"""Answers questions about live pages: by id, by text, by cluster. Changes nothing."""
 
 from __future__ import annotations
 

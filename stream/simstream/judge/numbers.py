@@ -1,4 +1,4 @@
-"""The judge's integers, each with a type of its own.
+"""Gives each kind of integer of the judge a type of its own.
 
 An arrow leads from a number to what it finds. Numbers in brackets are given again when free. Rows, entries,
 nodes and cluster records begin at 1, so 0 stands for none. docs/design/numbers.md has the ranges and the rules.
@@ -52,7 +52,8 @@ EntryId = NewType("EntryId", Row)
 RecordNumber = NewType("RecordNumber", int)
 """The number of a page's record: the slot of its chunk in the upper 16 bits, its place there in the lower ones.
 
-It ascends with nothing: `PageStore.order` does, with the ordinals. Compaction gives a record another number.
+Its order means nothing: `PageStore.order` returns a number that ascends with the ordinals. Compaction gives a
+record another number.
 """
 Slot = NewType("Slot", int)
 """The place of a chunk in the page store, below 65,536."""

@@ -1,4 +1,4 @@
-"""The policy: distance, agreement, window and link rule; its id, its defaults and its checks."""
+"""Defines the policy: distance, agreement, window and link rule; its id, its defaults and its checks."""
 
 from __future__ import annotations
 

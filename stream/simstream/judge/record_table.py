@@ -1,4 +1,4 @@
-"""A table of numbered records in numpy columns, with free numbers given again."""
+"""Keeps numbered records in numpy columns, and gives free numbers again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RecordTable:
         raise AttributeError(name)
 
     def __len__(self) -> int:
-        """The number of records in use."""
+        """Return the number of records in use."""
         return self._used - 1 - self._free_count
 
     @property
@@ -51,7 +51,7 @@ class RecordTable:
         return self._used
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column (room,) as an array; records from `used` on mean nothing."""
+        """Return a column (room,) as an array; records from `used` on mean nothing."""
         return self._columns[name]
 
     def new(self) -> int:

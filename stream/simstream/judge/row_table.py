@@ -1,4 +1,4 @@
-"""Rows: the number and state of every stored page, and the chains of pages that share an entry.
+"""Numbers every stored page by a row, and chains the pages that share an entry.
 
 A row is the number of a stored page while it lives. The number of an index entry is the row of the page that
 founded it. A second page with the same key makes a chain: all live pages of the entry in the order of their

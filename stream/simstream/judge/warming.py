@@ -19,7 +19,7 @@ from simstream.model import U64, FingerprintColumns, PageKind, PageSource
 PAGES = MAX_UNCROWDED_CANDIDATES + 100
 WINDOW_MS = 1000
 WARMED_FOR = (1, 100_000, 10_000_000)
-"""Entries of segments that are scanned, and of those whose tables have wide and narrow low parts."""
+"""Entries of a segment that is scanned, of one with wide low parts, and of one with narrow low parts."""
 
 
 def warm_judge(policy: Policy, beat: Beat = lambda: None) -> None:

@@ -1,4 +1,4 @@
-"""Command lines for errors about a log, ready to be copied into a shell."""
+"""Writes command lines for errors about a log, ready to be copied into a shell."""
 
 from __future__ import annotations
 

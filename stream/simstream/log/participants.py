@@ -1,4 +1,4 @@
-"""Which processes work on a log, as the log knows them, for `simstream status`."""
+"""Names the processes that work on a log, as the log knows them, for `simstream status`."""
 
 from __future__ import annotations
 

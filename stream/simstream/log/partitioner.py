@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: murmur2 as Kafka's Java client computes it.
+"""Decides which partition a key belongs to: murmur2 as Kafka's Java client computes it.
 
 Both logs and every producer that keys by page id agree on it. So versions of one page stay in order, from any
 sender. The constants come from Austin Appleby's MurmurHash2; Kafka fixed the seed.

@@ -1,4 +1,4 @@
-"""The API: questions to the live state, words of texts, and pages to be judged, with an OpenAPI description.
+"""Serves the API: questions to the live state, words of texts, pages to be judged, an OpenAPI description.
 
 Answers are made in threads, never in the event loop: kernels and the state's turn would hold it.
 """
@@ -45,7 +45,7 @@ Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members l
 def make_app(
     role: QueryRole, fingerprinter: Fingerprinter, judge: VerdictCaller, health: ServiceHealth, metrics: Metrics
 ) -> FastAPI:
-    """The application; what it asks is safe from any thread."""
+    """Return the application. It asks only what any thread may ask."""
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Error answers for request bodies that cannot be read. They repeat nothing that the client sent."""
+"""Makes error answers for request bodies that cannot be read. They repeat nothing that the client sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP connection with a bound on the number of pieces of a body."""
+"""Bounds the number of pieces of a request's body, in uvicorn's HTTP connection."""
 
 from __future__ import annotations
 

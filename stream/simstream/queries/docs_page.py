@@ -1,4 +1,4 @@
-"""The page at /docs: Swagger UI and its files, served from memory."""
+"""Serves the page at /docs: Swagger UI and its files, from memory."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def _content(name: str) -> bytes:
 
 
 async def _steps(content: bytes) -> AsyncIterator[bytes]:
-    """In steps, so that a client that reads slowly has only one of them waiting."""
+    """Yield the content in steps, so that only one step waits for a client that reads slowly."""
     for at in range(0, len(content), _STEP_BYTES):
         yield content[at : at + _STEP_BYTES]

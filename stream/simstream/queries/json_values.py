@@ -1,4 +1,4 @@
-"""The limit on the number of values in a JSON body.
+"""Limits the number of values in a JSON body.
 
 A body of a million tiny values costs a hundred times its bytes to be read and refused, so it is never read.
 """
@@ -16,7 +16,7 @@ MAX_OUTSIDE_BYTES: Final = 64 << 10
 def has_few_values(body: bytes | bytearray) -> bool:
     """Return whether JSON has at most so many strings, and so many bytes outside strings. About 1 ns a byte.
 
-    What is no JSON may get any answer: a reader of JSON refuses it later.
+    For text that is not JSON the answer means nothing: a reader of JSON refuses the text later.
     """
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     if plain.count(b'"') > 2 * MAX_STRINGS:

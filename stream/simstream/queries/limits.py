@@ -1,4 +1,4 @@
-"""Limits of the API: bytes and seconds of a request, memory of all requests, questions at once."""
+"""Limits what the API takes: bytes and seconds of a request, memory of all requests, questions at once."""
 
 from __future__ import annotations
 

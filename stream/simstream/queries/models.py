@@ -1,4 +1,4 @@
-"""The types of questions and answers, for the API and its description."""
+"""Defines the types of questions and answers, for the API and its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's port: uvicorn in a thread of this process."""
+"""Opens the API's port: uvicorn in a thread of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the texts in a question, in bounded numbers."""
+"""Cuts the texts in a question into words, in bounded numbers."""
 
 from __future__ import annotations
 

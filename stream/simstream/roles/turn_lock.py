@@ -1,4 +1,4 @@
-"""A lock for a state that one thread changes and others read, so that no thread waits for long."""
+"""Shares a state between the thread that changes it and threads that read it: each waits for one turn at most."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 class TurnLock:
     """A fair lock: a call returns a context that one thread at a time enters, and a waiting thread comes next.
 
-    So a loop of turns, such as a judge's over frames, lets other threads in between. A plain lock does not: the
-    thread that releases it mostly gets it again.
+    A judge's loop takes a turn for each batch of frames, and lets other threads in between two turns. A plain lock
+    would not: the thread that releases it mostly gets it again.
     """
 
     def __init__(self) -> None:

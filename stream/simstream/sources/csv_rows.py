@@ -1,4 +1,4 @@
-"""CSV files as pages: a first row with field names, then one page a row.
+"""Reads CSV files as pages: a first row with field names, then one page a row.
 
 Rows are those of RFC 4180: fields parted by commas, and between double quotes where they hold commas, quotes
 (written twice) or line ends; so a row ends at the first line end before which there are evenly many quotes.
@@ -42,7 +42,7 @@ def csv_pages(
 
 
 def _typed(page: dict[str, Any]) -> dict[str, Any]:
-    """Return the page with numbers in place of texts where a page has numbers."""
+    """Return the page with numbers in place of texts in the fields that hold numbers."""
     for name in ("time", "status"):
         value = page.get(name)
         if value is not None and value.isascii() and value.isdigit() and len(value) < _NUMBER_DIGITS:

@@ -1,4 +1,4 @@
-"""The demo's own pages: about a hundred, written for it, in Chinese and English."""
+"""Reads the demo's own pages: about a hundred, written for it, in Chinese and English."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from simstream.model import Record
 from simstream.sources.read import jsonl_records
 
 DEMO = "demo"
-"""The topic of the demo's records, and what stands for the path where a page has neither id nor URL."""
+"""The topic of the demo's records. It also stands for the path in the name of a page without id and URL."""
 
 
 def demo_records(max_record_bytes: int = 1 << 20) -> Iterator[Record]:
-    """The records of `demo_pages.jsonl`, in order, as `read_pages` would give them."""
+    """Yield the records of `demo_pages.jsonl`, in order, as `read_pages` would."""
     with (resources.files("simstream.sources") / "demo_pages.jsonl").open("rb") as handle:
         yield from jsonl_records(handle, DEMO, max_record_bytes)

@@ -1,4 +1,4 @@
-"""Which field of a line is the page's text, and which is its id, if fields have other names."""
+"""Decides which field of a line is the page's text, and which is its id, if fields have other names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files as pages (extra `parquet`): a page a row, in batches of few rows."""
+"""Reads Parquet files as pages (extra `parquet`): a page a row, in batches of few rows."""
 
 from __future__ import annotations
 

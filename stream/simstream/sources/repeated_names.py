@@ -1,4 +1,4 @@
-"""Repeated ids in files: an id names a page everywhere, or only within its file."""
+"""Decides whether a repeated id in files names a page everywhere, or only within its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters from matches: a forest in each partition, and then all forests together."""
+"""Makes clusters from matches: a forest in each partition, and then all forests together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark job: writes pages, matches and clusters of a collection as Parquet."""
+"""Writes pages, matches and clusters of a collection as Parquet: the Spark job."""
 
 from __future__ import annotations
 

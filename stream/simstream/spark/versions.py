@@ -1,4 +1,4 @@
-"""The versions of one page: the last version, and since when it has been in the collection."""
+"""Finds the last of a page's versions, and since when it has been in the collection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BITS: Final = (1 << 64) - 1
 
 
 def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
-    """The last version, nothing where that is none to compare; `versions` are of VERSION_KINDS, by number.
+    """Yield the last version, or nothing if it has nothing to compare. `versions` are of VERSION_KINDS, by number.
 
     Its number is that of the first version since which the page is unchanged.
     """

@@ -1,1 +1,1 @@
-"""Metrics, health, the service's log, and the HTTP port that shows them."""
+"""Metrics, health, the service's log lines, and the HTTP port that shows metrics and health."""

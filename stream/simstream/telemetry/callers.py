@@ -1,4 +1,4 @@
-"""Who may ask over HTTP: allowed host names, web origins and the token.
+"""Decides who may ask over HTTP: by allowed host names, web origins and the token.
 
 A web page's script may send requests anywhere. With a host name that resolves to 127.0.0.1 (DNS rebinding), a
 foreign web page could read a port that only this machine reaches. Such a request has that name in its `Host`.
@@ -35,8 +35,7 @@ class CallerRules:
     """Decides which requests a port answers: by address, `localhost` or a configured name, and by a token."""
 
     def __init__(self, names: Collection[str] = (), token: str | None = None, own: str = "") -> None:
-        """The port trusts `names` as `Host` and as origin. It also answers to `own`, but does not trust it as
-        origin."""
+        """Trust `names` as `Host` and as origin. Answer to `own`, too, but do not trust it as origin."""
         self._names = frozenset(map(_plain, names))
         self._own = _plain(own)
         self._token = None if token is None else token.encode()

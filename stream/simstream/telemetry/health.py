@@ -1,4 +1,4 @@
-"""The health of each role: started, turning, ready, and why not."""
+"""Knows the health of each role: whether it has started, turns and is ready, and why not."""
 
 from __future__ import annotations
 

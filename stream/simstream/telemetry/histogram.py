@@ -1,4 +1,4 @@
-"""A histogram that takes the values of a whole batch in one call."""
+"""Counts values in a histogram, a whole batch in one call."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Histogram(Collector):
         return self._of[value]
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Without a label: count a value `times` times."""
+        """Count a value `times` times, in a histogram without a label."""
         self._of[""].observe(value, times)
 
     def observe_all(self, values: Mapping[float, int]) -> None:
-        """Without a label: count every value as often as `values` says."""
+        """Count every value as often as `values` says, in a histogram without a label."""
         self._of[""].observe_all(values)
 
     def collect(self) -> Iterable[HistogramMetricFamily]:

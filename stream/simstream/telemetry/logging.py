@@ -1,4 +1,4 @@
-"""The service's log on stderr: one event a line, as text or as JSON, and repeated faults only now and then."""
+"""Writes log lines to stderr: one event a line, as text or as JSON; repeated faults only now and then."""
 
 from __future__ import annotations
 

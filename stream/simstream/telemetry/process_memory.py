@@ -1,4 +1,4 @@
-"""How much memory this process uses, and how much it may use."""
+"""Tells how much memory this process uses, and how much it may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Character sets: decodes fetched bytes as browsers do.
+"""Decodes fetched bytes as browsers do: finds their character set.
 
 The order is that of the WHATWG standards (encoding.spec.whatwg.org, "encoding sniffing" in the HTML standard):
 byte-order mark, HTTP charset, `meta` within the first 1,024 bytes, detection. Labels mean what they mean on the

@@ -1,4 +1,4 @@
-"""The fingerprinter: pages or texts in, fingerprints and sketches out."""
+"""Fingerprints pages and texts: fingerprints and sketches come out."""
 
 from __future__ import annotations
 

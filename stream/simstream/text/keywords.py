@@ -1,4 +1,4 @@
-"""The most telling words of a text, as jieba's `analyse.extract_tags` picks them."""
+"""Picks the most telling words of a text, as jieba's `analyse.extract_tags` does."""
 
 from __future__ import annotations
 

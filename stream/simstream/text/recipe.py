@@ -1,4 +1,4 @@
-"""Recipes: all settings from bytes to fingerprint and sketch, the presets, and recipe ids."""
+"""Defines recipes: all settings from bytes to fingerprint and sketch, the presets, and recipe ids."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ the id."""
 
 
 def at_least(similarity: str, least: str | None) -> bool:
-    """Whether a similarity is a number from `least` to 1; False if either is no number."""
+    """Whether a similarity is a number from `least` to 1; False if one of them is not a number."""
     try:
         return least is not None and Decimal(least) <= Decimal(similarity) <= 1
     except InvalidOperation:

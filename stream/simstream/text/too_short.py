@@ -1,6 +1,6 @@
 """Decides which pages are too short: readable pages with fewer distinct words than the recipe's `min_words`.
 
-Pages of another HTTP status than 2xx are `too_short`, too, or failed: `wire/page` decides that.
+`wire/page` decides about pages with another HTTP status than 2xx: they are `too_short`, too, or failed fetches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The shipped tables: folding, casefolding, character classes (Unicode 14.0.0), simplified characters.
+"""Loads the shipped tables: folding, casefolding, character classes (Unicode 14.0.0), simplified characters.
 
 `tables/generate.py` made them once. The Unicode version of the running Python decides nothing.
 """

@@ -1,4 +1,4 @@
-"""Weights of words, made of jieba's tables and kept in a cache file."""
+"""Makes the weights of words from jieba's tables, and keeps them in a cache file."""
 
 from __future__ import annotations
 

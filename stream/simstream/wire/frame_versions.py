@@ -1,4 +1,4 @@
-"""Versions of the format of frames: which are read, and how earlier ones are converted (layout: `wire/frame`).
+"""Decides which formats of frames are read, and converts earlier formats (layout: `wire/frame`).
 
 The first 16 bytes of a frame (magic, format, flags, checksum of the rest) are the same in all future formats. So a
 reader can tell a newer frame from a damaged one. Increase FORMAT for every change that an older reader would

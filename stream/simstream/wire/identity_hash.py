@@ -1,4 +1,4 @@
-"""The identity of a page: a hash of its id (`wire/page` says which id a page has). Also how a bad id is shown."""
+"""Computes the identity of a page, a hash of its id, and shows a bad id (`wire/page` decides the id)."""
 
 from __future__ import annotations
 

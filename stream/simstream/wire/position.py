@@ -1,4 +1,4 @@
-"""Positions: how far publishing is, written in the verdicts' transaction."""
+"""Encodes and decodes positions: how far publishing is, written in the verdicts' transaction."""
 
 from __future__ import annotations
 

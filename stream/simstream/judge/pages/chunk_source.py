@@ -1,4 +1,4 @@
-"""Where a sealed chunk has its bytes: in memory, or in a file that is read piece by piece."""
+"""Reads the bytes of a sealed chunk from memory, or piece by piece from a file."""
 
 from __future__ import annotations
 

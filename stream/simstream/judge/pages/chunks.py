@@ -1,4 +1,4 @@
-"""The list of all chunks, in order and by slot, with the number of live records in each."""
+"""Lists all chunks, in order and by slot, with the number of live records in each."""
 
 from __future__ import annotations
 

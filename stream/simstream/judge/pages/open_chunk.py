@@ -1,4 +1,4 @@
-"""The open chunk, which new records are written to."""
+"""Takes new records: the open chunk of the page store."""
 
 from __future__ import annotations
 

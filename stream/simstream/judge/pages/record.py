@@ -1,4 +1,4 @@
-"""The layout of a record in the page store: ordinal, age, time, identity, fingerprint, sketch, id."""
+"""Lays out a record of the page store: ordinal, age, time, identity, fingerprint, sketch, id."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The log on Kafka: consumers, producers, transactions, election, topics."""
+"""The log on Kafka: consumers, producers, transactions, the election, topics."""

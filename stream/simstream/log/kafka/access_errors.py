@@ -45,7 +45,7 @@ class Admission:
         self._admitted = False
 
     def note(self, error: KafkaError) -> None:
-        """A client's error callback: keep what it says about admission."""
+        """Keep what the client says about admission. This is the client's error callback."""
         refused = self._refusal(error)
         if refused is not None:
             with self._lock:

@@ -1,4 +1,4 @@
-"""The claim to publish: which publisher started last, read without fencing anybody.
+"""Tells which publisher started last, without fencing any publisher: each one leaves a claim to publish.
 
 A fenced producer cannot tell a rival from a transaction of its own that outlived its time: the client reports both
 alike. So a publisher commits a sign before it fences its predecessor. The sign is the metadata of an offset of the
@@ -42,8 +42,10 @@ class PublisherClaim:
         self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
 
     def make(self) -> None:
-        """Write the sign: this publisher is now the last that started. Takes a few ms. Raises BrokerUnreachable,
-        LogError."""
+        """Write the sign: this publisher is now the last that started.
+
+        Takes a few ms. Raises BrokerUnreachable, LogError.
+        """
         mine = [TopicPartition(self._cluster.name(POSITIONS), 0, 0, self._sign)]
 
         def claim(consumer: Any, timeout: float) -> None:
@@ -96,7 +98,7 @@ def last_claim(cluster: KafkaCluster) -> str | None:
 
 
 def taken_over(cluster: KafkaCluster) -> TakenOver:
-    """Return the error for a publisher that another one has replaced."""
+    """Return the error for a publisher that another publisher has replaced."""
     return TakenOver(
         f"another judge publishes to {cluster.name(POSITIONS)} now",
         "start this one again if you want a standby: it then waits",

@@ -1,4 +1,4 @@
-"""The catalog of a local log: its topics, their ids and their files."""
+"""Lists the topics of a local log, with their ids and their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The election of a judge on a local log: a lock that ends with its process."""
+"""Elects a judge on a local log, by a lock that ends with its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lock files of a local log, each with the pid of its holder."""
+"""Locks the files of a local log; each lock file has the pid of its holder."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CHECK_EVERY_S = 1.0
 
 
 class RecordFollower:
-    """The records of one topic from the given offsets on, in the order in which they were appended."""
+    """Reads the records of one topic from the given offsets on, in the order in which they were appended."""
 
     def __init__(self, catalog: TopicCatalog, topic: str, below: Mapping[int, int] | None) -> None:
         """Begin per partition at the first offset in `below`, or at the end for None. Skipping costs 1.5 us an
@@ -70,7 +70,7 @@ class RecordFollower:
         self._file.sync()
 
     def close(self) -> None:
-        """May be called again."""
+        """Close the file; may be called again."""
         self._file.close()
 
     def _records(self, group: FoundGroup) -> list[Record]:

@@ -1,4 +1,4 @@
-"""The bytes of a local topic: groups of records, each with a checksum.
+"""Encodes and decodes the bytes of a local topic: groups of records, each with a checksum.
 
     file   = magic (8) topic id (16) group*
     group  = header (40) body

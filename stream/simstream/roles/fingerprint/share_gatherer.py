@@ -1,8 +1,8 @@
 """Gathers polled records into batches over all partitions.
 
-The source holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch leaves a moment after
-its first page if a thread is idle, or when it is full. So a slow stream makes few frames, and a backlog makes full
-ones.
+The broker holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch is closed when it is
+full, or a moment after its first page if a thread is idle. So a slow stream makes few frames, and a backlog makes
+full frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simstream.model import Page, PageKind, Record
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
 
 LINGER_S = 0.001
-"""Milliseconds to wait for the other parts of a fetch, which come one after another."""
+"""Seconds to wait for the other parts of a fetch, which come one after another."""
 MAX_BYTES = 4 << 20
 """A batch is full at this many bytes of values. Its last record may exceed the limit."""
 MAX_HTML_PAGES = 32

@@ -1,4 +1,4 @@
-"""A bounded buffer over a stream of bytes, for reading lines and blocks."""
+"""Reads lines and blocks from a stream of bytes, through a bounded buffer."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _plain(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak]:
 
 
 def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
-    """Unpacks formats in which nothing can be found again after damage."""
+    """Unpack a format in which nothing can be found again after damage."""
     try:
         if kind == "lz4":
             from fastwarc.stream_io import Lz4Reader
@@ -162,7 +162,7 @@ def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | Archi
 def _members(
     held: _ForwardWindow, at: int, magic: bytes, make: Callable[[], _ArchiveMember]
 ) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
-    """Unpacks members one after another. After a damaged member it looks for the next one."""
+    """Unpack members one after another. After a damaged member, look for the next one."""
     while held.slice(at, 1):
         if held.slice(at, len(magic)) != magic:
             found, zeros = held.find(magic, at)
@@ -215,7 +215,7 @@ class _GzipMember:
 
 
 def _zstd(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
-    """Unpacks frames of Zstandard. If the first frame is a skippable one, it holds the dictionary of all others."""
+    """Unpack frames of Zstandard. A first frame that is skippable holds the dictionary of all others."""
     at, words = 0, None
     if held.slice(0, 4) == _SKIPPABLE:
         size = int.from_bytes(held.slice(4, 4), "little")

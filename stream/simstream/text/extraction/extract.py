@@ -1,4 +1,4 @@
-"""The main content of one HTML page, as the text that is compared.
+"""Extracts the main content of one HTML page, as the text that is compared.
 
 HTML goes through resiliparse. Its parser holds the GIL and reads text from strangers. So `extraction/pool` runs it
 in other processes: a page that kills or hangs its process costs only itself.

@@ -1,4 +1,4 @@
-"""The pool of processes that extract HTML. A page that kills or hangs a process fails alone."""
+"""Extracts HTML in a pool of processes. A page that kills or hangs a process fails alone."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Item = tuple[bytes | str, str]
 class ExtractionPool(Closing):
     """Extracts batches of pages in up to `workers` processes; with 0 in this process, without protection.
 
-    It refuses too costly HTML before it parses it (`extraction/markup`). The processes start at the first HTML, in
-    about 0.1 s each. A page is `extract_failed` if it takes more than `timeout` seconds of CPU, or kills its
-    process twice. A process has `memory_bytes` of address space. With a `clock`, pages of hosts with repeated
+    It refuses too costly HTML before it parses it (`extraction/refused_html`). The processes start at the first
+    HTML, in about 0.1 s each. A page is `extract_failed` if it takes more than `timeout` seconds of CPU, or kills
+    its process twice. A process has `memory_bytes` of address space. With a `clock`, pages of hosts with repeated
     failures are set aside for a while (`extraction/slow_hosts`). If no process can be started, no page fails: it
     tries again for half a minute. Holds one batch and its results for each worker, besides the caller's own.
     Thread-safe.
@@ -114,10 +114,10 @@ class ExtractionPool(Closing):
         return [found for found in batch.done if found is not None]
 
     def _ask(self, worker: ExtractionProcess, batch: _ExtractionBatch) -> None:
-        """Ask until all pages are answered. Only the page in work can be at fault.
+        """Ask until all pages are answered. After a failure only the page in work can be at fault.
 
-        It is tried once more, unless its CPU time is over: other programs may kill or freeze a process, but hardly
-        twice.
+        This page is tried once more, unless its CPU time is over: other programs may kill or freeze a process, but
+        hardly twice.
         """
         suspect = -1
         while failure := self._exchange(worker, batch):

@@ -1,4 +1,4 @@
-"""One extraction process, seen by its owner: start, ask, stop."""
+"""Starts, asks and stops one extraction process. This is the owner's side."""
 
 from __future__ import annotations
 

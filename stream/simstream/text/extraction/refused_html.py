@@ -24,7 +24,7 @@ from simstream.kernels.html.open_elements import (
 
 @dataclass(frozen=True, slots=True)
 class MarkupCounts:
-    """What a page costs a tree builder; see `kernels.open_elements.Open`."""
+    """What a page costs a tree builder; see `kernels.html.open_elements.OpenElements`."""
 
     tags: int
     depth: int

@@ -1,4 +1,4 @@
-"""The final clusters of a run: the pages of each, the canonical page first.
+"""Collects the final clusters of a run: the pages of each, the canonical page first.
 
 Nothing is forgotten when it leaves the window: here a cluster is what was ever tied together. A page counts once,
 as it was last read; it is out if that was a withdrawal, a text of few words, or status 404 or 410.
@@ -50,7 +50,7 @@ class DuplicateGroups:
         self._id_ends = array("q", [0])
         self._ordinal, self._cluster = array("q"), array("q")
         self._fresh = bytearray()
-        """Return whether a page's age begins here: not for `unchanged`."""
+        """Per page whether its age begins here; not for `unchanged`."""
         self._merged, self._into = array("q"), array("q")
         self._following = 0
 

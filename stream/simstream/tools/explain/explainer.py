@@ -1,4 +1,4 @@
-"""The entrance of `explain`: opens files or a log, and yields explanations. Changes nothing."""
+"""Opens files or a log for `explain`, and yields explanations. Changes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExplainOptions:
 
 
 def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
-    """The rules that apply to every explained page."""
+    """Return the rules that apply to every explained page."""
     bits, short = policy.sketch_bits, policy.short_limits
     return AppliedRules(
         recipe=recipe.name,

@@ -1,4 +1,4 @@
-"""The types of an explanation; its JSON has the same fields in the same order."""
+"""Defines the types of an explanation; its JSON has the same fields in the same order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts in plain sentences: what was decided, and by which rule."""
+"""Explains verdicts in plain sentences: what was decided, and by which rule."""
 
 from __future__ import annotations
 

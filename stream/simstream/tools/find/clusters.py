@@ -1,4 +1,4 @@
-"""Clusters of near fingerprints: connected components of pairs."""
+"""Finds clusters of near fingerprints: connected components of pairs."""
 
 from __future__ import annotations
 

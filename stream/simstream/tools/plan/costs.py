@@ -1,4 +1,4 @@
-"""The cost of each table design: candidates, probes, bytes, microseconds a query."""
+"""Computes the cost of each table design: candidates, probes, bytes, microseconds a query."""
 
 from __future__ import annotations
 

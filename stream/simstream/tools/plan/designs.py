@@ -1,4 +1,4 @@
-"""Table designs: the bits of each table's prefix, and how many a probe flips.
+"""Lists table designs: the bits of each table's prefix, and how many a probe flips.
 
 The paper cuts the 64 bits into m blocks and makes a table for each choice of r of them, led by those blocks; its
 design of 16 tables cuts twice. The designs of simstream have disjoint prefixes (r = 1) and uneven flips, see
@@ -41,7 +41,7 @@ class TableDesign:
         return tuple(mask.bit_count() for mask in self.masks)
 
     def probes(self) -> int:
-        """The number of lookups of a query: each prefix with up to so many of its bits flipped."""
+        """Return the number of lookups of a query: each prefix with up to so many of its bits flipped."""
         return sum(_within(bits, flips) for bits, flips in zip(self.bits, self.flips, strict=True))
 
     def expected_candidates(self, entries: int) -> float:

@@ -1,4 +1,4 @@
-"""Sorted files of words and their counts, merged exactly."""
+"""Writes sorted files of words and their counts, and merges them exactly."""
 
 from __future__ import annotations
 

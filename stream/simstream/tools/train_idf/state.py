@@ -1,4 +1,4 @@
-"""The saved state of an unfinished training, for `--resume`."""
+"""Saves and loads the state of an unfinished training, for `--resume`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of words in bounded memory; a full table is written to a run."""
+"""Counts words in bounded memory; a full table is written to a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pass over the pages: counts batches in several threads, and saves now and then."""
+"""Counts the words of all pages, batch by batch in several threads, and saves now and then."""
 
 from __future__ import annotations
 
