@@ -44,7 +44,7 @@ def main(path: str, most: str = "5") -> None:
     try:
         found = stories(msgspec.json.decode(line, type=Verdict) for line in lines)
     except msgspec.MsgspecError as error:
-        sys.exit(f"{path}: a line is no verdict ({error}); write verdicts with simstream dedup")
+        sys.exit(f"{path}: a line is not a verdict ({error}); write verdicts with simstream dedup")
     largest = sorted(found.values(), key=lambda pages: -len(pages))
     for pages in largest[: int(most)]:
         sites = {urlsplit(page.url or page.id).hostname for page in pages.values()}

@@ -188,7 +188,7 @@ def test_a_program_without_arguments_says_how_to_call_it(run: Run, name: str) ->
 
 
 def test_news_feed_says_that_pages_are_no_verdicts(run: Run) -> None:
-    with pytest.raises(SystemExit, match=r"pages.jsonl: a line is no verdict \(.+\); write verdicts with"):
+    with pytest.raises(SystemExit, match=r"pages.jsonl: a line is not a verdict \(.+\); write verdicts with"):
         run("news_feed.py", PAGES)
 
 

@@ -1,4 +1,4 @@
-"""A crawler's connection to the service: one client for each spider, counted in Scrapy's stats."""
+"""Connects a crawler to the service: one client for each spider, counted in Scrapy's stats."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class VerdictChannel:
             if isinstance(error, LogError):
                 self._again_at = time.monotonic() + RETRY_S
             self.count(f"unavailable/{type(error).__name__}")
-            logger.error("every page is kept, for %s", error)
+            logger.error("every page is kept, since no page is judged: %s", error)
 
     async def close(self) -> None:
         """Write all sent pages, and stop waiting for verdicts."""
@@ -184,8 +184,8 @@ class VerdictChannel:
             self._missing_since = time.monotonic()
         if self._missed == self.options.give_up_after:
             logger.warning(
-                "%d pages in a row had no verdict in time: pages do not wait until one comes. Check with `simstream"
-                " status` that the service runs",
+                "%d pages in a row had no verdict in time: until a verdict comes, no page waits. Check with "
+                "`simstream status` that the service runs",
                 self._missed,
             )
 

@@ -13,7 +13,7 @@ logger = logging.getLogger("simstream.crawlers")
 MAX_ADDRESSES = 100_000
 """At most so many dropped addresses are remembered. Further links count even if their address is fetched later."""
 MAX_SHOWN = 3
-"""At most so many kinds of addresses are named in the log at the end."""
+"""The most kinds of addresses that the log line at the end names."""
 OTHERS = "others"
 _PLACE_BITS = 26
 
@@ -71,7 +71,7 @@ class DroppedLinks:
         self._kind_of.pop(name, None)
 
     def tell(self) -> None:
-        """Write the count to Scrapy's stats, and the count with the largest kinds to the log."""
+        """Write the count to Scrapy's stats, and a log line with the count and the largest kinds."""
         kinds = Counter(self._kind_of.values())
         kinds[OTHERS] += self._further
         if not kinds.total():
@@ -79,8 +79,8 @@ class DroppedLinks:
         self._crawler.stats.set_value("simstream/links/dropped", kinds.total())
         named = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(MAX_SHOWN) if count)
         logger.warning(
-            "%d addresses were not fetched, since only near duplicates led to them, or links of the same kinds "
-            "brought no new page; the largest kinds: %s. To follow all links, set SIMSTREAM_LINKS=deprioritize",
+            "%d addresses were not fetched: only near duplicates led to them, or links of their kinds brought no "
+            "new page. The largest kinds: %s. To follow all links, set SIMSTREAM_LINKS=deprioritize",
             kinds.total(),
             named,
         )

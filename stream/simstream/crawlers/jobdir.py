@@ -75,7 +75,7 @@ class JobFolder:
             part.write_bytes(pickle.dumps((links, kinds)))
             part.replace(path)
         except OSError as error:
-            logger.error("the waiting links cannot be written to %s (%s)", path, error.strerror)
+            logger.error("the waiting links cannot be written to %s and are lost (%s)", path, error.strerror)
             return len(waiting)
         return len(waiting) - len(links)
 

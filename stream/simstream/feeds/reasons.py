@@ -1,4 +1,4 @@
-"""Codes and sentences for the reasons why the feed does not answer."""
+"""Says why the feed does not answer: a code and two sentences for each reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONS: Final = {
     "late_texts": ("the texts could not be read in time", "ask again in a moment"),
     "many_comparisons": ("too many comparisons are under way", "ask again in a moment"),
     "many_searches": ("too many searches are under way", "ask again in a moment"),
-    "crashed": ("the feed has crashed and is about to end", "see its log for the cause"),
+    "crashed": ("the feed has crashed and is about to end", "see what it logged"),
 }
 """What happened and what to do, by the reason's code."""
 NO_ANSWER: Final = "no_answer"

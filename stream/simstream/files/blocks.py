@@ -1,4 +1,4 @@
-"""The changing parts of a snapshot, cut into blocks of 256 KiB.
+"""Cuts the changing parts of a snapshot into blocks of 256 KiB.
 
 Only blocks whose checksum differs from the last snapshot's are copied and written. The changed blocks of all parts
 of a snapshot make one sealed file, `blocks-N`.
@@ -149,7 +149,7 @@ def tables_of(
     for part in parts:
         for array in part.arrays:
             if len(array.table) % ROW.itemsize:
-                raise damaged(manifest, f"the blocks of {part.name} are no whole table")
+                raise damaged(manifest, f"the blocks of {part.name} are not a whole table")
             table = np.frombuffer(array.table, ROW)
             if not set(table["file"].tolist()) <= set(known):
                 raise damaged(manifest, f"blocks of {part.name} lie in files that it does not name")
@@ -197,14 +197,14 @@ class _BlockFiles(Closing):
         if file not in self._open:
             extent = sealed.layout(path, self._files).get(_CONTENT)
             if extent is None:
-                raise damaged(path, "it is no file of blocks")
+                raise damaged(path, "it is not a file of blocks")
             with reading(path):
                 self._open[file] = (self._files.open(path), extent.offset)
         descriptor, start = self._open[file]
         with reading(path):
             count = self._files.pread_into(descriptor, target, start + offset)
         if count < len(target) or checksum.of_block(target) != digest:
-            raise damaged(path, f"the checksum of its block at byte {start + offset} does not agree")
+            raise damaged(path, f"the checksum of its block at byte {start + offset} is wrong")
 
     def close(self) -> None:
         for descriptor, _ in self._open.values():

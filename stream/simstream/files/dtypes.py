@@ -1,4 +1,4 @@
-"""Array types as MessagePack values, as numpy writes them into .npy files. Object types are refused."""
+"""Writes array types as MessagePack values, as numpy does in .npy files. Refuses object types."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def read(spelled: Spelled) -> np.dtype[Any]:
     try:
         dtype = np.lib.format.descr_to_dtype(_with_tuples(spelled))
     except (TypeError, ValueError, SyntaxError, IndexError, KeyError) as error:
-        raise ValueError(f"{str(spelled)[:100]} is no type") from error
+        raise ValueError(f"{str(spelled)[:100]} is not a type") from error
     if dtype.hasobject:
-        raise ValueError(f"{str(spelled)[:100]} is no type of data")
+        raise ValueError(f"{str(spelled)[:100]} is not a type of data")
     return dtype
 
 

@@ -1,4 +1,4 @@
-"""Sealed files: one immutable part each, its arrays where a reader can map them, every byte under a checksum.
+"""Writes and reads sealed files: one immutable part each, arrays to be mapped, every byte under a checksum.
 
 ```
  header 64 │ array │ 0… │ array │ 0… │ footer (MessagePack) │ trailer 32
@@ -39,7 +39,7 @@ Pace = Callable[[int], None]
 
 
 def at_once(size: int) -> None:
-    """A pace without any wait."""
+    """Go on without a wait: the quickest `Pace`."""
 
 
 class ArrayExtent(NamedTuple):
@@ -194,7 +194,7 @@ def _describe(files: FileSystem, descriptor: int, path: Path) -> SealedFile:
         raise damaged(path, "it is cut off")
     encoded = files.pread(descriptor, length, start)
     if checksum.of_block(head + encoded + tail[:8]) != digest:
-        raise damaged(path, "the checksum of its footer does not agree")
+        raise damaged(path, "the checksum of its footer is wrong")
     header.check_format(path, head, files.reads)
     try:
         footer = msgspec.msgpack.decode(encoded, type=_SealedFooter)
@@ -231,6 +231,6 @@ def _verify(files: FileSystem, descriptor: int, sealed: SealedFile, pace: Pace) 
             total.update(piece)
             pace(len(piece))
         if total.digest() != sealed.sums[name]:
-            raise damaged(sealed.path, f"the checksum of its array {name} does not agree")
+            raise damaged(sealed.path, f"the checksum of its array {name} is wrong")
         if any(files.pread(descriptor, _aligned(end) - end, end)):
             raise damaged(sealed.path, f"the bytes behind its array {name} are not zero")

@@ -1,4 +1,4 @@
-"""Plans: how the tables of a segment are cut and probed so that no match within a distance is missed.
+"""Decides how the tables of a segment are cut and probed so that no match within a distance is missed.
 
 The general design cuts the 64 bits into m blocks. It makes a table for each choice of r blocks as prefix. Probes
 flip up to f bits of the prefix. With k = q m + s it is complete for distance k if and only if r q + max(0, s - (m -
@@ -58,7 +58,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.tables != len(self.prefix_bits) or self.flips < 0:
-            raise SettingsError(f"{self} is no plan", "give one prefix a table and no negative flips")
+            raise SettingsError(f"{self} is not a plan", "give one prefix a table and no negative flips")
         if sum(self.prefix_bits) > 64 or any(not MIN_BITS <= b <= MAX_BITS for b in self.prefix_bits):
             raise SettingsError(
                 f"the prefixes {self.prefix_bits} do not fit into 64 bits",

@@ -35,11 +35,11 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
     if not address or "://" in address or _SCHEME.match(address):
-        raise SettingsError(f"--log {address!r} is no place for a log", advice)
+        raise SettingsError(f"--log {address!r} does not name a place for a log", advice)
     if os.path.isdir(address):
         return
     if _SERVERS.fullmatch(address):
-        raise SettingsError(f"--log {address!r} is no directory", f"did you mean {KAFKA}{address}?")
+        raise SettingsError(f"--log {address!r} is not a directory", f"did you mean {KAFKA}{address}?")
     if os.path.exists(address):
         raise SettingsError(f"--log {address!r} is a file", advice)
 

@@ -1,4 +1,4 @@
-"""The Spark session that the job runs in."""
+"""Starts the Spark session that the job runs in."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def session(master: str | None) -> Iterator[SparkSession]:
     try:
         yield spark
     except PySparkException as error:
-        raise SimstreamError(f"the Spark job failed: {_first(error)}", "see Spark's log for the cause") from error
+        raise SimstreamError(f"the Spark job failed: {_first(error)}", "see what Spark logged") from error
     finally:
         spark.stop()
 

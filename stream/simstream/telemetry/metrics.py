@@ -1,4 +1,4 @@
-"""Every metric of simstream, with its unit and a sentence. No URL, host or id is a label.
+"""Defines every metric of simstream, with its unit and a sentence. No URL, host or id is a label.
 
 The table in docs/reference is made of this file (`python -m deploy.reference`). What pages bring is counted for
 a whole batch at once.
@@ -181,7 +181,7 @@ class Metrics:
         self.unfit = make.gauge(
             "topic_settings_unfit",
             "settings",
-            "Settings of a topic that endanger the service; its log and `simstream status` name them.",
+            "Settings of a topic that endanger the service; a log line and `simstream status` name them.",
             TOPIC,
         )
 
@@ -256,7 +256,7 @@ class Metrics:
         self.largest_cluster = make.gauge(
             "largest_cluster_pages",
             "pages",
-            "Live pages of the largest cluster; the service's log names clusters that are too large.",
+            "Live pages of the largest cluster; a log line names each cluster that is too large.",
         )
         self.largest_share = make.gauge(
             "largest_cluster_ratio", "ratio", "The largest cluster's share of all live pages."

@@ -1,4 +1,4 @@
-"""jieba's dictionary and HMM tables as arrays, kept in a cache file.
+"""Loads jieba's dictionary and HMM tables as arrays, and keeps them in a cache file.
 
 This module never imports jieba: it only reads the tables in jieba's package. It does not use jieba's own cache
 (`jieba.cache` in the shared temporary folder), which jieba loads without a check against the dictionary.
@@ -151,7 +151,7 @@ def _read_words(content: bytes) -> tuple[dict[str, int], int]:
             frequency = int(text)
         except ValueError as error:
             raise InputError(
-                f"jieba's dict.txt, line {number}: not a word and its frequency", "install jieba 0.42.1 again"
+                f"line {number} of jieba's dict.txt is not a word with a frequency", "install jieba 0.42.1 again"
             ) from error
         words[word] = frequency
         total += frequency

@@ -48,7 +48,7 @@ def _from_file(path: Path) -> Recipe:
     base = given.pop("base", "default")
     unknown = sorted(set(given) - set(Recipe.__slots__))
     if unknown:
-        raise SettingsError(f"{path} has {unknown[0]!r}, which is no setting of a recipe", "remove it")
+        raise SettingsError(f"{path} has {unknown[0]!r}, which is not a setting of a recipe", "remove it")
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
         return replace(preset(str(base)), **_without_milder_rule(preset(str(base)), changes))

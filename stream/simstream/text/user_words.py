@@ -1,4 +1,4 @@
-"""Words that a user adds to jieba's dictionary or removes from it.
+"""Adds a user's words to jieba's dictionary, and removes words from it.
 
 A word without a frequency gets one that keeps it whole, computed as in jieba's `suggest_freq`. The computation uses
 the state at that moment. So the order of the words counts, and so does every word added before.
@@ -43,7 +43,7 @@ def read_changes(
     """Return the changes in their order: files, then added words, then removed ones.
 
     A file has a word a line, optionally with a frequency and a tag. Raises InputMissing if a file cannot be read,
-    InputError if one is not UTF-8, and SettingsError if an added word is no word.
+    InputError if one is not UTF-8, and SettingsError if an added word is not a word.
     """
     changes = [change for name in user_dictionaries for change in _read_file(name)]
     changes += [_setting("add_words", entry) for entry in add_words]
@@ -62,14 +62,18 @@ def _read_file(name: str) -> list[WordChange]:
     found = [_entry(entry) for entry in entries if entry]
     if None in found:
         number = 1 + next(i for i, entry in enumerate(entries) if entry and _entry(entry) is None)
-        raise InputError(f"{name}, line {number}: no word", "write a word, optionally with its frequency and a tag")
+        raise InputError(
+            f"line {number} of {name} has no word", "write a word, optionally with a frequency and a tag"
+        )
     return [change for change in found if change is not None]
 
 
 def _setting(setting: str, entry: str) -> WordChange:
     change = _entry(entry.strip())
     if change is None:
-        raise SettingsError(f"{setting} has {entry!r}", "give a word, and perhaps its frequency")
+        raise SettingsError(
+            f"{setting} has {entry!r}, which is not a word", "give a word, optionally with its frequency"
+        )
     return change
 
 

@@ -43,7 +43,7 @@ def stop_words(names: Sequence[str]) -> list[str]:
 def idf_rows(name: str, content: bytes) -> list[tuple[str, float]]:
     """Yield word and inverse document frequency of each line of a table in jieba's format.
 
-    Raises InputError that names the first other line, or if there is no line at all.
+    Raises InputError for the first line in another format, or if there is no line at all.
     """
     rows = []
     for number, line in enumerate(_text(name, content).split("\n"), 1):
@@ -53,7 +53,7 @@ def idf_rows(name: str, content: bytes) -> list[tuple[str, float]]:
         idf = _number(text)
         if not word or idf is None:
             raise InputError(
-                f"{name}, line {number}: not a word and its weight", "write both, with a space between"
+                f"line {number} of {name} is not a word with a weight", "write both, with a space between"
             )
         rows.append((word, idf))
     if not rows:

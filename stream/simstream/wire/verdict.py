@@ -45,7 +45,7 @@ def decode(data: bytes) -> Verdict:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LogDamaged(
-            f"a record of verdicts is no verdict ({str(error)[:100]})",
+            f"a record of verdicts is not a verdict ({str(error)[:100]})",
             "stop the other program that writes to this topic",
         ) from error
 

@@ -1,4 +1,4 @@
-"""A sealed chunk of the page store: up to 65,536 records of successive pages."""
+"""Reads a sealed chunk of the page store: up to 65,536 records of successive pages."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class ChunkReader:
         layout = self.layout
         raw = self.source.read("records", place * layout.size, layout.size)
         if self.source.verify and not agrees(raw):
-            raise self.source.damaged(f"the checksum of its record {place} does not agree")
+            raise self.source.damaged(f"the checksum of its record {place} is wrong")
         return layout.fields(raw)
 
     def raw_id(self, fields: RecordFields) -> bytes:
         """Return a record's id. Raises StateDamaged."""
         found = self.source.read("ids", fields.id_start, fields.id_length)
         if self.source.verify and not id_agrees(found, fields.id_check):
-            raise self.source.damaged(f"the checksum of the id of ordinal {fields.ordinal} does not agree")
+            raise self.source.damaged(f"the checksum of the id of ordinal {fields.ordinal} is wrong")
         return found
 
     def page(self, place: int) -> PageRecord:
@@ -88,14 +88,14 @@ class ChunkReader:
         if self.source.verify:
             wrong = kernels.damaged(self.as_words(records))
             if wrong >= 0:
-                raise self.source.damaged(f"the checksum of its record {places[wrong]} does not agree")
+                raise self.source.damaged(f"the checksum of its record {places[wrong]} is wrong")
         return records
 
     def records(self) -> Records:
         """Return all records (count,). Raises StateDamaged."""
         records = self.source.array("records", self.layout.dtype)[: self.count]
         if self.source.verify and kernels.damaged(self.as_words(records)) >= 0:
-            raise self.source.damaged("the checksum of one of its records does not agree")
+            raise self.source.damaged("the checksum of one of its records is wrong")
         return records
 
     def as_words(self, records: Records) -> U64:
@@ -112,11 +112,11 @@ class ChunkReader:
         return np.arange(self.count, dtype=np.uint32) + np.uint32(self.slot << 16)
 
     def due(self, after: int, until: int) -> NDArray[np.void]:
-        """What comes due, as `page_due.DUE`."""
+        """Return the records that come due, as entries of `due_times.DUE`."""
         raise NotImplementedError
 
     def nbytes(self) -> int:
-        """Bytes of memory in use."""
+        """Return the bytes of memory in use."""
         return self.source.nbytes()
 
     def check(self) -> None:
@@ -142,7 +142,7 @@ class SealedChunk(ChunkReader):
 
     @property
     def name(self) -> str:
-        """Of its part."""
+        """The name of its part in a snapshot."""
         return f"pages-{self.facts.number}"
 
     def due(self, after: int, until: int) -> NDArray[np.void]:

@@ -1,4 +1,4 @@
-"""The times of a sealed chunk in order, so that the next pages to leave the window are one short read."""
+"""Sorts the times of a sealed chunk, so that the next pages to leave the window are one short read."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class DueReader:
         start = number * BLOCK_ENTRIES
         raw = self.source.read("due", start * DUE.itemsize, min(BLOCK_ENTRIES, self._count - start) * DUE.itemsize)
         if self.source.verify and mmh3_x64_128_digest(raw) != self._check_of(number):
-            raise self.source.damaged("the checksum of its times does not agree")
+            raise self.source.damaged("the checksum of its times is wrong")
         return np.frombuffer(raw, DUE)
 
     def _check_of(self, number: int) -> bytes:
@@ -96,5 +96,5 @@ class DueReader:
             blocks = -(-self._count // BLOCK_ENTRIES)
             self._checks = self.source.read("due_checks", 0, blocks * CHECK)
             if mmh3_x64_128_digest(self._checks).hex() != self._check:
-                raise self.source.damaged("the checksum of its times' checksums does not agree")
+                raise self.source.damaged("the checksum of its times' checksums is wrong")
         return self._checks[number * CHECK : (number + 1) * CHECK]
