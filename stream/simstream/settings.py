@@ -63,11 +63,11 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The processes that find the main content of HTML."""
 
     workers: NotNegative = msgspec.field(default_factory=cores)
-    """Processes that extract HTML; by default one for each core. 0: the service extracts, without protection."""
+    """Processes that extract HTML; not set: one for each core. 0: the service extracts, without protection."""
     timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
-    """CPU time for one page, in seconds."""
+    """The greatest CPU time for one page, in seconds. A page that needs more is `extract_failed`."""
     memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
-    """Greatest address space of one process. A page that needs more is `extract_failed`."""
+    """The greatest address space of one process. A page that needs more is `extract_failed`."""
 
 
 class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,7 +81,7 @@ class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """A log line names each cluster that reaches both limits."""
 
     pages: Positive = 1000
-    """A cluster of fewer live pages is not named."""
+    """A log line names a cluster from so many live pages on."""
     share: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """A cluster with a smaller share of all live pages is not named."""
 
@@ -94,9 +94,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
     """The first part of the topics' names."""
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
-    """The prefix of verdicts and positions, if it is not `prefix`: one log may be judged under several policies."""
+    """The prefix of verdicts and positions; not set: `prefix`. So one log may be judged under several policies."""
     recipe: str = "default"
-    """From bytes to fingerprint: a preset, or a file of yours."""
+    """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None
     """The greatest Hamming distance of a match; not set: 8 for the preset `default`, 3 for the others."""
     similarity: str | None = None
@@ -108,21 +108,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache: str | None = None
     """The folder of tables that are built once; not set: `~/.cache/simstream`."""
     http_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    """Where metrics and health answer."""
+    """The address of metrics and health."""
     http_port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
     """The port of metrics and health."""
     query_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    """Where the role `query` answers."""
+    """The address of the role `query`."""
     query_port: Annotated[int, Meta(ge=0, le=65_535)] = 9470
     """The port of the role `query`."""
     allowed_hosts: str | None = None
     """Host names, separated by commas. The role `query` and the news page answer to them and to localhost."""
     token_file: str | None = None
-    """A file with the token that `/judge` and the news page require. None: they require no token."""
+    """A file with the token that `/judge` and the news page require; not set: they require no token."""
     threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
-    """Threads that fingerprint; by default one for each core but one, which reads, judges and publishes."""
+    """Threads that fingerprint; not set: one for each core but one, which reads, judges and publishes."""
     state: str | None = None
-    """The folder of the judge's state. None: the state is only in memory."""
+    """The folder of the judge's state; not set: the state is only in memory."""
     snapshot_every: str = "5m"
     """How often a snapshot of the judge's state is taken."""
     snapshot_pages: Positive = 1_000_000
@@ -136,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gap_patience: str = "30s"
     """How long a gap in the log may stay open before the judge is unready."""
     stuck_after: str = "60s"
-    """/health/live fails if a loop has not turned for so long."""
+    """`/health/live` fails if a loop has not turned for so long; at least 2s."""
     log_format: Literal["text", "json"] = "text"
     """How `serve` writes its log lines: as text, or each as a JSON object."""
     frame: FrameSettings = FrameSettings()
