@@ -13,6 +13,7 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.sources.lines import zstd
 from simstream.tools.dedup.keep import KeepSelection, KeepSelector
+from tests.e2e import pages
 from tests.e2e.harness import Program
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
@@ -246,3 +247,14 @@ def test_contradicting_options_are_refused_before_anything_is_read(
     assert invoke(["dedup", *arguments.split()]) == 2
     assert said in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_distance_auto_is_the_widest_that_the_files_afford_and_says_which(alone: Program, tmp_path: Path) -> None:
+    path = pages.write(tmp_path / "pages.jsonl", 200)
+    options = ("--max-unreadable", 1, "--distance")
+    wide = alone.run("dedup", path, *options, "auto")
+    assert wide.stderr.decode().count("judged with --distance 12") == 1
+    assert wide.stdout == alone.run("dedup", path, *options, 12).stdout
+    piped = alone.run("dedup", "-", *options, "auto", stdin=path.read_bytes())
+    assert "judged with --distance 8" in piped.stderr.decode()
+    assert len(piped.stdout.splitlines()) == len(wide.stdout.splitlines()) == 200

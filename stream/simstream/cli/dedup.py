@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from simstream.tools.dedup.unread import UnreadPages
 
 
+AUTO = "auto"
+
+
 class _ShareType(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         share = super().convert(value, param, ctx)
@@ -80,8 +83,12 @@ def command(
     a folder of HTML or text files. JSONL, CSV and archives may be compressed (.gz, .xz, .zst; archives also .lz4).
     All cores fingerprint and extract HTML, unless --threads or the setting extract.workers says otherwise. --exact
     keeps all texts in a temporary file while it runs.
+
+    --distance auto takes the greatest distance, up to 12, that the index affords for the size of the input, and
+    says which. It finds more than the recipe's distance.
     """
-    settings = settle_on_all_cores(config, **flags)
+    automatic = flags["distance"] == AUTO
+    settings = settle_on_all_cores(config, **{**flags, "distance": None} if automatic else flags)
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
     from simstream.sources.fields import FieldNames
     from simstream.sources.noted_lines import NotedLines
@@ -90,13 +97,15 @@ def command(
     from simstream.tools.dedup.unread import UnreadPages
     from simstream.wire import verdict as wire
 
-    size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
+    size = size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
     fields, names = FieldNames(text_field, id_field), None if versions else PageNames()
     lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
+    if automatic:
+        settings = _with_widest_distance(settings, size)
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = FurtherOutputs(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
@@ -124,8 +133,20 @@ def command(
             raise broken
     if output != "-":
         _sum_up(output, kinds, perf_counter() - began)
+    if automatic:
+        say(f"judged with --distance {settings.distance}")
     report_separated(names)
     _judge_unread(unread, max_unreadable)
+
+
+def _with_widest_distance(settings: Settings, size: int | None) -> Settings:
+    """Return the settings with the widest distance that inputs of `size` bytes afford. Raises SettingsError."""
+    from msgspec.structs import replace
+
+    from simstream.text.recipe_file import load_recipe
+    from simstream.tools.dedup.auto_distance import expected_pages, widest_distance
+
+    return replace(settings, distance=widest_distance(load_recipe(settings.recipe), expected_pages(size)))
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:

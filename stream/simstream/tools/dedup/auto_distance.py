@@ -1,0 +1,37 @@
+"""Chooses the distance for a collection of files: as wide as the index affords.
+
+A wider distance finds more of what is alike. The sketch still confirms each candidate, so hardly any match is
+wrong. A service has to keep one distance for all pages to come. Files have a size, and small files afford more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simstream.index import plan
+from simstream.text.recipe import Recipe
+
+WIDEST: Final = 12
+"""Beyond it, more candidates hardly bring more matches."""
+BUDGET_NS: Final = 25_000
+"""Nanoseconds that the index may take for a page, by its model: about as long as a page's fingerprint takes."""
+PAGE_BYTES: Final = 400
+"""A page of text is seldom smaller in a compressed file, so files seldom have more pages than this suggests."""
+
+
+def expected_pages(size: int | None) -> int | None:
+    """Return about how many pages input files of this many bytes have at most; None if the size is not known."""
+    return None if size is None else size // PAGE_BYTES + 1
+
+
+def widest_distance(recipe: Recipe, pages: int | None) -> int:
+    """Return the greatest distance up to WIDEST that costs at most BUDGET_NS a page among so many pages.
+
+    It is never below the recipe's distance. It is the recipe's distance if the number of pages is not known, or if
+    the recipe has no sketch, which is what keeps far candidates from being matches.
+    """
+    if pages is None or not recipe.sketch_bits:
+        return recipe.distance
+    wider = range(recipe.distance + 1, WIDEST + 1)
+    affordable = [k for k in wider if plan.choose(k, pages).cost_ns(pages, k) <= BUDGET_NS]
+    return max(affordable, default=recipe.distance)
