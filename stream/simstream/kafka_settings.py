@@ -95,7 +95,7 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, SettingValue]:
     return values
 
 
-def refused(values: Mapping[str, SettingValue]) -> list[SettingsError]:
+def find_refused(values: Mapping[str, SettingValue]) -> list[SettingsError]:
     """Return an error for each setting that only the service itself may set."""
     return [
         SettingsError(
@@ -111,7 +111,7 @@ def is_variable(name: str) -> bool:
     return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
 
 
-def shown(name: str, value: SettingValue) -> str:
+def show_value(name: str, value: SettingValue) -> str:
     """Return what may be printed of a setting: nothing of a secret, or of a value from a file of its own."""
     return HIDDEN if is_secret(name) or ", from " in value.origin else str(value.value)
 

@@ -144,7 +144,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
     kafka: dict[str, str | int | float | bool] = {}
-    """Values may be secret: print only what `kafka_settings.shown` returns."""
+    """Values may be secret: print only what `kafka_settings.show_value` returns."""
 
     def __repr__(self) -> str:
         return f"Settings(log={self.log!r}, prefix={self.prefix!r}, ...)"  # never `kafka`
@@ -317,7 +317,7 @@ def _kafka(
             found |= given()
         except SettingsError as error:
             wrong.append(error)
-    wrong += kafka_settings.refused(found)
+    wrong += kafka_settings.find_refused(found)
     return {name: given for name, given in found.items() if name not in kafka_settings.OWN}
 
 

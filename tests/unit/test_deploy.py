@@ -132,7 +132,7 @@ def test_the_health_check_says_what_the_health_port_says(tmp_path: Path) -> None
             return subprocess.run(command, env=variables, capture_output=True, check=False).returncode
 
         assert check() == 0
-        health.starting("judge", patience_s=-1e6)  # a loop that has not turned for long
+        health.expect("judge", patience_s=-1e6)  # a loop that has not turned for long
         assert check() != 0
     assert check() != 0
 

@@ -34,7 +34,7 @@ def test_a_feed_is_ready_once_it_has_read_all_records_from_before_its_start() ->
     condition.hear({PAGES: 148, VERDICTS: 150})
     condition.take(PAGES, 148)
     condition.take(VERDICTS, 58)
-    assert (condition.state, condition.told()) == ("loading", {"state": "loading", "behind": 92})
+    assert (condition.state, condition.to_json()) == ("loading", {"state": "loading", "behind": 92})
     condition.take(VERDICTS, 150)
     condition.hear({PAGES: 148, VERDICTS: 150})
     assert (condition.state, str(condition)) == ("ready", "ready")
@@ -81,7 +81,7 @@ def test_a_feed_is_behind_until_it_has_read_the_records_of_a_topic_that_was_crea
     clock.now += 2 * condition.FRESH_S
     for _ in range(2):
         condition.hear({PAGES: 5})
-        assert condition.told() == {"state": "loading", "behind": 5}
+        assert condition.to_json() == {"state": "loading", "behind": 5}
     condition.take(PAGES, 5)
     condition.hear({PAGES: 5})
     assert condition.state == "ready"
@@ -93,9 +93,9 @@ def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_f
     condition.hear({PAGES: 0})
     assert condition.state == "ready"
     clock.now += 600
-    assert condition.told() == {"state": "away", "silent_s": 600}
+    assert condition.to_json() == {"state": "away", "silent_s": 600}
     condition.hear({PAGES: 7})
-    assert condition.told() == {"state": "loading", "behind": 7}
+    assert condition.to_json() == {"state": "loading", "behind": 7}
     condition.take(PAGES, 7)
     condition.hear({PAGES: 7})
     assert condition.state == "ready"

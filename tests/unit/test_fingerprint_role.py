@@ -194,13 +194,13 @@ def test_while_the_log_has_no_room_the_consumer_is_polled_and_health_says_why(
         return append(self, *arguments, **more)
 
     health: list[ServiceHealth] = []
-    begin = ServiceHealth.starting
+    begin = ServiceHealth.expect
 
-    def starting(self: ServiceHealth, role: str, patience_s: float = 0.0) -> None:
+    def expect(self: ServiceHealth, role: str, patience_s: float = 0.0) -> None:
         health.append(self)
         begin(self, role, patience_s)
 
-    monkeypatch.setattr(ServiceHealth, "starting", starting)
+    monkeypatch.setattr(ServiceHealth, "expect", expect)
     monkeypatch.setattr(LocalPageConsumer, "poll", noted)
     monkeypatch.setattr(LocalAppender, "append", slow)
     run_over(tmp_path / "log", FrameSettings(), [b'{"text":"short"}'], 1)

@@ -185,7 +185,7 @@ def test_contents_that_cannot_be_are_refused(changes: dict[str, object]) -> None
 def test_cuts_cover_all_pages_in_order_within_both_limits_and_one_page_always_fits(
     columns: FingerprintColumns, max_pages: int, max_bytes: int
 ) -> None:
-    ranges = list(frames.cuts(columns, max_pages, max_bytes))
+    ranges = list(frames.find_cuts(columns, max_pages, max_bytes))
     assert [page for start, stop in ranges for page in range(start, stop)] == list(range(len(columns)))
     for start, stop in ranges:
         assert 1 <= stop - start <= max_pages

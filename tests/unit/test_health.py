@@ -25,20 +25,20 @@ def test_nothing_is_ready_before_a_role_is_known() -> None:
 @pytest.mark.usefixtures("clock")
 def test_a_ready_standby_also_says_what_it_does() -> None:
     health = ServiceHealth()
-    health.starting("judge")
+    health.expect("judge")
     health.turn("judge", False, "standby: follows, 900 frames behind", module.STANDBY)
     assert health.ready() == (False, "judge: standby: follows, 900 frames behind")
     health.turn("judge", True, "standby: follows, 0 frames behind", module.STANDBY)
     assert health.ready() == (True, "ready; judge: standby: follows, 0 frames behind")
-    assert health.told()["judge"].state == module.STANDBY
+    assert health.describe_roles()["judge"].state == module.STANDBY
     assert not health.is_starting("judge")
 
 
 @pytest.mark.usefixtures("clock")
 def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
     health = ServiceHealth()
-    health.starting("fingerprint")
-    health.starting("judge")
+    health.expect("fingerprint")
+    health.expect("judge")
     health.turn("fingerprint")
     assert health.ready() == (False, "judge: starting")
     health.turn("judge", False, "replaying")
@@ -49,7 +49,7 @@ def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
 
 def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: ManualClock) -> None:
     health = ServiceHealth()
-    health.starting("judge", patience_s=60)
+    health.expect("judge", patience_s=60)
     health.turn("judge")
     clock.now += module.UNREADY_AFTER_S + 1
     assert health.ready() == (False, "judge: waits for an answer")
@@ -63,7 +63,7 @@ def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: Manu
 
 def test_a_beat_keeps_a_role_live_and_as_it_was(clock: ManualClock) -> None:
     health = ServiceHealth()
-    health.starting("judge", patience_s=60)
+    health.expect("judge", patience_s=60)
     health.turn("judge", False, "replaying")
     for _ in range(5):
         clock.now += 50
@@ -76,8 +76,8 @@ def test_a_beat_keeps_a_role_live_and_as_it_was(clock: ManualClock) -> None:
 def test_health_is_started_once_every_role_has_begun() -> None:
     health = ServiceHealth()
     assert health.started() == (False, "starting")
-    health.starting("fingerprint")
-    health.starting("judge")
+    health.expect("fingerprint")
+    health.expect("judge")
     health.turn("judge", False, "replaying, 9 frames to go", module.REPLAYING)
     assert health.started() == (False, "starting: fingerprint")
     health.turn("fingerprint", False, "the log does not answer")
@@ -86,7 +86,7 @@ def test_health_is_started_once_every_role_has_begun() -> None:
 
 def test_the_patience_with_a_loop_can_be_set(clock: ManualClock) -> None:
     health = ServiceHealth(patience_s=5)
-    health.starting("judge", patience_s=60)
+    health.expect("judge", patience_s=60)
     clock.now += 64
     assert health.live()[0], "a start may take longer"
     health.turn("judge")
@@ -97,7 +97,7 @@ def test_the_patience_with_a_loop_can_be_set(clock: ManualClock) -> None:
 def test_a_role_that_waits_is_unready_says_why_and_is_not_stuck_before_its_time(clock: ManualClock) -> None:
     health = ServiceHealth(60.0)
     health.turn("judge")
-    health.waits("judge", "takes a last snapshot", 30.0)
+    health.note_wait("judge", "takes a last snapshot", 30.0)
     assert health.ready() == (False, "judge: takes a last snapshot")
     clock.now += 89.0
     assert health.live()[0]

@@ -89,7 +89,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def why(context: RoleContext) -> str:
-    told = context.health.told().get("judge")
+    told = context.health.describe_roles().get("judge")
     return told.why if told else ""
 
 

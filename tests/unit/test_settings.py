@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simstream.errors import InputMissing, SettingsError
-from simstream.kafka_settings import SettingValue, shown, without_secrets
+from simstream.kafka_settings import SettingValue, show_value, without_secrets
 from simstream.settings import Settings, duration_ms, names, resolve, unknown_variables
 
 
@@ -243,6 +243,6 @@ def test_what_is_printed_of_settings_has_no_secret() -> None:
     assert SECRET not in repr(settings)
     assert SECRET not in without_secrets(f"no such value {SECRET}", settings.kafka)
     for name in ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"):
-        assert shown(name, SettingValue(SECRET, "")) == "(hidden)"
-    assert shown("sasl.username", SettingValue("a", "file f, from g")) == "(hidden)"
-    assert shown("ssl.key.location", SettingValue("/a", "")) == "/a"
+        assert show_value(name, SettingValue(SECRET, "")) == "(hidden)"
+    assert show_value("sasl.username", SettingValue("a", "file f, from g")) == "(hidden)"
+    assert show_value("ssl.key.location", SettingValue("/a", "")) == "/a"

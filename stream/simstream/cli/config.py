@@ -9,7 +9,7 @@ import click
 from simstream.cli.checks import find_problems
 from simstream.cli.options import judging_options, log_options
 from simstream.errors import SimstreamError
-from simstream.kafka_settings import SettingValue, shown
+from simstream.kafka_settings import SettingValue, show_value
 from simstream.settings import ResolvedSettings, default_cache, names, resolve, unknown_variables
 
 Row = tuple[str, str, str]
@@ -50,7 +50,7 @@ def _rows(resolved: ResolvedSettings) -> list[Row]:
         rows.append((name, "-" if value is None else str(value), source))
     for name, value in settings.kafka.items():
         given = SettingValue(value, origin[f"kafka.{name}"])
-        rows.append((f"kafka.{name}", shown(name, given), given.origin))
+        rows.append((f"kafka.{name}", show_value(name, given), given.origin))
     return rows
 
 

@@ -80,7 +80,7 @@ class FeedCondition:
         """Return the offset below which all records of a partition were surely taken in."""
         return self._next.get(where, 0)
 
-    def told(self) -> dict[str, str | int]:
+    def to_json(self) -> dict[str, str | int]:
         """Return the condition for JSON: the state, and the number that belongs to it."""
         state = self.state
         told: dict[str, str | int] = {"state": state}

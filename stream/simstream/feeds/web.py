@@ -84,7 +84,7 @@ class FeedWeb:
                 return _json({"error": late, "code": NO_ANSWER}, 503)
             except _TableUnread:
                 condition = self._feed.condition
-                body = {"error": str(condition), "code": READING, "condition": condition.told()}
+                body = {"error": str(condition), "code": READING, "condition": condition.to_json()}
                 return _json(body, 503)
 
         return answer
@@ -111,7 +111,7 @@ class FeedWeb:
             "growth_ms": cards.growth_ms,
             "left_out": left_out(self._feed.fold),
             "untitled": self._feed.fold.counts.untitled,
-            "condition": self._feed.condition.told(),
+            "condition": self._feed.condition.to_json(),
         }
         return _json(body, headers={"ETag": revision})
 
@@ -122,7 +122,7 @@ class FeedWeb:
             raise PageUnknown(*REASONS["story_gone"])
         if request.headers.get("If-None-Match") == revision:
             return web.Response(status=304, headers={"ETag": revision})
-        body = story(card) | timeline(cards, card) | {"condition": self._feed.condition.told()}
+        body = story(card) | timeline(cards, card) | {"condition": self._feed.condition.to_json()}
         return _json(body, headers={"ETag": revision})
 
     async def _compared(self, request: web.Request) -> web.Response:
@@ -165,7 +165,7 @@ class FeedWeb:
         if fold is None or cards is None or not self._feed.sign:
             raise _TableUnread
         cards.refresh()
-        told = "-".join(map(str, self._feed.condition.told().values()))
+        told = "-".join(map(str, self._feed.condition.to_json().values()))
         return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}-{told}"'
 
 

@@ -132,7 +132,7 @@ def number_of(part: str) -> int:
     return int(number) if number.isdecimal() and number.isascii() else -1
 
 
-def described(part: SnapshotPart, tables: Tables) -> ChangingPart:
+def describe_part(part: SnapshotPart, tables: Tables) -> ChangingPart:
     """Return the part as the manifest names it."""
     arrays = tuple(
         ChangingArray(name, dtypes.spell(array.dtype), array.shape, tables[part.name, name].tobytes())

@@ -182,7 +182,7 @@ def open_named(
         try:
             found = sealed.check(files, descriptor, path, verify=verify)
             _same(found, named)
-            return found, sealed.mapped(files, descriptor, found)
+            return found, sealed.map_part(files, descriptor, found)
         finally:
             files.close(descriptor)
 

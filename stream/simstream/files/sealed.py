@@ -126,7 +126,7 @@ def open(files: FileSystem, path: Path, verify: bool = True) -> SnapshotPart:  #
     with reading(path):
         descriptor = files.open(path)
         try:
-            return mapped(files, descriptor, check(files, descriptor, path, verify=verify))
+            return map_part(files, descriptor, check(files, descriptor, path, verify=verify))
         finally:
             files.close(descriptor)
 
@@ -159,7 +159,7 @@ def check(files: FileSystem, descriptor: int, path: Path, *, verify: bool, pace:
     return sealed
 
 
-def mapped(files: FileSystem, descriptor: int, sealed: SealedFile) -> SnapshotPart:
+def map_part(files: FileSystem, descriptor: int, sealed: SealedFile) -> SnapshotPart:
     """Return the part over a read-only map of the open file. The map lives as long as any of the arrays."""
     raw = files.map(descriptor)
     if raw.size != sealed.size:

@@ -63,7 +63,7 @@ class PreparedSnapshot:
         changing = [part for part in parts if part.changes]
         sizes = {number: each.content for number, each in base.blocks.items()}
         self._cut = blocks.cut(changing, number, base.tables, sizes)
-        self._changing = tuple(blocks.described(part, self._cut.tables) for part in changing)
+        self._changing = tuple(blocks.describe_part(part, self._cut.tables) for part in changing)
         self.changed_bytes = self._cut.content.nbytes
         """The blocks of the changing parts that go to the disk."""
         self._own: ManifestFile | None = None

@@ -56,7 +56,7 @@ class QueryRole:
 
     def run(self) -> None:
         """Follow until `context.stop` is set. Raises every StateError and LogError, as a judge does."""
-        self._context.health.starting(NAME, self._context.settings.give_up_s)
+        self._context.health.expect(NAME, self._context.settings.give_up_s)
         position_check = PublishedPositionCheck(self._log, self.policy)
         check_recipe(self._log, self.policy.recipe_id)
         with self._log.open_publisher() as publisher:

@@ -38,7 +38,7 @@ def csv_pages(
         if cells is None:
             yield number, row
         elif cells:
-            yield number, encoded(_typed(fields.renamed(dict(zip(names, cells, strict=False)))))
+            yield number, encoded(_typed(fields.rename_fields(dict(zip(names, cells, strict=False)))))
 
 
 def _typed(page: dict[str, Any]) -> dict[str, Any]:

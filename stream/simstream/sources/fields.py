@@ -28,7 +28,7 @@ class FieldNames:
     text: str | None = None
     id: str | None = None
 
-    def mapped(self, line: bytes) -> bytes:
+    def rename_line(self, line: bytes) -> bytes:
         """Return the JSON line with a page's own names. Returns a line that is not a JSON object unchanged.
 
         Only the named field counts: without it, the page has no text (not even `html`), or no id. Numbers become
@@ -37,9 +37,9 @@ class FieldNames:
         if self.text is None and self.id is None:
             return line
         tree = _tree(line)
-        return line if tree is None else encoded(self.renamed(tree))
+        return line if tree is None else encoded(self.rename_fields(tree))
 
-    def renamed(self, tree: dict[str, Any]) -> dict[str, Any]:
+    def rename_fields(self, tree: dict[str, Any]) -> dict[str, Any]:
         """Return the known fields of a page under their own names."""
         page: dict[str, Any] = {name: tree[name] for name in KNOWN if name in tree}
         if self.text is not None:
@@ -56,7 +56,7 @@ class FieldNames:
             if not set(columns) & set(names):
                 raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
 
-    def present(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
+    def require_fields(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
         """Yield the lines of JSON, once each wanted field was seen: the text, and each named field.
 
         Holds back at most the first 1,000 lines (4 MB) until then. Raises UsageError if the file is one array, and

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, NamedTuple
 from simstream.errors import InputMissing, UsageError
 from simstream.model import MAX_ID_BYTES
 from simstream.sources.lines import COMPRESSIONS
-from simstream.wire.identity_hash import shown_id
+from simstream.wire.identity_hash import replace_bad_id
 
 STDIN: Final = "-"
 HTML: Final = (".html", ".htm", ".xhtml")
@@ -73,7 +73,7 @@ def shown_path(path: str) -> str:
 def path_id(path: str) -> bytes:
     """Return the name for pages without an id: the path, shortened if a line number would not fit."""
     shown = shown_path(path).encode()
-    return shown if len(shown) <= MAX_ID_BYTES - _LINE_ROOM else shown_id(shown).encode()
+    return shown if len(shown) <= MAX_ID_BYTES - _LINE_ROOM else replace_bad_id(shown).encode()
 
 
 def place(path: str, offset: int) -> str:

@@ -38,7 +38,9 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
                 for tree in _plain(batch, arrow).to_pylist():
                     row += 1
-                    yield _record(fields.renamed(tree), Record(topic, 0, row - 1, prefix + b"%d" % row, b""), limit)
+                    yield _record(
+                        fields.rename_fields(tree), Record(topic, 0, row - 1, prefix + b"%d" % row, b""), limit
+                    )
                 handle.taken = size * row // total
     except (arrow.ArrowException, OSError) as error:
         what = f"{shown_path(path)} is damaged or not a Parquet file; {row:,} rows were read ({_first(error)})"

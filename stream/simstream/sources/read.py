@@ -124,11 +124,11 @@ def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterat
 
 def jsonl_value(line: bytes, limit: int, fields: FieldNames) -> bytes:
     """Return the value of a line's record."""
-    return fields.mapped(line) if len(line) <= limit else line
+    return fields.rename_line(line) if len(line) <= limit else line
 
 
 def _jsonl(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
-    source = fields.present(lines(unpacked(handle, path), path, limit), shown_path(path))
+    source = fields.require_fields(lines(unpacked(handle, path), path, limit), shown_path(path))
     return _records(((number, jsonl_value(line, limit, fields)) for number, line in source), path, limit)
 
 

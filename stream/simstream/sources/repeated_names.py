@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from simstream.model import MAX_ID_BYTES, U64, Record
-from simstream.wire.identity_hash import shown_id
+from simstream.wire.identity_hash import replace_bad_id
 
 _MIN_RECENT: Final = 1 << 16
 _SHARE: Final = 8
@@ -109,7 +109,7 @@ def _is_utf8(key: bytes) -> bool:
 
 
 def _shortened(part: bytes) -> bytes:
-    return part if len(part) <= _MAX_PART_BYTES else shown_id(part, _MAX_PART_BYTES).encode()
+    return part if len(part) <= _MAX_PART_BYTES else replace_bad_id(part, _MAX_PART_BYTES).encode()
 
 
 def _origin(record: Record) -> int:

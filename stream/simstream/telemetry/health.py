@@ -49,7 +49,7 @@ class ServiceHealth:
         self._lock = threading.Lock()
         self._roles: dict[str, _RoleState] = {}
 
-    def starting(self, role: str, patience_s: float = 0.0) -> None:
+    def expect(self, role: str, patience_s: float = 0.0) -> None:
         """Expect a role. Its first turn may take `patience_s` seconds longer than later ones."""
         with self._lock:
             self._roles[role] = _RoleState(
@@ -66,7 +66,7 @@ class ServiceHealth:
         with self._lock:
             self._roles[role] = _RoleState(state, ready, why, time.monotonic(), self._patience_s)
 
-    def waits(self, role: str, why: str, patience_s: float) -> None:
+    def note_wait(self, role: str, why: str, patience_s: float) -> None:
         """Note that a role is about to wait for at most `patience_s` seconds.
 
         The role is not ready meanwhile. Its next turn may take that much longer.
@@ -115,7 +115,7 @@ class ServiceHealth:
             return False, "starting"
         return not waiting, "; ".join(waiting or ["ready", *said])
 
-    def told(self) -> dict[str, RoleHealth]:
+    def describe_roles(self) -> dict[str, RoleHealth]:
         """Return what every role last said, by its name."""
         now = time.monotonic()
         with self._lock:

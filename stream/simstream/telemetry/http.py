@@ -212,7 +212,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
 
     def _health(self) -> dict[str, object]:
         (live, _), (ready, why) = self.health.live(), self.health.ready()
-        return {"live": live, "ready": ready, "why": why, "roles": self.health.told()}
+        return {"live": live, "ready": ready, "why": why, "roles": self.health.describe_roles()}
 
     def _answer(self, status: int, content_type: str, body: bytes) -> None:
         self.send_response(status)

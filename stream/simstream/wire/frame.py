@@ -235,7 +235,7 @@ def count_arrivals(data: bytes, pages: int) -> Counter[int]:
     return +found
 
 
-def cuts(columns: FingerprintColumns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+def find_cuts(columns: FingerprintColumns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of pages that fit into frames of these limits; one page always fits."""
     c, n = columns, len(columns)
     whole = len(c.ids) + len(c.urls) + n * (_PAGE_BYTES + 8 * c.sketch.shape[1])

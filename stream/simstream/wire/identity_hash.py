@@ -18,7 +18,7 @@ def identity_of(raw_id: bytes) -> bytes:
     return blake2b(raw_id, digest_size=16).digest()
 
 
-def shown_id(raw_id: bytes, most: int = MAX_SHOWN_ID_BYTES) -> str:
+def replace_bad_id(raw_id: bytes, most: int = MAX_SHOWN_ID_BYTES) -> str:
     """Return a stand-in for an id that is too long or not UTF-8.
 
     It is the id's first `most` bytes (cut at a character, invalid bytes as U+FFFD), `~`, and the identity in 32 hex

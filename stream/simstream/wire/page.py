@@ -15,7 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from simstream.model import MAX_ID_BYTES, MAX_URL_BYTES, Page, PageKind, Record
-from simstream.wire.identity_hash import identity_of, shown_id
+from simstream.wire.identity_hash import identity_of, replace_bad_id
 
 JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")
@@ -194,7 +194,7 @@ def _name(record: Record, own_id: bytes | None, url: bytes | None) -> Page:
     raw = key or own_id or url or f"{record.topic}/{record.partition}/{record.offset}".encode()
     bad = _trouble(raw, MAX_ID_BYTES)
     page = Page(
-        id=shown_id(raw) if bad else raw.decode(),
+        id=replace_bad_id(raw) if bad else raw.decode(),
         identity=identity_of(raw),
         offset=record.offset,
         time=record.timestamp,

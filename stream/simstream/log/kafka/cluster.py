@@ -200,14 +200,14 @@ class KafkaCluster:
         return self.ask(look, topic)
 
     def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
-        """Ask the same without waiting; `described` reads the futures."""
+        """Ask the same without waiting; `read_description` reads the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = self.options.patience if patience is None else patience
         self.admin().poll(0)  # its reports would pile up while a broker is away
         futures = self.admin().describe_topics(collection, request_timeout=patience)
         return {topic: futures[self.name(topic)] for topic in topics}
 
-    def described(self, topic: str, future: Future[Any]) -> TopicInfo:
+    def read_description(self, topic: str, future: Future[Any]) -> TopicInfo:
         """Return the answer about `topic`."""
         try:
             return self._info(topic, future, self.options.patience)

@@ -59,7 +59,7 @@ class KafkaTopicIdentity:
         """Compare the ids. A broker that is not ready for the log's patience counts as away."""
         for topic, future in futures.items():
             try:
-                found = self._cluster.described(topic, future)
+                found = self._cluster.read_description(topic, future)
             except BrokerUnreachable:
                 now = time.monotonic()
                 self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since

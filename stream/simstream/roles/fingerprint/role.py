@@ -96,7 +96,7 @@ class FingerprintRole:
         """Work until `context.stop` is set. Raises WrongRecipe, LogError, and SimstreamError if too many pages are
         unreadable."""
         settings = self._context.settings
-        self._context.health.starting(NAME, settings.give_up_s)
+        self._context.health.expect(NAME, settings.give_up_s)
         info = self._log.topic(PAGES)
         check_topics(self._log, [FINGERPRINTS])
         check_recipe(self._log, self._fingerprinter.recipe_id)
@@ -150,7 +150,9 @@ class FingerprintRole:
         _logger.warning("%s; starting again from the committed offsets", error)
         self._context.metrics.restarts.inc()
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
-        self._context.health.waits(NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s)
+        self._context.health.note_wait(
+            NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s
+        )
         self._context.stop.wait(min(MAX_PAUSE_S, 0.1 + failing / 2))
 
     def _state(self, consumer: PageConsumer, out: Appender) -> tuple[bool, str]:
@@ -316,7 +318,7 @@ class FingerprintRole:
             return
         if at_once or now - self._committed_at >= COMMIT_EVERY_S:
             if not self._checked:
-                self._context.health.waits(NAME, "reads the log's recipe", self._context.settings.give_up_s)
+                self._context.health.note_wait(NAME, "reads the log's recipe", self._context.settings.give_up_s)
                 check_recipe(self._log, self._fingerprinter.recipe_id)
                 self._checked = True
             consumer.commit(self._commits)

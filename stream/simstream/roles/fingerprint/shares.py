@@ -132,7 +132,7 @@ class ShareMaker:
     def _made(self, share: PageShare, columns: FingerprintColumns) -> ShareFrames:
         encoded = []
         header, start = share.header, share.header.start
-        for begin, end in frames.cuts(columns, self._frame.max_pages, self._frame.max_bytes):
+        for begin, end in frames.find_cuts(columns, self._frame.max_pages, self._frame.max_bytes):
             to = header.to if end == len(columns) else int(columns.offset[end - 1]) + 1
             first = header.first and begin == 0
             came = frames.group_arrivals([record.timestamp for record in share.records[begin:end]])

@@ -44,7 +44,7 @@ class JudgeRole:
 
         Raises every StateError (such as WrongPolicy, TakenOver, StateLocked) and every LogError.
         """
-        self._context.health.starting(NAME, self._context.settings.give_up_s)
+        self._context.health.expect(NAME, self._context.settings.give_up_s)
         check_topics(self._log, JUDGED)
         position_check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
@@ -69,7 +69,7 @@ class JudgeRole:
             published = follower.follow(candidacy.is_elected)
             if not self._context.stop.is_set():
                 why = "elected: ends the open transaction of the previous judge"
-                self._context.health.waits(NAME, why, self._context.settings.give_up_s)
+                self._context.health.note_wait(NAME, why, self._context.settings.give_up_s)
                 published = position_check.decode(publisher.start())
                 if published is not None:
                     follower.replay(published)
@@ -97,7 +97,7 @@ class JudgeCandidacy(Closing):
     def election(self) -> Election:
         """The candidacy; the first access stands for election. Raises TopicMissing, BrokerUnreachable."""
         if self._election is None:
-            self._context.health.waits(NAME, "stands for election", self._context.settings.give_up_s)
+            self._context.health.note_wait(NAME, "stands for election", self._context.settings.give_up_s)
             self._election = self._log.join_election()
         return self._election
 
@@ -116,7 +116,7 @@ def finish(name: str, log_judge: LogJudge, snapshots: NoSnapshots, published: in
 
     The disk may take long. Meanwhile another judge publishes, and health says what this judge waits for.
     """
-    context.health.waits(name, "takes a last snapshot", context.settings.stop_timeout_s)
+    context.health.note_wait(name, "takes a last snapshot", context.settings.stop_timeout_s)
     snapshots.finish(log_judge.next_frame, log_judge.ordinal, published)
 
 

@@ -10,7 +10,7 @@ from simstream.tools.explain.explainer import Explainer
 from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin, Rejudge, VerdictCase
 from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, WantedIds, check_ordinal
 from simstream.tools.explain.texts import PageOriginal
-from simstream.wire.identity_hash import shown_id
+from simstream.wire.identity_hash import replace_bad_id
 
 Records = Callable[[str], Iterable[Record]]
 """Reads all inputs again; the argument is the title of the progress bar."""
@@ -54,11 +54,11 @@ def last_ordinals(records: Records, names: WantedIds) -> dict[str, int]:
 def _shown(key: bytes) -> bytes:
     """Return the id as verdicts have it: not the key, if that is too long or not UTF-8."""
     if len(key) > MAX_ID_BYTES:
-        return shown_id(key).encode()
+        return replace_bad_id(key).encode()
     try:
         key.decode()
     except UnicodeDecodeError:
-        return shown_id(key).encode()
+        return replace_bad_id(key).encode()
     return key
 
 
