@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from simstream.errors import SettingsError, SimstreamError
 from simstream.settings import Settings, misspelt_variables
 
+_PORT_TRIALS = 3
 
-def find_problems(settings: Settings) -> Iterator[SimstreamError]:
-    """Return an error for each setting that `serve` would refuse at its start.
+
+def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
+    """Return an error for each setting that `serve` with these roles would refuse at its start.
 
     Asks no broker. Takes a few seconds.
     """
     yield from misspelt_variables()
-    for check in (_recipe, _log, _callers, _state, _hosts, _ports):
+    for check in (_recipe, _log, _callers, _state, _hosts):
         yield from check(settings)
+    yield from _ports(settings, roles)
 
 
 def refuse_misspelt_variables() -> None:
@@ -27,9 +31,9 @@ def refuse_misspelt_variables() -> None:
         raise error
 
 
-def refuse_shared_port(settings: Settings) -> None:
+def refuse_shared_port(settings: Settings, roles: Sequence[str]) -> None:
     """Raise SettingsError if metrics and the role `query` would ask for one port of one address."""
-    for error in _ports(settings):
+    for error in _ports(settings, roles):
         raise error
 
 
@@ -90,20 +94,42 @@ def _hosts(settings: Settings) -> Iterator[SimstreamError]:
     """Check that this machine can listen on the hosts. Ports are not checked: a running service may use them."""
     for name, host in (("http_host", settings.http_host), ("query_host", settings.query_host)):
         try:
-            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-                probe.bind((host, 0))
+            _probe(host, 0).close()
         except OSError as error:
             yield SettingsError(f"{name} is {host}: {error.strerror}", "give an address of this machine")
 
 
-def _ports(settings: Settings) -> Iterator[SimstreamError]:
+def _ports(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
     """Check that metrics and the role `query` do not ask for one port of one address."""
-    hosts = {settings.http_host, settings.query_host}
-    if settings.http_port == settings.query_port != 0 and (len(hosts) == 1 or hosts & {"0.0.0.0", "::"}):
+    is_one_port = "query" in roles and settings.http_port == settings.query_port != 0
+    if is_one_port and all(_overlap(settings.http_host, settings.query_host) for _ in range(_PORT_TRIALS)):
         yield SettingsError(
             f"http_port and query_port are both {settings.http_port}",
             "give one of them another port, or 0 for any free port",
         )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return whether this machine refuses one port on both hosts. A port that is in use elsewhere counts, too."""
+    try:
+        with _probe(one, 0) as first:
+            first.listen()
+            with _probe(other, first.getsockname()[1]):
+                return False
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
+
+
+def _probe(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound as the servers bind theirs. Raises OSError."""
+    probe = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+    except OSError:
+        probe.close()
+        raise
+    return probe
 
 
 def _raised(check: Callable[[], object]) -> Iterator[SimstreamError]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from simstream.cli.checks import find_problems
-from simstream.cli.options import judging_options, log_options
+from simstream.cli.options import judging_options, log_options, roles_option
 from simstream.errors import SimstreamError
 from simstream.kafka_settings import SettingValue, show_value
 from simstream.settings import ResolvedSettings, default_cache, names, resolve, unknown_variables
@@ -16,16 +16,18 @@ Row = tuple[str, str, str]
 
 
 @click.command("config")
+@roles_option
 @log_options
 @judging_options
-def command(config: str | None, **flags: Any) -> int:
+def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     """Show every setting and where its value came from, and check each one as `serve` does before it starts.
 
-    Prints a line on stderr for each setting that `serve` would refuse, and then ends with 2. Asks no broker.
+    Prints a line on stderr for each setting that `serve` with these roles would refuse, and then ends with 2.
+    Asks no broker.
     """
     wrong: list[SimstreamError] = []
     resolved = resolve(flags, file=config, wrong=wrong)
-    wrong += find_problems(resolved.settings)
+    wrong += find_problems(resolved.settings, roles)
     rows = [*_rows(resolved)]
     rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from simstream.errors import UsageError
 from simstream.settings import Settings, cores, resolve
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+ROLES: Final = ("fingerprint", "judge", "query")
 RECIPE_METAVAR: Final = "NAME|FILE.toml"
 RECIPE_HELP: Final = "Make fingerprints by this recipe: default, google2007, fnv1-tf, shingles, or a file."
 
@@ -70,6 +72,28 @@ _CALLERS = [
 ]
 
 
+def _roles(_context: click.Context, _option: click.Parameter, given: str) -> tuple[str, ...]:
+    chosen = ROLES[:2] if given == "all" else tuple(dict.fromkeys(given.split(",")))
+    unknown = set(chosen) - set(ROLES)
+    if unknown:
+        raise UsageError(
+            f"--roles names {sorted(unknown)[0]!r}, which is not a role", "use all, fingerprint, judge or query"
+        )
+    return chosen
+
+
+_ROLES = [
+    click.option(
+        "--roles",
+        default="all",
+        show_default=True,
+        metavar="all|fingerprint,judge,query",
+        callback=_roles,
+        help="Roles that run in the process; all is fingerprint,judge.",
+    )
+]
+
+
 def _apply(options: Sequence[Callable[[F], F]], function: F) -> F:
     for option in reversed(options):
         function = option(function)
@@ -104,6 +128,11 @@ def versions_option(function: F) -> F:
 def log_options(function: F) -> F:
     """Add --log, --prefix and --publish-to."""
     return _apply(_LOG, function)
+
+
+def roles_option(function: F) -> F:
+    """Add the option --roles. The command gets the names of the roles."""
+    return _apply(_ROLES, function)
 
 
 def caller_options(function: F) -> F:

@@ -21,11 +21,12 @@ from simstream.cli.options import (
     make_fingerprinter,
     open_log,
     policy_of,
+    roles_option,
     settle,
 )
 from simstream.cli.progress import say
 from simstream.cli.signals import stop_on_signals
-from simstream.errors import SimstreamError, Unavailable, UsageError
+from simstream.errors import SimstreamError, Unavailable
 from simstream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
@@ -37,20 +38,12 @@ if TYPE_CHECKING:
     from simstream.text.fingerprinter import Fingerprinter
 
 _logger = logging.getLogger("simstream")
-ROLES = ("fingerprint", "judge", "query")
-ALL = ROLES[:2]
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while another thread waits for it. Python's default is 5 ms."""
 
 
 @click.command("serve")
-@click.option(
-    "--roles",
-    default="all",
-    show_default=True,
-    metavar="all|fingerprint,judge,query",
-    help="Run these roles; all is fingerprint,judge.",
-)
+@roles_option
 @click.option("--http-host", metavar="HOST", help="Address of metrics and health (default: 127.0.0.1).")
 @click.option("--http-port", metavar="PORT", help="Port of metrics and health (default: 9464; 0: any free port).")
 @click.option("--query-host", metavar="HOST", help="Address of the role query (default: 127.0.0.1).")
@@ -60,32 +53,20 @@ SWITCH_S = 0.001
 @click.option("--state", metavar="DIR", help="Keep the judge's state in DIR (default: only in memory).")
 @log_options
 @judging_options
-def command(roles: str, config: str | None, **flags: Any) -> int:
+def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     """Read pages, judge them, and publish one verdict for each. Commits and ends on SIGTERM or Ctrl-C."""
-    chosen = _roles(roles)
     refuse_misspelt_variables()
     settings = settle(config, **flags)
-    if "query" in chosen:
-        refuse_shared_port(settings)
+    refuse_shared_port(settings, roles)
     log_to_stderr(settings.log_format)
     try:
-        serve(settings, chosen, config)
+        serve(settings, roles, config)
     except SimstreamError as error:
         if settings.log_format == "text":
             raise
         _logger.error("%s: %s", error.what, error.todo)  # the last line must be a JSON event, too
         return error.exit_code
     return 0
-
-
-def _roles(roles: str) -> tuple[str, ...]:
-    chosen = ALL if roles == "all" else tuple(dict.fromkeys(roles.split(",")))
-    unknown = set(chosen) - set(ROLES)
-    if unknown:
-        raise UsageError(
-            f"--roles names {sorted(unknown)[0]!r}, which is not a role", "use all, fingerprint, judge or query"
-        )
-    return chosen
 
 
 def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
