@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from simstream.errors import InputError, UsageError
 from simstream.model import Page, PageKind, Record
 from simstream.sources.archives.byte_buffer import MAX_BEGINS, ArchiveFlow
+from simstream.sources.archives.framing import RecordFramer
 from simstream.sources.archives.http import response
-from simstream.sources.archives.unpacking import MemberBegin
+from simstream.sources.archives.unpacking import ArchiveBreak, MemberBegin, pieces
 from simstream.sources.input_files import files_of
 from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages
@@ -32,6 +33,7 @@ from tests.archives import PACKINGS, answer, arc, body, warc
 from tests.short import examples
 
 LIMIT = 1 << 20
+NOISE = Random(6).randbytes(5 << 20)
 
 
 def read(path: Path, limit: int = LIMIT) -> tuple[list[Page], str]:
@@ -224,6 +226,87 @@ def test_a_file_that_breaks_off_keeps_all_that_came_before(tmp_path: Path, packi
     assert {page.reason for page in pages} <= {"", "damaged"}
     with pytest.raises(InputError, match=r"crawl\.warc is damaged near byte [\d,]+.*pages of it were read"):
         list(read_pages([str(cut)]))
+
+
+def flushed(records: list[bytes]) -> bytes:
+    """One frame of Zstandard with a block for each record."""
+    packer = zstd.ZstdCompressor()
+    return b"".join(packer.compress(record, packer.FLUSH_BLOCK) for record in records) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack", "unpacked"),
+    [
+        ("gz", PACKINGS["gzip of one member"], lambda data: zlib.decompressobj(31).decompress(data)),
+        ("zst", flushed, lambda data: zstd.ZstdDecompressor().decompress(data)),
+        (
+            "xz",
+            lambda records: lzma.compress(b"".join(records)),
+            lambda data: lzma.LZMADecompressor().decompress(data),
+        ),
+    ],
+)
+def test_of_one_member_all_that_comes_before_a_cut_is_unpacked(
+    ending: str, pack: Callable[[list[bytes]], bytes], unpacked: Callable[[bytes], bytes]
+) -> None:
+    rng = Random(5)
+    records = [warc(answer(rng.randbytes(1_000).hex().encode()), number) for number in range(200)]
+    whole = pack(records)
+    for cut in (len(whole) // 2, len(whole) * 9 // 10, len(whole) - 3):
+        *parts, last = pieces(io.BytesIO(whole[:cut]), f"crawl.warc.{ending}")
+        assert isinstance(last, ArchiveBreak)
+        assert b"".join(part for part in parts if isinstance(part, bytes)) == unpacked(whole[:cut])
+
+
+@pytest.mark.parametrize(
+    ("records", "whole"),
+    [(archives.pages(range(200)), b"".join(archives.pages(range(199)))), ([NOISE], NOISE[: 4 << 20])],
+    ids=["a frame for each record", "one frame with blocks of 4 MB"],
+)
+def test_of_lz4_all_that_comes_before_a_cut_is_unpacked(records: list[bytes], whole: bytes) -> None:
+    data = b"".join(lz4([record]) for record in records)[:-8]
+    *parts, last = pieces(io.BytesIO(data), "crawl.warc.lz4")
+    assert isinstance(last, ArchiveBreak)
+    assert b"".join(part for part in parts if isinstance(part, bytes)) == whole
+
+
+@pytest.mark.parametrize("packing", ["plain", "gzip of one member"])
+@pytest.mark.parametrize("record", [warc, arc])
+def test_a_record_is_whole_wherever_the_file_breaks_off_behind_it(
+    tmp_path: Path, packing: str, record: Callable[[bytes, int], bytes]
+) -> None:
+    records = archives.pages(range(4), record)
+    data, end = b"".join(records), len(b"".join(records[:3])) - (4 if record is warc else 1)
+    block = data.index(b"HTTP/1.1", end)
+    for cut in (end, end + 1, end + 2, end + 5, end + 12, block - 1):
+        path = written(tmp_path, data[:cut] if packing == "plain" else gzip.compress(data[:cut])[:-8])
+        pages, said = read(path)
+        assert numbers(pages) == [0, 1, 2], cut
+        assert "is damaged" in said or packing == "plain"
+
+
+@pytest.mark.parametrize("record", [warc, arc])
+def test_places_stay_right_behind_a_length_that_ends_before_line_ends(record: Callable[..., bytes]) -> None:
+    """A compressed member is known by its place: with wrong places records would be looked for in pages."""
+    first = answer(body(5) + b"\r\n\r\n" + record(answer(body(900)), 900) + b"<p>")
+    records = [
+        record(answer(body(1)), 1),
+        record(first + b"\n" * 9 + body(5), 5, length=len(first)),
+        *archives.pages([6, 7], record),
+    ]
+    data = b"".join(records)
+
+    class CheckedFlow(ArchiveFlow):
+        def line(self, limit: int) -> bytes:
+            at, line = self.at, super().line(limit)
+            assert data[at : at + len(line)] == line
+            return line
+
+    flow = CheckedFlow(piece for one in records for piece in (MemberBegin(), one))
+    found = list(RecordFramer(flow, LIMIT, lambda: 0))
+    assert found[1].damage == "its length is wrong"
+    assert [one.damage for one in found[-2:]] == ["", ""]
+    assert flow.at == len(data)
 
 
 @pytest.mark.parametrize("wrong", [-500, -1, 6, 100, 3_000])

@@ -52,14 +52,25 @@ class ArchiveFlow:
         self._remove(len(data))
         return data
 
-    def peek_line(self, limit: int) -> bytes:
-        """Return the next line with its end without taking it; at most `limit` bytes. Raises ArchiveBrokenOff."""
-        seen = 0
-        while (end := self._held.find(b"\n", seen, limit)) < 0:
+    def peek_line(self, limit: int, begin: int = 0) -> bytes:
+        """Return the line from the next byte, or `begin` bytes later, with its end. Does not take it.
+
+        Returns at most `limit` bytes. Raises ArchiveBrokenOff.
+        """
+        seen, last = begin, begin + limit
+        while (end := self._held.find(b"\n", seen, last)) < 0:
             seen = len(self._held)
-            if seen >= limit or not self._more():
-                return bytes(self._held[:limit])
-        return bytes(self._held[: end + 1])
+            if seen >= last or not self._more():
+                return bytes(self._held[begin:last])
+        return bytes(self._held[begin : end + 1])
+
+    def line_ends(self, limit: int) -> int:
+        """Return how many bytes that come next are line ends; at most `limit`. Raises ArchiveBrokenOff."""
+        count = 0
+        while (found := _LINE_ENDS.match(self._held, count, limit)) and (count := found.end()) < limit:
+            if count < len(self._held) or not self._more():
+                break
+        return count
 
     def line(self, limit: int) -> bytes:
         """Take the next line, as `peek_line` returns it. Raises ArchiveBrokenOff."""

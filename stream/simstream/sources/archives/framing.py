@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from simstream.sources.archives.byte_buffer import ArchiveBrokenOff, ArchiveFlow
+from simstream.sources.archives.unpacking import ArchiveBreak
 
 _HEAD_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 18
@@ -16,6 +17,7 @@ _MAX_IN_MEMORY_BYTES: Final = 1 << 20
 _MARK_BYTES: Final = 1 << 10
 _WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
 _ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
+_ARC_BEGIN: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,20}(?::[^\n]*)?\Z")
 _ARC_DATE: Final = re.compile(rb" (?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\d{14}) ")
 _ARC_LENGTH: Final = re.compile(rb"(\d{1,18})\r?\n\Z")
 _WARC_WITHIN: Final = re.compile(rb"\n\r?\n(?=WARC/[01]\.\d{1,2}\r?\n)")
@@ -164,10 +166,10 @@ class RecordFramer:
                     damage = "it breaks off"
                     block = block[: self._resume_with_member(passed, block, begin) - begin]
         except ArchiveBrokenOff as broken:
-            ended = self.flow.waiting == 0 and broken.where.fresh and len(block) == min(length, self.most)
-            ended = ended and passed.count == length - len(block)
+            rest = self.flow.drop()
+            ended = len(block) == min(length, self.most) and passed.count == length - len(block)
+            ended = ended and _may_follow(rest, broken.where, arc)
             damage = "" if ended else "it breaks off"
-            rest = self.flow.drop() if passed.kept or not block else b""
             self._broken(broken, lost=not ended)
             if passed.kept and not ended:
                 passed.kept.write(rest)
@@ -242,9 +244,14 @@ class RecordFramer:
         """Return whether the next bytes show that the block ended as it should. Raises ArchiveBrokenOff."""
         if not arc and self.flow.peek(4) == b"\r\n\r\n":
             return True  # the next bytes may be damaged, too
-        self.flow.pass_line_ends()
-        line = self.flow.peek_line(_HEAD_BYTES)
-        return not line or _WARC.match(line) is not None or _arc_fields(line) is not None
+        ends = self.flow.line_ends(
+            _HEAD_BYTES
+        )  # not taken: the places of bytes that are read again must stay right
+        line = self.flow.peek_line(_HEAD_BYTES, ends)
+        if _WARC.match(line) or _arc_fields(line):
+            return True
+        is_cut = len(line) < _HEAD_BYTES and not line.endswith(b"\n")
+        return not line or ends == _HEAD_BYTES or (is_cut and _begins_header(line, arc) and ends > 0)
 
 
 @dataclass(slots=True)
@@ -259,6 +266,19 @@ class _PassedBytes:
         """Keep these bytes and all later ones."""
         self.kept = tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  # closed with the record
         self.kept.write(data)
+
+
+def _may_follow(rest: bytes, where: ArchiveBreak, arc: bool) -> bool:
+    """Return whether a whole record may end before these last bytes and a break."""
+    line = rest.lstrip(b"\r\n")
+    if line:
+        return where.is_end and line != rest and _begins_header(line, arc)
+    return where.fresh or where.is_end
+
+
+def _begins_header(line: bytes, arc: bool) -> bool:
+    """Return whether a header may begin with these bytes, the last ones of a file that breaks off."""
+    return _ARC_BEGIN.match(line) is not None if arc else b"WARC/".startswith(line[:5])
 
 
 def _arc_fields(line: bytes) -> dict[str, bytes] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from simstream.sources.lines import DAMAGE, unpacked, zstd
@@ -14,6 +16,8 @@ _PIECE_BYTES: Final = 1 << 16
 _BACK_BYTES: Final = 1 << 15
 """Damage is noticed late: the search for the next member begins so many bytes before it. With more, a hostile file
 could cost far more time than its size."""
+_LZ4_STEP_BYTES: Final = 64
+_NEAR_BYTES: Final = 1 << 18
 _MAX_DICTIONARY_BYTES: Final = 16 << 20
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -26,11 +30,14 @@ _SKIPPABLE: Final = b"\x5d\x2a\x4d\x18"
 
 
 class ArchiveBreak(NamedTuple):
-    """A place with missing or wrong bytes: where about, why, and whether its member gave no bytes yet."""
+    """A place with missing or wrong bytes: where about, and why."""
 
     at: int
     why: str
     fresh: bool
+    """Whether its member gave no bytes yet."""
+    is_end: bool = False
+    """Whether the file ends there too early: the bytes before it are then as they were written."""
 
 
 class MemberBegin:
@@ -148,15 +155,32 @@ def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | Archi
     """Unpack a format in which nothing can be found again after damage."""
     try:
         if kind == "lz4":
-            from fastwarc.stream_io import Lz4Reader
-
-            read: Callable[[int], bytes] = Lz4Reader(held).read
+            yield from _lz4(held)
         else:
-            read = unpacked(held, "x.xz").read
-        while piece := read(_PIECE_BYTES):
-            yield piece
+            yield from iter(partial(unpacked(held, "x.xz").read1, _PIECE_BYTES), b"")
     except DAMAGE as error:
-        yield ArchiveBreak(held._read_to, str(error), fresh=False)
+        yield ArchiveBreak(held.tell(), str(error), fresh=False, is_end=isinstance(error, EOFError))
+
+
+def _lz4(held: _ForwardWindow) -> Iterator[bytes]:
+    """Unpack LZ4 in small steps: an error costs all bytes of its step. Near the file's end a step is one byte."""
+    from fastwarc.stream_io import Lz4Reader
+
+    read: Callable[[int], bytes] = Lz4Reader(held).read
+    broken: Exception | None = None
+    while broken is None:
+        near = len(held.slice(held.tell(), _NEAR_BYTES)) < _NEAR_BYTES
+        step = 1 if near else _LZ4_STEP_BYTES
+        parts: list[bytes] = []
+        try:
+            parts.extend(islice(iter(partial(read, step), b""), _PIECE_BYTES // step))
+        except DAMAGE as error:
+            broken = error
+        if not parts:
+            break
+        yield b"".join(parts)
+    if broken is not None:
+        raise broken
 
 
 def _members(
@@ -171,7 +195,7 @@ def _members(
             if found is None:
                 break
             at = found
-        begin, fresh, member, why = at, True, make(), ""
+        begin, fresh, member, why, is_end = at, True, make(), "", False
         yield MemberBegin()
         while not member.eof and not why:
             packed = held.slice(at, _STEP_BYTES)
@@ -186,9 +210,9 @@ def _members(
                 fresh = False
                 yield data
             elif not packed:
-                why = "the file breaks off"
+                why, is_end = "the file breaks off", True
         if why:
-            yield ArchiveBreak(at, why, fresh)
+            yield ArchiveBreak(at, why, fresh, is_end)
             found, _ = held.find(magic, max(begin + 1, at - _BACK_BYTES))
             if found is None:
                 break
