@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
 
@@ -27,7 +26,8 @@ MAX_LATE_S = 60.0
 RETRY_S = 30.0
 """Seconds until the next attempt to connect."""
 Later = Callable[[Verdict], None]
-_channels: WeakKeyDictionary[Any, VerdictChannel] = WeakKeyDictionary()
+_CHANNEL = "_simstream_channel"
+"""A crawler's attribute. In a table by crawler both would stay for ever, since the stats refer to the crawler."""
 
 
 def _nothing(verdict: Verdict) -> None:
@@ -36,11 +36,12 @@ def _nothing(verdict: Verdict) -> None:
 
 def channel_of(crawler: Any) -> VerdictChannel:
     """Return the channel of a crawler; the first call makes it. Raises SettingsError."""
-    channel = _channels.get(crawler)
+    channel: VerdictChannel | None = getattr(crawler, _CHANNEL, None)
     if channel is None:
         for name in ("asyncio", "twisted"):
             logging.getLogger(name).addFilter(_in_one_line)
-        channel = _channels[crawler] = VerdictChannel(options_of(crawler.settings), crawler.stats)
+        channel = VerdictChannel(options_of(crawler.settings), crawler.stats)
+        setattr(crawler, _CHANNEL, channel)
         crawler.signals.connect(channel.open, signal=signals.spider_opened)
         crawler.signals.connect(channel.close, signal=signals.spider_closed)
     return channel

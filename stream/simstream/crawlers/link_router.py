@@ -7,7 +7,6 @@ import logging
 import secrets
 from collections import OrderedDict
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.http import Response
@@ -34,19 +33,21 @@ from simstream.model import Verdict
 
 COPIES = "copies of pages: "
 """The first part of the kind of links that wait although they stand on new pages."""
+_ROUTER = "_simstream_router"
+"""A crawler's attribute. In a table by crawler both would stay for ever, since a router refers to its crawler."""
 logger = logging.getLogger("simstream.crawlers")
 MAX_THROUGH = 8
 """At most so many kinds of a chain are kept, the nearest ones."""
 MAX_LATE = 20_000
 """At most so many pages with a late verdict `near_duplicate` are remembered until their links come."""
-_routers: WeakKeyDictionary[Any, LinkRouter] = WeakKeyDictionary()
 
 
 def router_of(crawler: Any) -> LinkRouter:
     """Return the one router of a crawler; the first call makes it. Raises SettingsError."""
-    router = _routers.get(crawler)
+    router: LinkRouter | None = getattr(crawler, _ROUTER, None)
     if router is None:
-        router = _routers[crawler] = LinkRouter(crawler, channel_of(crawler))
+        router = LinkRouter(crawler, channel_of(crawler))
+        setattr(crawler, _ROUTER, router)
     return router
 
 
