@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -10,12 +12,14 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.test import get_crawler
 
 from simstream.crawlers import address_kinds
 from simstream.crawlers import link_router as router_module
 from simstream.crawlers.address_kinds import FAMILY_TRIALS, KindYields, kind_of
+from simstream.crawlers.channel import channel_of
 from simstream.crawlers.copies import is_named_after
-from simstream.crawlers.link_router import LinkRouter
+from simstream.crawlers.link_router import LinkRouter, router_of
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import UNJUDGED, origin_of
 from simstream.model import PageSource, Verdict
@@ -104,9 +108,9 @@ def router(**options: Any) -> LinkRouter:
     return LinkRouter(crawler, StubChannel(CrawlOptions(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
 
 
-def verdict(kind: str) -> Verdict:
+def verdict(kind: str, cluster: str = "1") -> Verdict:
     place = PageSource("pages", 0, 0)
-    return Verdict("b", None, kind, None, None, None, None, "1", "a", (), None, "0" * 8, 1, 1, place)
+    return Verdict("b", None, kind, None, None, None, None, cluster, "a", (), None, "0" * 8, 1, 1, place)
 
 
 def page(path: str, request: Request | None = None) -> HtmlResponse:
@@ -114,9 +118,11 @@ def page(path: str, request: Request | None = None) -> HtmlResponse:
     return HtmlResponse(url, request=request.replace(url=url) if request else Request(url))
 
 
-def followed(links: LinkRouter, response: HtmlResponse, kind: str | None, *paths: str) -> list[Request]:
+def followed(
+    links: LinkRouter, response: HtmlResponse, kind: str | None, *paths: str, cluster: str = "1"
+) -> list[Request]:
     """The links of a page, with those that go to the scheduler at once."""
-    judged = None if kind is None else verdict(kind)
+    judged = None if kind is None else verdict(kind, cluster)
     linking = links.begin(response, judged, links.number(), is_awaited=judged is None)
     requests = [Request(f"https://a.example/{path}") for path in paths]
     kept = [kept for request in requests if (kept := links.route(request, linking)) is not None]
@@ -272,6 +278,46 @@ def test_queued_links_on_new_pages_leave_the_queue_when_their_kind_is_given_up()
     assert links.is_pruned(queued[0])
     assert links.held is not None
     assert len(links.held) == 1
+
+
+def test_stories_below_the_archive_of_their_day_are_no_copies_of_it() -> None:
+    links = router()
+    for number in range(3 * TRIALS):
+        day = f"2024/05/{number:02}"
+        kept = followed(links, page(day), "new", f"{day}/story", "about", cluster=f"day {number}")
+        assert [request.url.rpartition("example/")[2] for request in kept] == [f"{day}/story", "about"]
+        story = page(f"{day}/story", kept[0])  # an agency's story: a copy of one elsewhere
+        followed(links, story, "near_duplicate", "about", cluster=f"story {number}")
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["its kind is given up", "a late verdict"])
+def test_a_queued_link_that_another_page_has_too_stays_in_the_queue(late: bool) -> None:
+    links = router()
+    [alone] = followed(links, page("article/200"), None if late else "new", "print/200")
+    [shared] = followed(links, page("article/201"), None if late else "new", "print/201")
+    followed(links, page("list/1"), "new", "print/201")  # Scrapy filters it out: its address is in the queue
+    for number in range(100, 100 + TRIALS):
+        visited(links, number)
+    for request in (alone, shared) if late else ():
+        links.learn_late(request.meta[UNJUDGED], origin_of(page("article/200")), verdict("near_duplicate"))
+    assert [links.is_pruned(alone), links.is_pruned(shared)] == [True, False]
+
+
+def test_the_number_of_queued_links_that_may_leave_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router_module, "MAX_AT_RISK", 10)
+    links = router()
+    followed(links, page("article/200"), None, *(f"article/{number}" for number in range(30)))
+    assert len(links._at_risk) == 10
+
+
+def test_a_crawl_that_has_ended_leaves_nothing_in_memory() -> None:
+    crawler = get_crawler(Spider)
+    router = weakref.ref(router_of(crawler))
+    channel = weakref.ref(channel_of(crawler))
+    assert router_of(crawler) is router()
+    del crawler
+    gc.collect()
+    assert (router(), channel()) == (None, None)
 
 
 def test_links_that_are_all_dropped_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,8 @@
 """Finds links to other forms of the same page, such as its print page. Knows nothing of Scrapy.
 
 A kind of address is given up for new pages, too, if its pages have nothing of their own: their text is a near
-duplicate, and the page that leads to them has all their links. The second half matters. The next page of an archive
-may repeat the introduction of the page before it, but it has links of its own.
+duplicate of the page that leads to them, and that page has all their links. The second half matters. The next page
+of an archive may repeat the introduction of the page before it, but it has links of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from array import array
 from collections import OrderedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from simstream.model import Verdict
 
 MAX_PAGES = 2_000
 """The links of so many last new pages are remembered."""
@@ -61,15 +63,21 @@ class PageLinks:
     """Remembers the links of the last new pages. Memory: at most MAX_PAGES times MAX_LINKS numbers, 5 MB."""
 
     def __init__(self) -> None:
-        self._links: OrderedDict[int, array[int]] = OrderedDict()
+        self._pages: OrderedDict[int, tuple[Verdict, array[int]]] = OrderedDict()
 
-    def add(self, page: int, links: set[int]) -> None:
+    def add(self, page: int, verdict: Verdict, links: set[int]) -> None:
         """Remember the addresses of all links on the page with this number, and the page's own."""
-        self._links[page] = array("q", list(links)[:MAX_LINKS])
-        if len(self._links) > MAX_PAGES:
-            self._links.popitem(last=False)
+        self._pages[page] = verdict, array("q", list(links)[:MAX_LINKS])
+        if len(self._pages) > MAX_PAGES:
+            self._pages.popitem(last=False)
 
-    def has_all(self, page: int, links: set[int]) -> bool | None:
-        """Return whether the page with this number has all these links; None if its links are not known."""
-        known = self._links.get(page)
-        return None if known is None else links <= set(known)
+    def has_all(self, page: int, copy: Verdict, links: set[int]) -> bool | None:
+        """Return whether the page with this number has all these links of a near duplicate.
+
+        None if the page is not known, or if the near duplicate is one of other pages: a story below the archive of
+        its day may be a copy of a story elsewhere.
+        """
+        verdict, known = self._pages.get(page, (None, ()))
+        if verdict is None or not (verdict.cluster_id == copy.cluster_id or verdict.id == copy.near_duplicate_of):
+            return None
+        return links <= set(known)

@@ -40,6 +40,8 @@ MAX_THROUGH = 8
 """At most so many kinds of a chain are kept, the nearest ones."""
 MAX_LATE = 20_000
 """At most so many pages with a late verdict `near_duplicate` are remembered until their links come."""
+MAX_AT_RISK = 20_000
+"""At most so many queued links are remembered that may leave the queue again."""
 
 
 def router_of(crawler: Any) -> LinkRouter:
@@ -56,6 +58,7 @@ class LinkRouter:
 
     def __init__(self, crawler: Any, channel: VerdictChannel) -> None:
         self.channel = channel
+        self._crawler = crawler
         options = channel.options
         self._probes = options.links == "probe"
         self._yields = KindYields(options.trials)
@@ -74,6 +77,8 @@ class LinkRouter:
         self._has_loaded = False
         """Whether the links of a stopped crawl were taken over. Until then its file stays."""
         self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
+        self._at_risk: OrderedDict[bytes, bool] = OrderedDict()
+        """Addresses of queued links that may leave the queue again, and whether another page has the link, too."""
 
     def learn(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
         """Learn from a page's verdict. Returns the decision about its links, and the kinds that lead to them."""
@@ -95,15 +100,17 @@ class LinkRouter:
         decision, through = self.learn(origin, verdict)
         callback = response.request.callback if response.request is not None else None
         own = {address_of(response.url)}
-        return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, own)
+        return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, verdict, own)
 
     def end(self, page: LinkingPage) -> None:
         """Learn from the links of a page after all are routed."""
+        if page.verdict is None:
+            return
         if not page.decision.duplicate:
-            self._page_links.add(page.number, page.links)
+            self._page_links.add(page.number, page.verdict, page.links)
         elif page.origin.form_of is not None:
             others = page.links - {address_of(page.url)}
-            has_all = self._page_links.has_all(page.origin.form_of, others)
+            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, others)
             if has_all is not None:
                 self._yields.count_links(page.origin.kinds[0], has_own=not has_all)
 
@@ -163,12 +170,32 @@ class LinkRouter:
         self.channel.count("links/held")
         return True
 
+    def _note_risk(self, request: Request) -> None:
+        """Note a link that may leave the queue again, or that another page has such a link, too.
+
+        Scrapy queues an address once: the link of the other page must not leave the queue with the first one.
+        """
+        meta = request.meta
+        is_form = meta.get(FORM_OF) is not None and not meta.get(TRIED)
+        if not meta.get(KEEP) and (is_form or meta.get(UNJUDGED)):
+            self._at_risk.setdefault(self._name(request), False)
+            if len(self._at_risk) > MAX_AT_RISK:
+                self._at_risk.popitem(last=False)
+        elif self._at_risk and (name := self._name(request)) in self._at_risk:
+            self._at_risk[name] = True
+
+    def _name(self, request: Request) -> bytes:
+        name: bytes = self._crawler.request_fingerprinter.fingerprint(request)
+        return name
+
     def is_pruned(self, request: Request) -> bool:
         """Return whether a queued request must not be fetched now.
 
         Either a late verdict calls its page a near duplicate, or its kind was given up since. Then the request
-        waits, like other links of near duplicates, or is dropped.
+        waits, like other links of near duplicates, or is dropped. It is fetched if another page has the same link.
         """
+        if self._at_risk and self._at_risk.get(self._name(request)):
+            return False
         known = self._late.get(request.meta.get(UNJUDGED, 0))
         if known is None or request.meta.get(KEEP):
             return self._is_held_back(request, again=True)
@@ -264,5 +291,6 @@ class LinkRouter:
 
     def _follow(self, request: Request) -> Request:
         """Return a link for the scheduler, and forget it."""
+        self._note_risk(request)
         held = self.held.forget(request) if self.held is not None else None
         return request.replace(dont_filter=True) if held is not None and held.dont_filter else request

@@ -8,6 +8,7 @@ from scrapy.http import Response
 
 from simstream.crawlers.address_kinds import kind_of
 from simstream.crawlers.page_decision import LinkDecision
+from simstream.model import Verdict
 
 CHAIN = "simstream_duplicates"
 """In a request's meta: the number of near duplicates in a row that lead to it."""
@@ -55,5 +56,6 @@ class LinkingPage(NamedTuple):
     """The spider's callback; None for `parse`."""
     is_awaited: bool
     """Whether its verdict may still come."""
+    verdict: Verdict | None
     links: set[int]
     """The addresses of its links so far, and its own; at most MAX_LINKS + 1."""
