@@ -18,8 +18,11 @@ from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, Settin
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
+from simstream.log.kafka import page_consumer
 from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.page_consumer import set_group_offsets
 from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.model import Record
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
 
@@ -213,6 +216,33 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
         found += turn(100)
     first.close()
     assert found == 40
+
+
+def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(
+    kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a new leader did not know yet that all replicas have the page."""
+    monkeypatch.setattr(page_consumer, "MAX_LEADER_CHANGE_S", 60.0)
+    with kafka_log.open_appender(PAGES) as appender:
+        appender.append(b"0", partition=0)
+    set_group_offsets(cluster_of(kafka_place), {0: 3})
+    with kafka_log.open_consumer() as source:
+        end = time.monotonic() + 40
+        while not source._missing and time.monotonic() < end:  # type: ignore[attr-defined]
+            source.poll(100, 0.1)
+        assert source.poll(100, 0.1).records == []
+        with kafka_log.open_appender(PAGES) as appender:
+            for number in range(1, 5):
+                appender.append(b"%d" % number, partition=0)
+        found: list[Record] = []
+        while len(found) < 2 and time.monotonic() < end:
+            found += source.poll(100, 0.1).records
+        assert [record.value for record in found] == [b"3", b"4"]
+        monkeypatch.setattr(page_consumer, "MAX_LEADER_CHANGE_S", 0.0)
+        source._next[0] = 9  # type: ignore[attr-defined]
+        source._seek(0, 9)  # type: ignore[attr-defined]
+        with pytest.raises(LogError, match="no offset 9 in partition 0 any more: the broker has lost pages"):
+            poll_until(source, end)
 
 
 @pytest.mark.parametrize("start", [0, "end"])

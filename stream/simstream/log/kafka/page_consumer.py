@@ -10,12 +10,21 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from simstream.errors import LogError, LogLocked, SimstreamError
+from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
-from simstream.log.kafka.reader import DEFAULTS, FIXED, OUT_OF_RANGE, STEP_S, consume, damaged, to_record
+from simstream.log.kafka.reader import (
+    DEFAULTS,
+    FIXED,
+    MAX_QUESTION_S,
+    OUT_OF_RANGE,
+    STEP_S,
+    consume,
+    damaged,
+    to_record,
+)
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import group_state
 from simstream.model import Record
@@ -34,6 +43,8 @@ NO_LONGER_OURS = frozenset(
 """A commit with one of these errors came too late: the new owner of the partition reads those pages again."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
+MAX_LEADER_CHANGE_S = 2.0
+"""Seconds for which a partition may end before the next offset: a new leader learns late what all replicas have."""
 MIN_GATHERED_BYTES = 1 << 20
 """Bytes of pages at which a broker answers a fetch at once."""
 
@@ -63,6 +74,8 @@ class KafkaPageConsumer(PageConsumer):
         self._stopped: set[int] = set()
         self._moved: set[int] = set()
         """Partitions that came or went during the present poll."""
+        self._missing: dict[int, float] = {}
+        """When the broker first had no next offset, by partition. The client then reads nothing until a seek."""
         self._unconfirmed: dict[int, int] = {}
         self._paused: set[int] = set()
         self._error: SimstreamError | None = None
@@ -74,6 +87,7 @@ class KafkaPageConsumer(PageConsumer):
         self._pause(limit == 0)
         while True:
             self._same.check()
+            self._look_for_missing()
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
             self._moved.clear()
             records = self._records(consume(self._consumer, max(1, limit), min(left, STEP_S)))
@@ -203,6 +217,7 @@ class KafkaPageConsumer(PageConsumer):
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         for where in partitions:
             self._next.pop(where.partition, None)
+            self._missing.pop(where.partition, None)
             self._started.pop(where.partition, None)
             self._unconfirmed.pop(where.partition, None)
             self._paused.discard(where.partition)
@@ -236,8 +251,7 @@ class KafkaPageConsumer(PageConsumer):
             if partition in self._next and partition not in self._moved:
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
-            self._same.check_now()  # a topic that was created again explains it better
-            raise self._gone(partition, self._next.get(partition, 0))
+            self._missing.setdefault(partition, time.monotonic())
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
         elif error.fatal() or error.code() in MISSING:
@@ -245,10 +259,30 @@ class KafkaPageConsumer(PageConsumer):
         else:
             logger.debug("reading %s: %s", self._name, error.str())
 
-    def _gone(self, partition: int, offset: int) -> LogError:
+    def _look_for_missing(self) -> None:
+        """Go on where the leader has the next offset after all. Waits at most MAX_QUESTION_S for each answer.
+
+        Raises LogError for an offset that was removed, or is beyond the end for MAX_LEADER_CHANGE_S.
+        """
+        for partition, since in [one for one in self._missing.items() if one[0] in self._next]:
+            offset, now = self._next[partition], time.monotonic()
+            try:
+                low = self._cluster.offsets_of(PAGES, [partition], "first", MAX_QUESTION_S)[partition]
+                end = self._cluster.offsets_of(PAGES, [partition], "open end", MAX_QUESTION_S)[partition]
+            except BrokerUnreachable:
+                self._missing = dict.fromkeys(self._missing, now)  # silence is no answer
+                return
+            self._same.check_now()  # a topic that was created again explains it better
+            if low <= offset <= end:
+                del self._missing[partition]
+                self._seek(partition, offset)
+            elif offset < low or now - since >= MAX_LEADER_CHANGE_S:
+                raise self._gone(partition, offset, low)
+
+    def _gone(self, partition: int, offset: int, low: int) -> LogError:
         """Return the error for an offset that the broker no longer has."""
         what = f"{self._name} has no offset {offset} in partition {partition} any more"
-        if offset < self._cluster.offsets_of(PAGES, [partition], "first")[partition]:
+        if offset < low:
             return LogError(what, "skip the pages that were removed before they were read: simstream source skip")
         return LogError(
             f"{what}: the broker has lost pages that it had accepted",
