@@ -34,6 +34,7 @@ MAX_RUNS = 32
 """Runs of arrivals in one header, which take at most about 350 bytes a frame."""
 _CHECKED = 16  # the checksum covers everything from here on
 _PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
+_MAX_KIND = max(PageKind)
 
 
 class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
@@ -174,7 +175,7 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     in_range = header.start <= c.offset[0] and c.offset[-1] < header.to
     if not in_range or (c.offset[1:] <= c.offset[:-1]).any():
         raise FrameDamaged("a frame's pages are not in the order of its offsets")
-    if c.kind.max() > max(PageKind) or c.reason.max() >= len(REASONS):
+    if c.kind.max() > _MAX_KIND or c.reason.max() >= len(REASONS):
         raise frame_versions.unknown("has pages of a kind or reason that this version does not know")
     if any((ends[1:] < ends[:-1]).any() for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
@@ -184,6 +185,8 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
 
 def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:
     """Whether all bytes are UTF-8 and no end lies within a character."""
+    if blob.isascii():
+        return True
     try:
         blob.decode()
     except UnicodeDecodeError:
