@@ -6,6 +6,7 @@ import gc
 import weakref
 from typing import Any
 
+import msgspec
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -288,6 +289,21 @@ def test_stories_below_the_archive_of_their_day_are_no_copies_of_it() -> None:
         assert [request.url.rpartition("example/")[2] for request in kept] == [f"{day}/story", "about"]
         story = page(f"{day}/story", kept[0])  # an agency's story: a copy of one elsewhere
         followed(links, story, "near_duplicate", "about", cluster=f"story {number}")
+
+
+def test_forms_that_are_near_duplicates_of_each_other_are_given_up() -> None:
+    links = router()
+    found = []
+    for number in range(100, 100 + 2 * TRIALS):
+        kept = followed(links, page(f"article/{number}"), "new", f"share/{number}", cluster=f"article {number}")
+        found.append(len(kept))
+        for request in kept:
+            response = page(f"share/{number}", request)
+            form = msgspec.structs.replace(
+                verdict("near_duplicate", "forms"), canonical="https://a.example/share/1"
+            )
+            links.end(links.begin(response, form, links.number(), is_awaited=False))
+    assert found == [1] * TRIALS + [0] * TRIALS
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["its kind is given up", "a late verdict"])

@@ -1,8 +1,9 @@
 """Finds links to other forms of the same page, such as its print page. Knows nothing of Scrapy.
 
 A kind of address is given up for new pages, too, if its pages have nothing of their own: their text is a near
-duplicate of the page that leads to them, and that page has all their links. The second half matters. The next page
-of an archive may repeat the introduction of the page before it, but it has links of its own.
+duplicate of the page that leads to them, or of others of their kind, and that page has all their links. The second
+half matters. The next page of an archive may repeat the introduction of the page before it, but it has links of its
+own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from array import array
 from collections import OrderedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from simstream.crawlers.address_kinds import kind_of
 from simstream.model import Verdict
 
 MAX_PAGES = 2_000
@@ -71,13 +73,16 @@ class PageLinks:
         if len(self._pages) > MAX_PAGES:
             self._pages.popitem(last=False)
 
-    def has_all(self, page: int, copy: Verdict, links: set[int]) -> bool | None:
-        """Return whether the page with this number has all these links of a near duplicate.
+    def has_all(self, page: int, copy: Verdict, kind: str, links: set[int]) -> bool | None:
+        """Return whether the page with this number has all these links of a near duplicate of this kind.
 
-        None if the page is not known, or if the near duplicate is one of other pages: a story below the archive of
-        its day may be a copy of a story elsewhere.
+        None if the page is not known, or if the near duplicate is one of neither the page nor its own kind, as
+        forms are. A story below the archive of its day may be a copy of a story elsewhere.
         """
         verdict, known = self._pages.get(page, (None, ()))
-        if verdict is None or not (verdict.cluster_id == copy.cluster_id or verdict.id == copy.near_duplicate_of):
+        if verdict is None:
+            return None
+        is_copy = verdict.cluster_id == copy.cluster_id or verdict.id == copy.near_duplicate_of
+        if not is_copy and kind_of(copy.near_duplicate_of or copy.canonical or "") != kind:
             return None
         return links <= set(known)

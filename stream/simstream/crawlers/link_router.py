@@ -110,7 +110,7 @@ class LinkRouter:
             self._page_links.add(page.number, page.verdict, page.links)
         elif page.origin.form_of is not None:
             others = page.links - {address_of(page.url)}
-            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, others)
+            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, page.origin.kinds[0], others)
             if has_all is not None:
                 self._yields.count_links(page.origin.kinds[0], has_own=not has_all)
 
