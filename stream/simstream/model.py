@@ -246,7 +246,7 @@ class Verdict(msgspec.Struct, frozen=True):
     distance: int | None
     """The Hamming distance to it, in bits of 64."""
     similarity: float | None
-    """The similarity of the two sketches, from 0 to 1, rounded to 4 decimals; None without a match or a sketch."""
+    """The similarity of the two sketches, from 0 to 1, rounded to 4 decimals; empty without a match or a sketch."""
     cluster_id: str | None
     """The cluster that the page belongs to, a decimal number."""
     canonical: str | None

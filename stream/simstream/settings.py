@@ -63,7 +63,8 @@ class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The processes that find the main content of HTML."""
 
     workers: NotNegative = msgspec.field(default_factory=cores)
-    """Processes that extract HTML; not set: one for each core. 0: the service extracts, without protection."""
+    """Processes that extract HTML; not set: one for each core. 0: the service extracts in its own process,
+    unprotected."""
     timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
     """The greatest CPU time for one page, in seconds. A page that needs more is `extract_failed`."""
     memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
@@ -81,7 +82,7 @@ class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """A log line names each cluster that reaches both limits."""
 
     pages: Positive = 1000
-    """A log line names a cluster from so many live pages on."""
+    """A smaller cluster is not named, in live pages."""
     share: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """A cluster with a smaller share of all live pages is not named."""
 
@@ -138,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stuck_after: str = "60s"
     """`/health/live` fails if a loop has not turned for so long; at least 2s."""
     log_format: Literal["text", "json"] = "text"
-    """How `serve` writes its log lines: as text, or each as a JSON object."""
+    """How `serve` and `news` write log lines: as text, or each as a JSON object."""
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()

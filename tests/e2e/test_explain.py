@@ -146,9 +146,21 @@ def test_a_page_that_quotes_another_one_whole_is_said_to(alone: Program, tmp_pat
     }
     text = shown(alone, "essay", "-i", path, "--with", "quoted")
     assert "Text in common with quoted (ordinal 0)" in text
-    assert "100 % of that page is in this page" in text
+    assert "100 % of its runs are in the page" in text
+    many = " ".join(f"word{number}" for number in range(6_000))
+    path.write_text(
+        json.dumps({"id": "long", "text": many}) + "\n" + json.dumps({"id": "plus", "text": f"{many} q"})
+    )
+    [nearly] = explained(alone, "plus", "-i", path)
+    assert (nearly["overlap"]["of_page"], nearly["overlap"]["of_other"]) == (0.9999, 1.0)
+    assert "99.99 % of the page's runs" in shown(alone, "plus", "-i", path)
+
+
+def test_without_a_page_near_it_there_is_no_overlap(alone: Program, tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_text(json.dumps({"id": "quoted", "text": TEXT}))
     [alone_there] = explained(alone, "quoted", "-i", path)
-    assert alone_there["overlap"] is None, "there is no page near it"
+    assert alone_there["overlap"] is None
 
 
 def test_an_older_version_is_explained_by_its_ordinal(alone: Program) -> None:

@@ -102,14 +102,15 @@ def _hosts(settings: Settings) -> Iterator[SimstreamError]:
 def _ports(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
     """Check that metrics and the role `query` do not ask for one port of one address."""
     is_one_port = "query" in roles and settings.http_port == settings.query_port != 0
-    if is_one_port and all(_overlap(settings.http_host, settings.query_host) for _ in range(_PORT_TRIALS)):
+    if is_one_port and all(_share_ports(settings.http_host, settings.query_host) for _ in range(_PORT_TRIALS)):
         yield SettingsError(
-            f"http_port and query_port are both {settings.http_port}",
+            f"http_port and query_port are both {settings.http_port}, on {settings.http_host} and "
+            f"{settings.query_host}",
             "give one of them another port, or 0 for any free port",
         )
 
 
-def _overlap(one: str, other: str) -> bool:
+def _share_ports(one: str, other: str) -> bool:
     """Return whether this machine refuses one port on both hosts. A port that is in use elsewhere counts, too."""
     try:
         with _probe(one, 0) as first:

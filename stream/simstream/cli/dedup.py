@@ -87,7 +87,7 @@ def command(
     --distance auto takes the greatest distance, up to 12, that the index affords for the size of the input, and
     says which. It finds more than the recipe's distance.
     """
-    automatic = flags["distance"] == AUTO
+    automatic = (flags["distance"] or "").lower() == AUTO
     settings = settle_on_all_cores(config, **{**flags, "distance": None} if automatic else flags)
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
     from simstream.sources.fields import FieldNames
@@ -97,7 +97,7 @@ def command(
     from simstream.tools.dedup.unread import UnreadPages
     from simstream.wire import verdict as wire
 
-    size = size_of([*inputs, *against])  # an input that cannot be read is said before anything is built
+    size = size_of([*inputs, *against])  # report an unreadable input before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
@@ -105,7 +105,7 @@ def command(
     lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     if automatic:
-        settings = _with_widest_distance(settings, size)
+        settings = _with_choose_distance(settings, size)
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = FurtherOutputs(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
@@ -127,26 +127,26 @@ def command(
         except InputError as error:
             broken = error  # what was read before the damage counts
         extras.finish(inputs, lines)
+        if automatic:
+            say(f"judged with --distance {settings.distance}")
         if broken is not None:
             if str(unread):
                 say(str(unread))
             raise broken
     if output != "-":
         _sum_up(output, kinds, perf_counter() - began)
-    if automatic:
-        say(f"judged with --distance {settings.distance}")
     report_separated(names)
     _judge_unread(unread, max_unreadable)
 
 
-def _with_widest_distance(settings: Settings, size: int | None) -> Settings:
+def _with_choose_distance(settings: Settings, size: int | None) -> Settings:
     """Return the settings with the widest distance that inputs of `size` bytes afford. Raises SettingsError."""
     from msgspec.structs import replace
 
     from simstream.text.recipe_file import load_recipe
-    from simstream.tools.dedup.auto_distance import expected_pages, widest_distance
+    from simstream.tools.dedup.auto_distance import choose_distance, estimate_pages
 
-    return replace(settings, distance=widest_distance(load_recipe(settings.recipe), expected_pages(size)))
+    return replace(settings, distance=choose_distance(load_recipe(settings.recipe), estimate_pages(size)))
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:

@@ -50,7 +50,7 @@ def printed(explanation: Explanation, first: bool, diff: bool) -> None:
         _words(console, explanation)
         _candidates(console, explanation)
         if explanation.overlap is not None:
-            _overlap(console, explanation.overlap)
+            _print_overlap(console, explanation.overlap)
         if explanation.difference is not None:
             _difference(console, explanation.difference, explanation)
         elif diff:
@@ -178,14 +178,13 @@ def _table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _overlap(console: Console, overlap: TextOverlap) -> None:
-    """Say how much of each text is in the other one; a share below 100 % is never shown as 100 %."""
-    here, there = (
-        f"{min(share * 100, 99.9) if share < 1 else 100:.3g} %" for share in (overlap.of_page, overlap.of_other)
+def _print_overlap(console: Console, overlap: TextOverlap) -> None:
+    here, there = (f"{share * 100:.4g} %" for share in (overlap.of_page, overlap.of_other))
+    name = printable(overlap.id)
+    console.print(Text(f"\nText in common with {name} (ordinal {overlap.ordinal})", "bold"))
+    shares = (
+        f"{here} of the page's runs of five letters and digits are in {name}, {there} of its runs are in the page"
     )
-    name = f"{printable(overlap.id)} (ordinal {overlap.ordinal})"
-    console.print(Text(f"\nText in common with {name}", "bold"))
-    shares = f"{here} of this page is in that page, {there} of that page is in this page"
     console.print(Text(f"{shares}; true Jaccard similarity {overlap.jaccard:.4f}"))
 
 

@@ -34,7 +34,11 @@ _JUDGING = [
         metavar=RECIPE_METAVAR,
         help=RECIPE_HELP,
     ),
-    click.option("--distance", metavar="K", help="Greatest Hamming distance of a match (default: the recipe's)."),
+    click.option(
+        "--distance",
+        metavar="K",
+        help="Greatest Hamming distance of a match (default: the recipe's; dedup also takes auto).",
+    ),
     click.option(
         "--similarity",
         metavar="S",
@@ -57,10 +61,16 @@ _VERSIONS = [
     )
 ]
 _LOG = [
-    click.option("--log", metavar="ADDRESS", help="Where records live: kafka://HOST:PORT,… or a directory."),
+    click.option(
+        "--log",
+        metavar="ADDRESS",
+        help="Where records live: kafka://HOST:PORT,… or a directory (default: kafka://127.0.0.1:9092).",
+    ),
     click.option("--prefix", metavar="NAME", help="First part of the topics' names (default: simstream)."),
     click.option(
-        "--publish-to", metavar="NAME", help="First part for verdicts and positions alone (default: --prefix)."
+        "--publish-to",
+        metavar="NAME",
+        help="First part of the names of verdicts and positions (default: --prefix).",
     ),
 ]
 
@@ -73,11 +83,12 @@ _CALLERS = [
 
 
 def _roles(_context: click.Context, _option: click.Parameter, given: str) -> tuple[str, ...]:
-    chosen = ROLES[:2] if given == "all" else tuple(dict.fromkeys(given.split(",")))
+    chosen = ROLES[:2] if given == "all" else tuple(dict.fromkeys(name.strip() for name in given.split(",")))
     unknown = set(chosen) - set(ROLES)
     if unknown:
         raise UsageError(
-            f"--roles names {sorted(unknown)[0]!r}, which is not a role", "use all, fingerprint, judge or query"
+            f"--roles names {sorted(unknown)[0]!r}, which is not a role",
+            "write all alone, or a list of fingerprint, judge and query",
         )
     return chosen
 

@@ -76,8 +76,8 @@ class PageLinks:
     def has_all(self, page: int, copy: Verdict, kind: str, links: set[int]) -> bool | None:
         """Return whether the page with this number has all these links of a near duplicate of this kind.
 
-        None if the page is not known, or if the near duplicate is one of neither the page nor its own kind, as
-        forms are. A story below the archive of its day may be a copy of a story elsewhere.
+        None if the page is not known. None if the near duplicate is a copy neither of the page nor of a page of its
+        own kind. A story below the archive of its day may be a copy of a story elsewhere.
         """
         verdict, known = self._pages.get(page, (None, ()))
         if verdict is None:

@@ -72,7 +72,10 @@ class PageReader:
         if self._tally.files and self._say is not None:
             self._say(str(self._tally))
         if self._damaged and not self._forgiving:
-            raise InputError("; ".join(self._damaged), "get each damaged file again; all other pages were read")
+            raise InputError(
+                "; ".join(self._damaged),
+                "get each damaged file again: records behind the damage may be missing; others were read whole",
+            )
 
     def _archive(self, handle: CountedFile, path: str) -> Iterator[Record]:
         pages = ArchivePages(handle, path, self._limit, self._tally)

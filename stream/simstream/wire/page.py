@@ -50,7 +50,8 @@ class PageFields(msgspec.Struct, gc=False):
     html: str | None = None
     """The page as HTML, if it has no `text`: its main content is judged."""
     time: int | float | str | None = None
-    """ISO 8601 (UTC if it names no zone), or milliseconds since 1970; else the time of the record counts."""
+    """ISO 8601 (UTC if it names no zone), or milliseconds since 1970. Without it, or if its text
+    cannot be read, the time of the record counts."""
     status: int | None = None
     """The HTTP status; a page with any but 2xx is `too_short`."""
 

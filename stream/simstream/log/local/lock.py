@@ -51,7 +51,7 @@ class FileLock:
         except BlockingIOError:
             holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
-            raise LogLocked(f"process {holder} already {what}", "stop it first, or use another folder") from None
+            raise LogLocked(f"process {holder} already {what}", "stop it first") from None
         with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, str(os.getpid()).encode(), 0)

@@ -49,7 +49,7 @@ def _origin(record: Record, page: Page, note: str) -> list[tuple[str, bytes]]:
     return list(zip(ORIGIN, values, strict=True))
 
 
-def count_acknowledged(look: Callable[[], int]) -> int:
+def skip_refused(look: Callable[[], int]) -> int:
     """Return the count that `look` returns; pass over dead letters that only the broker refuses.
 
     A broker refuses one if the topic's limit was lowered while the role runs. The page still gets its verdict, and

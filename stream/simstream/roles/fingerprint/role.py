@@ -125,7 +125,7 @@ class FingerprintRole:
                 self._begin(pool)
                 self._send(out, dead)
                 self._pass_holes(consumer, out, HOLE_S)
-                self._acknowledge(out.acknowledged(), dead_letters.count_acknowledged(dead.acknowledged))
+                self._acknowledge(out.acknowledged(), dead_letters.skip_refused(dead.acknowledged))
                 self._commit(consumer)
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
                 self._context.health.turn(NAME, *self._state(consumer, out))
@@ -341,7 +341,7 @@ class FingerprintRole:
         def left() -> float:
             return max(0.1, began + 0.8 * timeout - time.monotonic())
 
-        self._acknowledge(out.flush(left()), dead_letters.count_acknowledged(lambda: dead.flush(left())))
+        self._acknowledge(out.flush(left()), dead_letters.skip_refused(lambda: dead.flush(left())))
         self._commit(consumer, at_once=True)
 
     def _forget(self) -> None:

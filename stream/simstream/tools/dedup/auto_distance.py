@@ -11,27 +11,27 @@ from typing import Final
 from simstream.index import plan
 from simstream.text.recipe import Recipe
 
-WIDEST: Final = 12
-"""Beyond it, more candidates hardly bring more matches."""
-BUDGET_NS: Final = 25_000
+MAX_DISTANCE: Final = 12
+"""A wider distance adds candidates, but hardly any match."""
+MAX_INDEX_NS: Final = 25_000
 """Nanoseconds that the index may take for a page, by its model: about as long as a page's fingerprint takes."""
-PAGE_BYTES: Final = 400
+MIN_PAGE_BYTES: Final = 400
 """A page of text is seldom smaller in a compressed file, so files seldom have more pages than this suggests."""
 
 
-def expected_pages(size: int | None) -> int | None:
+def estimate_pages(size: int | None) -> int | None:
     """Return about how many pages input files of this many bytes have at most; None if the size is not known."""
-    return None if size is None else size // PAGE_BYTES + 1
+    return None if size is None else size // MIN_PAGE_BYTES + 1
 
 
-def widest_distance(recipe: Recipe, pages: int | None) -> int:
-    """Return the greatest distance up to WIDEST that costs at most BUDGET_NS a page among so many pages.
+def choose_distance(recipe: Recipe, pages: int | None) -> int:
+    """Return the greatest distance up to MAX_DISTANCE that costs at most MAX_INDEX_NS a page among so many pages.
 
     It is never below the recipe's distance. It is the recipe's distance if the number of pages is not known, or if
-    the recipe has no sketch, which is what keeps far candidates from being matches.
+    the recipe has no sketch: nothing would reject far candidates.
     """
     if pages is None or not recipe.sketch_bits:
         return recipe.distance
-    wider = range(recipe.distance + 1, WIDEST + 1)
-    affordable = [k for k in wider if plan.choose(k, pages).cost_ns(pages, k) <= BUDGET_NS]
+    wider = range(recipe.distance + 1, MAX_DISTANCE + 1)
+    affordable = [k for k in wider if plan.choose(k, pages).cost_ns(pages, k) <= MAX_INDEX_NS]
     return max(affordable, default=recipe.distance)

@@ -79,13 +79,15 @@ def counterpart(case: VerdictCase) -> Counterpart | None:
     return Counterpart(others[0].id, others[0].ordinal) if others else own
 
 
-def overlap(other: Counterpart, theirs: PageText, text: PageText) -> TextOverlap | None:
+def measure_overlap(other: Counterpart, theirs: PageText, text: PageText) -> TextOverlap | None:
     """Return how much of each text is in the other one, or None if one is missing. Cost: some 60 ns a character."""
     if not theirs.text or not text.text:
         return None
     found = similarity(shingle_sets([text.text, theirs.text]), np.array([0]), np.array([1]))
-    shares = (found.jaccard, found.of_a, found.of_b)
-    return TextOverlap(other.id, other.ordinal, *(round(share.item(), 4) for share in shares))
+    shares = (share.item() for share in (found.jaccard, found.of_a, found.of_b))
+    # 1 means whole, so a share that only rounds to 1 is .9999.
+    rounded = (share if share == 1 else min(round(share, 4), 0.9999) for share in shares)
+    return TextOverlap(other.id, other.ordinal, *rounded)
 
 
 class Explainer:
@@ -124,7 +126,7 @@ class Explainer:
                 made[-1] = msgspec.structs.replace(
                     made[-1],
                     difference=self._difference(other, theirs, text) if self._options.diff else None,
-                    overlap=overlap(other, theirs, text),
+                    overlap=measure_overlap(other, theirs, text),
                 )
         return made
 

@@ -118,13 +118,15 @@ class TextDifference(msgspec.Struct, frozen=True):
 
 
 class TextOverlap(msgspec.Struct, frozen=True):
-    """How much of the page's text another page has, and the reverse: exact shares of runs of five letters and
-    digits."""
+    """How much of the page's text another page has, and the reverse, counted in runs of five letters and digits.
+
+    The shares have 4 decimals. A share is 1 only if the text is there whole.
+    """
 
     id: str
     ordinal: int
     jaccard: float
-    """The true Jaccard similarity, to 4 decimals like the shares."""
+    """The true Jaccard similarity."""
     of_page: float
     """The share of the page's text that the other page has too; 1 where the other page quotes all of it."""
     of_other: float
