@@ -152,6 +152,7 @@ class KafkaPageConsumer(PageConsumer):
         self._settle_commits()
         for start in self._starts(owned):
             self._seek(start.partition, start.offset)
+            self._missing.pop(start.partition, None)
             self._next[start.partition] = start.offset
             self._started[start.partition] = start
 
@@ -211,6 +212,7 @@ class KafkaPageConsumer(PageConsumer):
         consumer.resume([TopicPartition(self._name, s.partition) for s in starts])
         for start in starts:
             self._next[start.partition] = start.offset
+            self._missing.pop(start.partition, None)
             self._started[start.partition] = start
             self._moved.add(start.partition)
 
@@ -251,7 +253,8 @@ class KafkaPageConsumer(PageConsumer):
             if partition in self._next and partition not in self._moved:
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
-            self._missing.setdefault(partition, time.monotonic())
+            if partition in self._next and partition not in self._moved:
+                self._missing.setdefault(partition, time.monotonic())
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
         elif error.fatal() or error.code() in MISSING:
@@ -260,24 +263,28 @@ class KafkaPageConsumer(PageConsumer):
             logger.debug("reading %s: %s", self._name, error.str())
 
     def _look_for_missing(self) -> None:
-        """Go on where the leader has the next offset after all. Waits at most MAX_QUESTION_S for each answer.
+        """Go on where the leader has the next offset after all. Waits some MAX_QUESTION_S for each of two answers.
 
         Raises LogError for an offset that was removed, or is beyond the end for MAX_LEADER_CHANGE_S.
         """
-        for partition, since in [one for one in self._missing.items() if one[0] in self._next]:
-            offset, now = self._next[partition], time.monotonic()
-            try:
-                low = self._cluster.offsets_of(PAGES, [partition], "first", MAX_QUESTION_S)[partition]
-                end = self._cluster.offsets_of(PAGES, [partition], "open end", MAX_QUESTION_S)[partition]
-            except BrokerUnreachable:
-                self._missing = dict.fromkeys(self._missing, now)  # silence is no answer
-                return
-            self._same.check_now()  # a topic that was created again explains it better
-            if low <= offset <= end:
+        missing = [partition for partition in self._missing if partition in self._next]
+        if not missing:
+            return
+        now = time.monotonic()
+        try:
+            lows = self._cluster.offsets_of(PAGES, missing, "first", MAX_QUESTION_S)
+            ends = self._cluster.offsets_of(PAGES, missing, "open end", MAX_QUESTION_S)
+        except BrokerUnreachable:
+            self._missing = dict.fromkeys(self._missing, now)  # silence is no answer
+            return
+        self._same.check_now()  # a topic that was created again explains it better
+        for partition in missing:
+            offset = self._next[partition]
+            if lows[partition] <= offset <= ends[partition]:
                 del self._missing[partition]
                 self._seek(partition, offset)
-            elif offset < low or now - since >= MAX_LEADER_CHANGE_S:
-                raise self._gone(partition, offset, low)
+            elif offset < lows[partition] or now - self._missing[partition] >= MAX_LEADER_CHANGE_S:
+                raise self._gone(partition, offset, lows[partition])
 
     def _gone(self, partition: int, offset: int, low: int) -> LogError:
         """Return the error for an offset that the broker no longer has."""
