@@ -319,6 +319,15 @@ def test_a_queued_link_that_another_page_has_too_stays_in_the_queue(late: bool) 
     assert [links.is_pruned(alone), links.is_pruned(shared)] == [True, False]
 
 
+def test_a_queued_link_stays_if_a_second_page_has_it_whose_verdict_is_late_too() -> None:
+    links = router()
+    [first] = followed(links, page("article/200"), None, "x/1")
+    [second] = followed(links, page("article/201"), None, "x/1")  # Scrapy filters it out
+    links.learn_late(first.meta[UNJUDGED], origin_of(page("article/200")), verdict("near_duplicate"))
+    links.learn_late(second.meta[UNJUDGED], origin_of(page("article/201")), verdict("new"))
+    assert not links.is_pruned(first)
+
+
 def test_the_number_of_queued_links_that_may_leave_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router_module, "MAX_AT_RISK", 10)
     links = router()

@@ -42,6 +42,8 @@ MAX_LATE = 20_000
 """At most so many pages with a late verdict `near_duplicate` are remembered until their links come."""
 MAX_AT_RISK = 20_000
 """At most so many queued links are remembered that may leave the queue again."""
+SHARED = -1
+"""In place of the page that awaits a verdict (0: none): more than one page has this link."""
 
 
 def router_of(crawler: Any) -> LinkRouter:
@@ -77,7 +79,7 @@ class LinkRouter:
         self._has_loaded = False
         """Whether the links of a stopped crawl were taken over. Until then its file stays."""
         self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
-        self._at_risk: OrderedDict[bytes, bool] = OrderedDict()
+        self._at_risk: OrderedDict[bytes, int] = OrderedDict()
         """Addresses of queued links that may leave the queue again, and whether another page has the link, too."""
 
     def learn(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
@@ -177,12 +179,16 @@ class LinkRouter:
         """
         meta = request.meta
         is_form = meta.get(FORM_OF) is not None and not meta.get(TRIED)
-        if not meta.get(KEEP) and (is_form or meta.get(UNJUDGED)):
-            self._at_risk.setdefault(self._name(request), False)
+        page = meta.get(UNJUDGED) or 0
+        if not meta.get(KEEP) and (is_form or page):
+            name = self._name(request)
+            first = self._at_risk.setdefault(name, page)
+            if page and first != page:
+                self._at_risk[name] = SHARED
             if len(self._at_risk) > MAX_AT_RISK:
                 self._at_risk.popitem(last=False)
         elif self._at_risk and (name := self._name(request)) in self._at_risk:
-            self._at_risk[name] = True
+            self._at_risk[name] = SHARED
 
     def _name(self, request: Request) -> bytes:
         name: bytes = self._crawler.request_fingerprinter.fingerprint(request)
@@ -194,7 +200,7 @@ class LinkRouter:
         Either a late verdict calls its page a near duplicate, or its kind was given up since. Then the request
         waits, like other links of near duplicates, or is dropped. It is fetched if another page has the same link.
         """
-        if self._at_risk and self._at_risk.get(self._name(request)):
+        if self._at_risk and self._at_risk.get(self._name(request)) == SHARED:
             return False
         known = self._late.get(request.meta.get(UNJUDGED, 0))
         if known is None or request.meta.get(KEEP):
