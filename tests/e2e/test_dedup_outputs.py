@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -257,4 +259,8 @@ def test_distance_auto_is_the_widest_that_the_files_afford_and_says_which(alone:
     assert wide.stdout == alone.run("dedup", path, *options, 12).stdout
     piped = alone.run("dedup", "-", *options, "auto", stdin=path.read_bytes())
     assert "judged with --distance 8" in piped.stderr.decode()
+    fifo = tmp_path / "fifo.jsonl"
+    os.mkfifo(fifo)
+    threading.Thread(target=fifo.write_bytes, args=(path.read_bytes(),), daemon=True).start()
+    assert "judged with --distance 8" in alone.run("dedup", fifo, *options, "AUTO").stderr.decode()
     assert len(piped.stdout.splitlines()) == len(wide.stdout.splitlines()) == 200

@@ -126,6 +126,7 @@ def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
     [gone] = explained(alone, later, "--ordinal", 26, *ask[1:], later)
     assert gone["beside"] is None
     assert f"{later} was not live then" in gone["sentence"]
+    assert (gone["overlap"], gone["difference"]) == (None, None), "the nearest page was not asked for"
 
 
 def test_a_page_that_quotes_another_one_whole_is_said_to(alone: Program, tmp_path: Path) -> None:

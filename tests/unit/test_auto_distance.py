@@ -33,3 +33,9 @@ def test_input_of_unknown_size_keeps_the_recipes_distance() -> None:
     assert estimate_pages(None) is None
     assert choose_distance(DEFAULT, None) == DEFAULT.distance
     assert choose_distance(DEFAULT, estimate_pages(0)) == MAX_DISTANCE
+
+
+def test_pages_without_anything_in_common_do_not_match_for_the_distance() -> None:
+    assert choose_distance(DEFAULT, 100, "0.5") == MAX_DISTANCE
+    for low in ("0", "0.49", "much"):
+        assert choose_distance(DEFAULT, 100, low) == DEFAULT.distance

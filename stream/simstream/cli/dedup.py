@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from math import isnan
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,7 @@ def command(
     lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     if automatic:
-        settings = _with_choose_distance(settings, size)
+        settings = _with_auto_distance(settings, size if _are_files([*inputs, *against]) else None)
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = FurtherOutputs(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
@@ -139,14 +140,21 @@ def command(
     _judge_unread(unread, max_unreadable)
 
 
-def _with_choose_distance(settings: Settings, size: int | None) -> Settings:
+def _are_files(inputs: Sequence[str]) -> bool:
+    """Whether all inputs have a size on the disk; a named pipe has none."""
+    return all(Path(path).is_file() or Path(path).is_dir() for path in inputs)
+
+
+def _with_auto_distance(settings: Settings, size: int | None) -> Settings:
     """Return the settings with the widest distance that inputs of `size` bytes afford. Raises SettingsError."""
     from msgspec.structs import replace
 
     from simstream.text.recipe_file import load_recipe
     from simstream.tools.dedup.auto_distance import choose_distance, estimate_pages
 
-    return replace(settings, distance=choose_distance(load_recipe(settings.recipe), estimate_pages(size)))
+    return replace(
+        settings, distance=choose_distance(load_recipe(settings.recipe), estimate_pages(size), settings.similarity)
+    )
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:

@@ -113,7 +113,8 @@ class Explainer:
         """Return one explanation a case. `published` has the verdicts' bytes by ordinal, or is None for files.
 
         Calls `originals` once, for all pages with a needed text."""
-        beside = [counterpart(case) for case in cases]
+        # A page that was asked for and was not live then is not replaced by the nearest one.
+        beside = [counterpart(case) if case.beside or not self._options.beside else None for case in cases]
         wanted = {case.origin: case.verdict.id for case in cases}
         wanted |= {origins[other.ordinal]: other.id for other in beside if other}
         found = originals(wanted)
