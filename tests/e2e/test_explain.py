@@ -157,6 +157,15 @@ def test_a_page_that_quotes_another_one_whole_is_said_to(alone: Program, tmp_pat
     assert "99.99 % of the page's runs" in shown(alone, "plus", "-i", path)
 
 
+def test_texts_with_half_a_character_are_set_side_by_side(alone: Program, tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    made = [{"id": "whole", "text": TEXT}, {"id": "half", "text": TEXT.replace("brass", "\ud800 tin")}]
+    path.write_text("".join(json.dumps(page) + "\n" for page in made))
+    [one] = explained(alone, "half", "-i", path, "--diff", "--with", "whole")
+    assert "?" in json.dumps(one["difference"]["passages"])
+    assert "only there" in shown(alone, "half", "-i", path, "--diff", "--with", "whole")
+
+
 def test_without_a_page_near_it_there_is_no_overlap(alone: Program, tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_text(json.dumps({"id": "quoted", "text": TEXT}))

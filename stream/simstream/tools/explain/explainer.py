@@ -162,7 +162,9 @@ class Explainer:
         missing = theirs.missing or text.missing
         if theirs.text is None or text.text is None:
             return TextDifference(other.id, other.ordinal, missing=missing or "one of the two pages has no text")
-        left, right = (diffs.units(shown, self._fingerprinter.tokens(shown)) for shown in (theirs.text, text.text))
+        # A lone surrogate can be judged, but not written.
+        texts = (shown.encode("utf-8", "replace").decode() for shown in (theirs.text, text.text))
+        left, right = (diffs.units(shown, self._fingerprinter.tokens(shown)) for shown in texts)
         runs = diffs.runs(left, right)
         same, only_other, only_page = diffs.counts(left, right, runs)
         return TextDifference(
