@@ -253,7 +253,7 @@ class KafkaPageConsumer(PageConsumer):
             if partition in self._next and partition not in self._moved:
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
-            if partition in self._next and partition not in self._moved:
+            if partition in self._next:  # else it went in this very poll
                 self._missing.setdefault(partition, time.monotonic())
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
