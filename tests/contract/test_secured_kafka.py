@@ -73,6 +73,7 @@ def revoke_all(secured: SecuredBroker) -> None:
     admin = AdminClient(secured.admin())
     for future in admin.delete_acls([everything()]).values():
         future.result()
+    until_permissions(admin, lambda granted: not granted)
 
 
 def bindings(grants: Iterable[AclGrant], prefix: str, user: str) -> list[AclBinding]:
@@ -101,6 +102,15 @@ def grant(secured: SecuredBroker, wanted: list[AclBinding]) -> None:
     admin = AdminClient(secured.admin())
     for future in admin.create_acls(wanted).values() if wanted else ():
         future.result()
+    until_permissions(admin, lambda granted: granted >= set(wanted))
+
+
+def until_permissions(admin: AdminClient, are_there: Callable[[set[AclBinding]], bool]) -> None:
+    """Wait until the broker has applied what its controller has acknowledged, which is a moment later."""
+    end = time.monotonic() + 30
+    while not are_there(set(admin.describe_acls(everything()).result())):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def toml(folder: Path, name: str, client: Mapping[str, str]) -> str:
