@@ -71,7 +71,7 @@ def line(request: pytest.FixtureRequest, module_broker: KafkaBroker) -> Iterator
 
 def create_topics(place: TopicPlace) -> None:
     """Make the topics; a broker that has just woken takes a moment until it counts itself in."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     with place.open() as log:
         while True:
             try:
