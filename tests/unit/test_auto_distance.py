@@ -8,7 +8,7 @@ import pytest
 
 from simstream.index import plan
 from simstream.text.recipe import PRESETS
-from simstream.tools.dedup.auto_distance import MAX_DISTANCE, MAX_INDEX_NS, choose_distance, estimate_pages
+from simstream.tools.dedup.auto_distance import MAX_AUTO_DISTANCE, MAX_INDEX_NS, choose_distance, estimate_pages
 
 DEFAULT = PRESETS["default"]
 
@@ -16,7 +16,7 @@ DEFAULT = PRESETS["default"]
 def test_the_distance_shrinks_with_the_collection_down_to_the_recipes() -> None:
     sizes = [10**power for power in range(1, 10)]
     found = [choose_distance(DEFAULT, pages) for pages in sizes]
-    assert found[0] == MAX_DISTANCE
+    assert found[0] == MAX_AUTO_DISTANCE
     assert found[-1] == DEFAULT.distance
     assert all(small >= large for small, large in pairwise(found))
     for pages, distance in zip(sizes, found, strict=True):
@@ -32,10 +32,10 @@ def test_a_recipe_without_a_sketch_keeps_its_distance(name: str) -> None:
 def test_input_of_unknown_size_keeps_the_recipes_distance() -> None:
     assert estimate_pages(None) is None
     assert choose_distance(DEFAULT, None) == DEFAULT.distance
-    assert choose_distance(DEFAULT, estimate_pages(0)) == MAX_DISTANCE
+    assert choose_distance(DEFAULT, estimate_pages(0)) == MAX_AUTO_DISTANCE
 
 
 def test_pages_without_anything_in_common_do_not_match_for_the_distance() -> None:
-    assert choose_distance(DEFAULT, 100, "0.5") == MAX_DISTANCE
+    assert choose_distance(DEFAULT, 100, "0.5") == MAX_AUTO_DISTANCE
     for low in ("0", "0.49", "much"):
         assert choose_distance(DEFAULT, 100, low) == DEFAULT.distance

@@ -95,9 +95,8 @@ def _hosts(settings: Settings) -> Iterator[SimstreamError]:
     for name, host in (("http_host", settings.http_host), ("query_host", settings.query_host)):
         try:
             _probe(host, 0).close()
-        except (OSError, TypeError, UnicodeError) as error:  # the latter two for a name with NUL or broken UTF-8
-            why = error.strerror if isinstance(error, OSError) else error
-            yield SettingsError(f"{name} is {host}: {why}", "give an address of this machine")
+        except OSError as error:
+            yield SettingsError(f"{name} is {host}: {error.strerror}", "give an address of this machine")
 
 
 def _ports(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
@@ -131,6 +130,9 @@ def _probe(host: str, port: int) -> socket.socket:
     except OSError:
         probe.close()
         raise
+    except (TypeError, UnicodeError) as error:  # a name with NUL or broken UTF-8
+        probe.close()
+        raise OSError(errno.EINVAL, str(error)) from None
     return probe
 
 

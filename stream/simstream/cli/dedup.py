@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from math import isnan
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +105,7 @@ def command(
     lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     if automatic:
-        settings = _with_auto_distance(settings, size if _are_files([*inputs, *against]) else None)
+        settings = _with_auto_distance(settings, size)
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         extras = FurtherOutputs(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
@@ -138,11 +137,6 @@ def command(
         _sum_up(output, kinds, perf_counter() - began)
     report_separated(names)
     _judge_unread(unread, max_unreadable)
-
-
-def _are_files(inputs: Sequence[str]) -> bool:
-    """Whether all inputs have a size on the disk; a named pipe has none."""
-    return all(Path(path).is_file() or Path(path).is_dir() for path in inputs)
 
 
 def _with_auto_distance(settings: Settings, size: int | None) -> Settings:

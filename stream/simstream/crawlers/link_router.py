@@ -80,7 +80,7 @@ class LinkRouter:
         """Whether the links of a stopped crawl were taken over. Until then its file stays."""
         self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
         self._at_risk: OrderedDict[bytes, int] = OrderedDict()
-        """Addresses of queued links that may leave the queue again, and whether another page has the link, too."""
+        """Queued links that may leave the queue, with the page that awaits its verdict (0: none), or SHARED."""
 
     def learn(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
         """Learn from a page's verdict. Returns the decision about its links, and the kinds that lead to them."""

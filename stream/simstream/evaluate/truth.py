@@ -46,9 +46,13 @@ class PairSimilarity(NamedTuple):
     """The similarities of n pairs of texts."""
 
     jaccard: NDArray[np.float64]  # (n,)
-    containment: NDArray[np.float64]  # (n,) share of the smaller text that is also in the larger one
     of_a: NDArray[np.float64]  # (n,) share of text a that is also in text b
     of_b: NDArray[np.float64]  # (n,)
+
+    @property
+    def containment(self) -> NDArray[np.float64]:
+        """The share of the smaller text that is also in the larger one (n,)."""
+        return np.maximum(self.of_a, self.of_b)
 
 
 def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:
@@ -87,7 +91,7 @@ def similarity(
     sizes = sets.sizes()
     both = sizes[a] + sizes[b] - shared
     of_a, of_b = shared / np.maximum(sizes[a], 1), shared / np.maximum(sizes[b], 1)
-    return PairSimilarity(shared / np.maximum(both, 1), np.maximum(of_a, of_b), of_a, of_b)
+    return PairSimilarity(shared / np.maximum(both, 1), of_a, of_b)
 
 
 @cache

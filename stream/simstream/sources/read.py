@@ -8,6 +8,7 @@ the path as given), so that `wire.page.decode` and a broker agree on it.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Self
@@ -113,8 +114,11 @@ def read_pages(
 
 
 def size_of(inputs: Sequence[str]) -> int | None:
-    """Return the bytes of all files that `read_pages` would read; None if standard input is one of them."""
-    return None if STDIN in inputs else sum(file.bytes for file in files_of(inputs))
+    """Return the bytes of all files that `read_pages` would read; None if one is standard input or a named pipe."""
+    if STDIN in inputs:
+        return None
+    size = sum(file.bytes for file in files_of(inputs))
+    return size if all(os.path.isfile(path) or os.path.isdir(path) for path in inputs) else None
 
 
 def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:

@@ -212,7 +212,6 @@ class KafkaPageConsumer(PageConsumer):
         consumer.resume([TopicPartition(self._name, s.partition) for s in starts])
         for start in starts:
             self._next[start.partition] = start.offset
-            self._missing.pop(start.partition, None)
             self._started[start.partition] = start
             self._moved.add(start.partition)
 
@@ -267,9 +266,9 @@ class KafkaPageConsumer(PageConsumer):
 
         Raises LogError for an offset that was removed, or is beyond the end for MAX_LEADER_CHANGE_S.
         """
-        missing = [partition for partition in self._missing if partition in self._next]
-        if not missing:
+        if not self._missing:
             return
+        missing = list(self._missing)  # all ours: `_on_revoke` forgets what goes
         now = time.monotonic()
         try:
             lows = self._cluster.offsets_of(PAGES, missing, "first", MAX_QUESTION_S)

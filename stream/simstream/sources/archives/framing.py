@@ -244,9 +244,8 @@ class RecordFramer:
         """Return whether the next bytes show that the block ended as it should. Raises ArchiveBrokenOff."""
         if not arc and self.flow.peek(4) == b"\r\n\r\n":
             return True  # the next bytes may be damaged, too
-        ends = self.flow.line_ends(
-            _HEAD_BYTES
-        )  # not taken: the places of bytes that are read again must stay right
+        # Nothing is taken: the places of bytes that are read again must stay right.
+        ends = self.flow.line_ends(_HEAD_BYTES)
         line = self.flow.peek_line(_HEAD_BYTES, ends)
         if _WARC.match(line) or _arc_fields(line):
             return True

@@ -11,7 +11,7 @@ from typing import Final
 from simstream.index import plan
 from simstream.text.recipe import Recipe, at_least
 
-MAX_DISTANCE: Final = 12
+MAX_AUTO_DISTANCE: Final = 12
 """A wider distance adds candidates, but hardly any match."""
 MAX_INDEX_NS: Final = 25_000
 """Nanoseconds that the index may take for a page, by its model: about as long as a page's fingerprint takes."""
@@ -27,7 +27,7 @@ def estimate_pages(size: int | None) -> int | None:
 
 
 def choose_distance(recipe: Recipe, pages: int | None, similarity: str | None = None) -> int:
-    """Return the greatest distance up to MAX_DISTANCE that costs at most MAX_INDEX_NS a page among so many pages.
+    """Return the greatest distance up to MAX_AUTO_DISTANCE that costs at most MAX_INDEX_NS a page among so many.
 
     It is never below the recipe's distance. It is the recipe's distance if the number of pages is not known. So it
     is without a sketch, or with a least similarity below MIN_SIMILARITY: nothing would reject far candidates.
@@ -35,6 +35,6 @@ def choose_distance(recipe: Recipe, pages: int | None, similarity: str | None = 
     least = recipe.similarity if similarity is None else similarity
     if pages is None or not recipe.sketch_bits or least is None or not at_least(least, MIN_SIMILARITY):
         return recipe.distance
-    wider = range(recipe.distance + 1, MAX_DISTANCE + 1)
+    wider = range(recipe.distance + 1, MAX_AUTO_DISTANCE + 1)
     affordable = [k for k in wider if plan.choose(k, pages).cost_ns(pages, k) <= MAX_INDEX_NS]
     return max(affordable, default=recipe.distance)
