@@ -18,15 +18,15 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from simstream import __version__
 from simstream.errors import SimstreamError, UsageError, VerdictLate
-from simstream.judge import lookups
-from simstream.model import Page, Record
+from simstream.judge.lookups import KnownCluster
+from simstream.model import Page, Record, Verdict
 from simstream.queries import models
 from simstream.queries.bad_requests import brief_errors
 from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
-from simstream.roles.query import QueryRole
+from simstream.roles.query import MatchResult, QueryRole
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import ASKED, Metrics
 from simstream.text.fingerprinter import Fingerprinter
@@ -82,58 +82,68 @@ def make_app(
         if not good:
             raise HTTPException(503, f"not ready: {why}")
 
+    def matches(results: list[MatchResult]) -> dict[str, object]:
+        return {"policy": role.policy.id, "live_pages": role.live_pages, "results": results}
+
     @app.get("/ready", summary="Tell whether the role is ready, and how many pages are live", responses=_ERRORS)
     def is_ready() -> dict[str, object]:
         ready()
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
 
-    @app.post("/match", summary="Find the live pages that each text matches; adds no page", responses=_ERRORS)
-    def match(asked: models.PagesQuestion) -> models.MatchesAnswer:
+    @app.post(
+        "/match",
+        summary="Find the live pages that each text matches; adds no page",
+        response_model=models.MatchesAnswer,
+        responses=_ERRORS,
+    )
+    def match(asked: models.PagesQuestion) -> dict[str, object]:
         ready()
         contents = [{"text": text} for text in asked.texts]
         contents += [page.model_dump(exclude_none=True) for page in asked.pages]
-        found = role.match([_decoded(content) for content in contents], asked.limit)
-        return _matches(role, [_matched(one.matches, one.reason) for one in found])
+        return matches(role.match([_decoded(content) for content in contents], asked.limit))
 
     @app.post(
         "/match/fingerprints",
         summary="Find the live pages that each fingerprint matches, with or without its sketch",
+        response_model=models.MatchesAnswer,
         responses=_ERRORS,
     )
-    def match_fingerprints(asked: models.FingerprintsQuestion) -> models.MatchesAnswer:
+    def match_fingerprints(asked: models.FingerprintsQuestion) -> dict[str, object]:
         ready()
         results = []
         for one in asked.fingerprints:
             sketch = None if one.sketch is None else [int(word, 16) for word in one.sketch]
             if sketch is not None and len(sketch) != role.policy.sketch_bits // 64:
                 raise HTTPException(422, f"a sketch has {role.policy.sketch_bits // 64} words, not {len(sketch)}")
-            results.append(_matched(role.near(int(one.fingerprint, 16), sketch, asked.limit)))
-        return _matches(role, results)
+            results.append(MatchResult(role.near(int(one.fingerprint, 16), sketch, asked.limit), None))
+        return matches(results)
 
     @app.get(
         "/page",
         summary="Show a page's cluster with its members, and its verdict if it is recent",
+        response_model=models.PageAnswer,
         responses=_ERRORS,
     )
     def page(
         id: Annotated[str, Query(max_length=2048)],  # the field's name everywhere
         limit: Listed = 100,
-    ) -> models.PageAnswer:
+    ) -> dict[str, object]:
         ready()
-        found, verdict = role.page(id, limit), role.verdict(id)
-        if found is None and verdict is None:
+        (page, cluster), verdict = role.page(id, limit) or (None, None), role.verdict(id)
+        if page is None and verdict is None:
             raise HTTPException(
                 404,
                 "no live page and no recent verdict has this id: check the id, or wait until the page is judged",
             )
-        return models.PageAnswer(
-            page=None if found is None else _page(found[0]),
-            cluster=None if found is None else _cluster(found[1]),
-            verdict=None if verdict is None else models.VerdictAnswer(**msgspec.to_builtins(verdict)),
-        )
+        return {"page": page, "cluster": cluster, "verdict": verdict}
 
-    @app.get("/cluster/{cluster_id}", summary="Show a cluster and its oldest members", responses=_ERRORS)
-    def cluster(cluster_id: int, limit: Listed = 100) -> models.ClusterAnswer:
+    @app.get(
+        "/cluster/{cluster_id}",
+        summary="Show a cluster and its oldest members",
+        response_model=models.ClusterAnswer,
+        responses=_ERRORS,
+    )
+    def cluster(cluster_id: int, limit: Listed = 100) -> KnownCluster:
         ready()
         found = role.cluster(cluster_id, limit) if 0 <= cluster_id < 2**63 else None
         if found is None:
@@ -141,7 +151,7 @@ def make_app(
                 404,
                 "no cluster of pages has this id: use the survivor's id if it was merged, /page if it has one page",
             )
-        return _cluster(found)
+        return found
 
     @app.post(
         "/tokens",
@@ -155,6 +165,7 @@ def make_app(
     @app.post(
         "/judge",
         summary="Add a page, and wait for its verdict",
+        response_model=models.VerdictAnswer,
         responses={
             504: {
                 "model": models.ProblemAnswer,
@@ -165,41 +176,11 @@ def make_app(
     async def judged(
         asked: models.PageToJudge,
         timeout: Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds")] = 10.0,
-    ) -> models.VerdictAnswer:
-        verdict = await judge.judge(asked.model_dump(exclude_none=True), timeout)
-        return models.VerdictAnswer(**msgspec.to_builtins(verdict))
+    ) -> Verdict:
+        return await judge.judge(asked.model_dump(exclude_none=True), timeout)
 
     return app
 
 
-def _matches(role: QueryRole, results: list[models.PageMatchesAnswer]) -> models.MatchesAnswer:
-    return models.MatchesAnswer(policy=role.policy.id, live_pages=role.live_pages, results=results)
-
-
-def _matched(found: list[lookups.Match], reason: str | None = None) -> models.PageMatchesAnswer:
-    return models.PageMatchesAnswer(
-        reason=reason, matches=[models.MatchAnswer(**match._asdict()) for match in found]
-    )
-
-
 def _decoded(content: dict[str, str]) -> Page:
     return decode(Record("", 0, 0, None, json.dumps(content).encode()), _LIMITS)
-
-
-def _page(page: lookups.KnownPage) -> models.KnownPageAnswer:
-    return models.KnownPageAnswer(
-        id=page.id,
-        ordinal=page.ordinal,
-        time=page.time,
-        fingerprint=f"{page.fingerprint:016x}",
-        cluster_id=page.cluster_id,
-    )
-
-
-def _cluster(found: lookups.KnownCluster) -> models.ClusterAnswer:
-    return models.ClusterAnswer(
-        id=found.id,
-        canonical=found.members[0].id,
-        pages=found.pages,
-        members=[_page(member) for member in found.members],
-    )

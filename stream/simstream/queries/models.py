@@ -1,11 +1,28 @@
-"""Defines the types of questions and answers, for the API and its description."""
+"""Defines the types of questions and answers, for the API and its description.
+
+An answer is read from the attributes of the library's own object.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
+import msgspec
+from pydantic import (
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    RootModel,
+    StrictInt,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
+from simstream.model import Verdict
 from simstream.wire.page import time_ms
 
 MAX_TEXTS = 256
@@ -159,7 +176,7 @@ class KnownPageAnswer(BaseModel):
     id: str
     ordinal: int
     time: int
-    fingerprint: Hex
+    fingerprint: Annotated[Hex, BeforeValidator("{:016x}".format)]
     cluster_id: str
 
 
@@ -167,37 +184,25 @@ class ClusterAnswer(BaseModel):
     """A cluster of live pages; members are the oldest first."""
 
     id: str
-    canonical: str
+    canonical: Annotated[str, Field(validation_alias=AliasPath("members", 0, "id"))]
     pages: int
     members: list[KnownPageAnswer]
 
 
-class SourceAnswer(BaseModel):
-    """Where a page came from."""
+def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of a struct of the library, with the structs in it, without examples."""
+    _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    for part in parts.values():
+        part["description"] = part["description"].partition("\n")[0]
+    tree: dict[str, Any] = parts[kind.__name__]
+    fields = tree["properties"].items()
+    return tree | {"properties": {name: parts.get(field.get("$ref"), field) for name, field in fields}}
 
-    topic: str
-    partition: int
-    offset: int
 
-
-class VerdictAnswer(BaseModel):
+class VerdictAnswer(
+    RootModel[Annotated[Any, PlainSerializer(msgspec.to_builtins), WithJsonSchema(_schema(Verdict))]]
+):
     """A published verdict."""
-
-    id: str
-    url: str | None
-    verdict: str
-    reason: str | None
-    near_duplicate_of: str | None
-    distance: int | None
-    similarity: float | None
-    cluster_id: str | None
-    canonical: str | None
-    merged_clusters: list[str]
-    fingerprint: str | None
-    policy: str
-    ordinal: int
-    time: int
-    source: SourceAnswer
 
 
 class PageAnswer(BaseModel):
