@@ -34,6 +34,7 @@ PROGRAMS = {
     "crowd.py",
     "dashboard.py",
     "expiry.py",
+    "parquet.py",
     "queries.py",
     "restart.py",
     "schemes.py",
@@ -123,6 +124,11 @@ def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
         "any: 5,000 pages left in # s: # us a page",
         "% .aim 10.",
     )
+
+
+def test_parquet_is_set_beside_jsonl(cache: Path) -> None:
+    text = said(cache, "tests.bench.parquet", "--pages", 100, "--rounds", 1)
+    expect(text, "checked: both files give the same pages", "pages.parquet: # us a page", "Parquet, to JSONL: # x")
 
 
 def test_questions_are_timed_from_another_process(cache: Path) -> None:

@@ -74,6 +74,17 @@ def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
     assert (first.time, second.id, second.reason) == (5, f"{path}:2", "http_status")
 
 
+def test_a_string_that_is_not_utf8_costs_no_other_row(tmp_path: Path) -> None:
+    strings = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"a\xffbc")]
+    )
+    path = written(tmp_path / "a.parquet", {"text": strings})
+    assert [page.text for page in pages(path)] == ["a\udcff", "bc"]
+    path = written(tmp_path / "b.parquet", {"id": strings, "text": ["x", "y"]})
+    assert [(page.id, page.reason) for page in pages(path)][1] == ("bc", "")
+    assert pages(path)[0].reason == "bad_id"
+
+
 def test_the_error_for_a_file_without_text_names_its_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"id": ["a"], "body": ["x"]})
     with pytest.raises(

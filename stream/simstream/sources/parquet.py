@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from simstream.errors import InputError, Unavailable
 from simstream.model import Record
 from simstream.sources.fields import KNOWN, FieldNames, encoded
@@ -33,17 +35,21 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
         with parquet.ParquetFile(
             path, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
         ) as file:
-            columns = _columns(file.schema_arrow.names, fields, path)
+            fields.check(file.schema_arrow.names, topic, "the file")
+            wanted = list({*KNOWN, fields.text, fields.id} & set(file.schema_arrow.names))
             total = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-                for tree in _plain(batch, arrow).to_pylist():
+            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
+                columns = fields.rename_fields(dict(zip(batch.schema.names, batch.columns, strict=True)))
+                values = [_values(name, column, arrow) for name, column in columns.items()]
+                for cells in zip(*values, strict=True):
                     row += 1
-                    yield _record(
-                        fields.rename_fields(tree), Record(topic, 0, row - 1, prefix + b"%d" % row, b""), limit
-                    )
+                    key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
+                    key = key or prefix + b"%d" % row
+                    yield Record(topic, 0, row - 1, key, value[: limit + 1], headers, NO_TIME)
                 handle.taken = size * row // total
     except (arrow.ArrowException, OSError) as error:
-        what = f"{shown_path(path)} is damaged or not a Parquet file; {row:,} rows were read ({_first(error)})"
+        first = str(error).partition("\n")[0][:200]
+        what = f"{topic} is damaged or not a Parquet file; {row:,} rows were read ({first})"
         raise InputError(what, "get the file again") from error
     handle.taken = size
 
@@ -59,47 +65,38 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _columns(names: list[str], fields: FieldNames, path: str) -> list[str]:
-    fields.check(names, shown_path(path), "the file")
-    chosen = {*KNOWN, fields.text, fields.id}
-    return [name for name in dict.fromkeys(names) if name in chosen]
+def _values(name: str, column: Any, arrow: Any) -> list[Any]:
+    """Return a column's values as JSON has them: times in ms since 1970, names as strings."""
+    if arrow.types.is_timestamp(column.type) or arrow.types.is_date(column.type):
+        column = column.cast(arrow.timestamp("ms"), safe=False).cast(arrow.int64())
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:  # pyarrow leaves the strings of a file unchecked
+        return [_text(value) for value in column.cast(arrow.binary()).to_pylist()]
+    if name == "id":
+        return [str(value) if isinstance(value, int) else _text(value) for value in values]
+    return [_text(value) for value in values] if name in ("url", "title") else values
 
 
-def _plain(batch: Any, arrow: Any) -> Any:
-    """Return the batch with times as ms since 1970 instead of objects."""
-    kinds = arrow.types
-    for number, column in enumerate(batch.schema):
-        if kinds.is_timestamp(column.type) or kinds.is_date(column.type):
-            moments = batch.column(number).cast(arrow.timestamp("ms"), safe=False).cast(arrow.int64())
-            batch = batch.set_column(number, column.name, moments)
-    return batch
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
-def _record(page: dict[str, Any], place: Record, limit: int) -> Record:
-    for name in ("id", "url", "title"):
-        value = page.get(name)
-        if isinstance(value, bytes):
-            page[name] = value.decode("utf-8", "surrogateescape")
-        elif name == "id" and isinstance(value, int):
-            page[name] = str(value)
+def _record(page: dict[str, Any], limit: int) -> tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]:
+    """Return key, value and headers of a row; a key of None stands for the row's number."""
     if page.get("text") is not None and page.get("html") is not None:
         del page["html"]
+    named = page.get("id") or page.get("url")
     for name, media in (("text", b"text/plain"), ("html", b"text/html")):
         if isinstance(raw := page.get(name), bytes):
-            return _raw(page, raw, media, place, limit)
-    line = encoded(page)
-    key = own_name(line) if len(line) <= limit else None
-    return Record(place.topic, 0, place.offset, key or place.key, line[: limit + 1], (), NO_TIME)
-
-
-def _raw(page: dict[str, Any], raw: bytes, media: bytes, place: Record, limit: int) -> Record:
-    headers = [("content-type", media)]
-    told = {name: page[name] for name in ("url", "time", "status") if page.get(name) is not None}
-    headers.extend((name, str(value).encode("utf-8", "surrogateescape")) for name, value in told.items())
-    named = page.get("id") or page.get("url")
-    key = str(named).encode("utf-8", "surrogateescape") if named else place.key
-    return Record(place.topic, 0, place.offset, key, raw[: limit + 1], tuple(headers), NO_TIME)
-
-
-def _first(error: BaseException) -> str:
-    return str(error).split("\n", 1)[0][:200]
+            told = {name: page[name] for name in ("url", "time", "status") if page.get(name) is not None}
+            headers = [(name, str(value).encode("utf-8", "surrogateescape")) for name, value in told.items()]
+            key = str(named).encode("utf-8", "surrogateescape") if named else None
+            return key, raw, (("content-type", media), *headers)
+    try:
+        line, is_own = msgspec.json.encode(page), isinstance(named, str)
+    except UnicodeEncodeError:
+        line, is_own = encoded(page), False
+    if len(line) > limit:
+        return None, line, ()
+    return named.encode() if is_own else own_name(line), line, ()
