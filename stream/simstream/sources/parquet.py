@@ -86,7 +86,7 @@ def _record(page: dict[str, Any], limit: int) -> tuple[bytes | None, bytes, tupl
     """Return key, value and headers of a row; a key of None stands for the row's number."""
     if page.get("text") is not None and page.get("html") is not None:
         del page["html"]
-    named = page.get("id") or page.get("url")
+    named: Any = page.get("id") or page.get("url")
     for name, media in (("text", b"text/plain"), ("html", b"text/html")):
         if isinstance(raw := page.get(name), bytes):
             told = {name: page[name] for name in ("url", "time", "status") if page.get(name) is not None}
