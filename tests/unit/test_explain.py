@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import cycle, pairwise
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from simstream.model import REASONS, PageKind, PageSource, Record
 from simstream.sources.demo import demo_records
 from simstream.sources.read import read_pages
 from simstream.tools.explain.explainer import rules_of
-from simstream.tools.explain.from_files import judged
+from simstream.tools.explain.from_files import FileHistory
 from simstream.tools.explain.reasons import MEANINGS, rejection, sentences
 from simstream.tools.explain.rejudge import PageOrigins, Rejudge, VerdictCase
 from simstream.wire import verdict as wire
@@ -57,11 +57,15 @@ def test_every_page_is_found_where_it_came_from(rows: list[tuple[str, int, int]]
         origins[len(rows)]
 
 
+def judged(deduper: Deduper, records: Iterable[Record], judging: Rejudge, threads: int) -> Iterator[VerdictCase]:
+    return judging.cases(FileHistory(deduper, lambda _: records, threads).batches(0))
+
+
 def test_judging_stops_at_any_page_and_gives_the_verdicts_of_dedup(deduper: Deduper, records: list[Record]) -> None:
     expected = [wire.encode(verdict) for verdict in deduper.stream(records)]
     for wanted in (range(len(records)), range(0, len(records), 7), [0], [len(records) - 1], [511, 512]):
         judging = Rejudge(deduper.policy, wanted)
-        cases = list(judged(deduper, lambda _: records, judging, threads=2))
+        cases = list(judged(deduper, records, judging, threads=2))
         assert [wire.encode(case.verdict) for case in cases] == [expected[i] for i in sorted(wanted)]
 
 
@@ -69,7 +73,7 @@ def test_candidates_and_earlier_version_account_for_every_verdict(deduper: Dedup
     rules = rules_of(deduper.fingerprinter.recipe, deduper.policy)
     judging = Rejudge(deduper.policy, range(len(records)))
     seen = set()
-    for case in judged(deduper, lambda _: records, judging, threads=1):
+    for case in judged(deduper, records, judging, threads=1):
         account(case)
         said = sentences(case, rules)
         assert (case.verdict.near_duplicate_of or "") in said
@@ -121,14 +125,14 @@ def test_a_page_that_the_window_takes_with_it_is_no_earlier_version(cache: Path)
 
 def cases(deduper: Deduper, made: list[dict[str, object]]) -> list[VerdictCase]:
     records = [Record("t", 0, i, None, msgspec.json.encode(page)) for i, page in enumerate(made)]
-    return list(judged(deduper, lambda _: records, Rejudge(deduper.policy, range(len(made))), threads=1))
+    return list(judged(deduper, records, Rejudge(deduper.policy, range(len(made))), threads=1))
 
 
 def test_the_rules_that_reject_are_told_apart(cache: Path) -> None:
     with Deduper(cache=cache, workers=0, link="canonical") as deduper:
         records = list(demo_records())
         judging = Rejudge(deduper.policy, range(len(records)))
-        found = list(judged(deduper, lambda _: records, judging, threads=1))
+        found = list(judged(deduper, records, judging, threads=1))
     rules = {one.rejected_by for case in found for one in case.candidates}
     assert rules == {
         None,
@@ -142,5 +146,5 @@ def test_the_rules_that_reject_are_told_apart(cache: Path) -> None:
 def test_an_endless_input_is_read_no_further_than_the_last_wanted_page(cache: Path) -> None:
     records = cycle(demo_records())
     with Deduper(cache=cache, workers=0) as deduper:
-        [case] = judged(deduper, lambda _: records, Rejudge(deduper.policy, [600]), threads=1)
+        [case] = judged(deduper, records, Rejudge(deduper.policy, [600]), threads=1)
     assert case.verdict.ordinal == 600

@@ -26,7 +26,6 @@ from simstream.errors import PageUnknown, UsageError, WrongVerdict
 if TYPE_CHECKING:
     from simstream.model import Record
     from simstream.settings import Settings
-    from simstream.tools.explain.explainer import ExplainOptions
     from simstream.tools.explain.from_files import Records
     from simstream.tools.explain.request import ExplainAnswer, ExplainRequest
 
@@ -78,13 +77,11 @@ def command(
     counts = [flags.pop(name) for name in ("words", "candidates")]
     _check(ids, inputs, ordinal, flags["log"])
     settings = settle_on_all_cores(config, **flags)
-    from simstream.tools.explain.explainer import ExplainOptions
     from simstream.tools.explain.request import ExplainRequest
 
     words, candidates = (MAX_SHOWN if count is None and not as_json else count for count in counts)
-    options = ExplainOptions(words, candidates, diff, beside)
-    files = FileInputs(inputs, settings.max_record_bytes, versions)
-    answer = _answer(settings, files, ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside), options)
+    request = ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside, words, candidates, diff)
+    answer = _answer(settings, FileInputs(inputs, settings.max_record_bytes, versions), request)
     _show(answer, as_json, diff)
     _complain(answer)
 
@@ -100,13 +97,11 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
         raise UsageError("both --input and --log were given", "give one of them")
 
 
-def _answer(
-    settings: Settings, files: FileInputs, request: ExplainRequest, options: ExplainOptions
-) -> ExplainAnswer:
+def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> ExplainAnswer:
     from simstream.sources.read import size_of
-    from simstream.tools.explain import from_files as explain_files
-    from simstream.tools.explain import from_log as explain_log
     from simstream.tools.explain.explainer import Explainer
+    from simstream.tools.explain.from_files import FileHistory
+    from simstream.tools.explain.from_log import LogHistory
     from simstream.wire.page import PageLimits
 
     size_of(
@@ -114,12 +109,13 @@ def _answer(
     )  # refuse an unreadable input before anything is built
     with make_deduper(settings) as deduper:
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-        explainer = Explainer(deduper.fingerprinter, deduper.policy, limits, options)
+        explainer = Explainer(deduper.fingerprinter, deduper.policy, limits)
         if not files.inputs:
             with open_log(settings) as log:
-                return explain_log.explain(log, explainer, request, counting)
+                history = LogHistory(log, deduper.policy, deduper.fingerprinter.recipe, counting)
+                return explainer.explain(history, request)
         with _again_and_again(files) as records:
-            return explain_files.explain(deduper, explainer, records, request, settings.threads)
+            return explainer.explain(FileHistory(deduper, records, settings.threads), request)
 
 
 @contextmanager

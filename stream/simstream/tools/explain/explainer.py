@@ -1,9 +1,7 @@
-"""Opens files or a log for `explain`, and yields explanations. Changes nothing."""
+"""Explains judged pages of files or of a log. Changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -18,25 +16,11 @@ from simstream.text.recipe import Recipe
 from simstream.tools.explain import difference as diffs
 from simstream.tools.explain.explanation import AppliedRules, Explanation, TextDifference, TextOverlap, WordView
 from simstream.tools.explain.reasons import sentences
-from simstream.tools.explain.rejudge import PageOrigin, PageOrigins, VerdictCase
-from simstream.tools.explain.texts import PageOriginal, PageText, TextReader
+from simstream.tools.explain.rejudge import Rejudge, VerdictCase
+from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, PageHistory, WantedIds
+from simstream.tools.explain.texts import PageText, TextReader
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
-
-Originals = Callable[[Mapping[PageOrigin, str]], Mapping[PageOrigin, PageOriginal]]
-"""Returns the records of pages by their origin. The values of the argument are ids."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainOptions:
-    """What to show: words, candidates, texts side by side, and a comparison with the page of the id `beside`.
-
-    `words` and `candidates` are numbers, of the heaviest and the closest; None: all."""
-
-    words: int | None = None
-    candidates: int | None = None
-    diff: bool = False
-    beside: str | None = None
 
 
 def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
@@ -91,70 +75,66 @@ def measure_overlap(other: Counterpart, theirs: PageText, text: PageText) -> Tex
 
 
 class Explainer:
-    """Makes explanations from judged cases and the texts of pages."""
+    """Makes explanations under one policy. `limits` are those of the pages' records."""
 
-    def __init__(
-        self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits, options: ExplainOptions
-    ) -> None:
+    def __init__(self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits) -> None:
         self._fingerprinter = fingerprinter
-        self.recipe = fingerprinter.recipe
-        self.policy = policy
+        self._policy = policy
         self._texts = TextReader(fingerprinter, limits)
         self._rules = rules_of(fingerprinter.recipe, policy)
-        self._options = options
 
-    def explain(
-        self,
-        cases: Sequence[VerdictCase],
-        origins: PageOrigins,
-        originals: Originals,
-        published: Mapping[int, bytes] | None,
-    ) -> list[Explanation]:
-        """Return one explanation a case. `published` has the verdicts' bytes by ordinal, or is None for files.
+    def explain(self, history: PageHistory, request: ExplainRequest) -> ExplainAnswer:
+        """Explain the pages of a request: judge the history again up to the last of them.
 
-        Calls `originals` once, for all pages with a needed text."""
+        Raises what the history raises.
+        """
+        names = WantedIds(request.ids)
+        pages = history.find(request, names)
+        ordinals = [page.ordinal for page in pages]
+        rejudge = Rejudge(self._policy, ordinals, request.beside)
+        judged = rejudge.cases(history.batches(max(ordinals, default=0) + 1))
+        found = {case.verdict.ordinal: case for case in judged}
+        cases = [found[ordinal] for ordinal in ordinals]
         # A page that was asked for and was not live then is not replaced by the nearest one.
-        beside = [counterpart(case) if case.beside or not self._options.beside else None for case in cases]
+        others = [counterpart(case) if case.beside or not request.beside else None for case in cases]
         wanted = {case.origin: case.verdict.id for case in cases}
-        wanted |= {origins[other.ordinal]: other.id for other in beside if other}
-        found = originals(wanted)
+        wanted |= {rejudge.origins[other.ordinal]: other.id for other in others if other}
+        originals = history.originals(wanted)
         made = []
-        for case, other in zip(cases, beside, strict=True):
-            text = self._texts.read(found[case.origin], case.verdict.id, case.fingerprint)
-            made.append(self._explanation(case, text, published))
+        for page, case, other in zip(pages, cases, others, strict=True):
+            text = self._texts.read(originals[case.origin], case.verdict.id, case.fingerprint)
+            made.append(self._explanation(case, text, page.published, request))
             if other:
-                theirs = self._texts.read(found[origins[other.ordinal]], other.id)
+                theirs = self._texts.read(originals[rejudge.origins[other.ordinal]], other.id)
                 made[-1] = msgspec.structs.replace(
                     made[-1],
-                    difference=self._difference(other, theirs, text) if self._options.diff else None,
+                    difference=self._difference(other, theirs, text) if request.diff else None,
                     overlap=measure_overlap(other, theirs, text),
                 )
-        return made
+        known = {page.id for page in pages}
+        return ExplainAnswer(made, [history.unknown(name, names) for name in request.ids if name not in known])
 
     def _explanation(
-        self,
-        case: VerdictCase,
-        text: PageText,
-        published: Mapping[int, bytes] | None,
+        self, case: VerdictCase, text: PageText, published: bytes | None, request: ExplainRequest
     ) -> Explanation:
-        value, options = wire.encode(case.verdict), self._options
+        value = wire.encode(case.verdict)
         words = self._fingerprinter.weighted(text.text) if text.text else []
         return Explanation(
             id=case.verdict.id,
-            sentence=sentences(case, self._rules, self._options.beside),
+            sentence=sentences(case, self._rules, request.beside),
             verdict=msgspec.Raw(value),
-            published=None if published is None else msgspec.Raw(published[case.verdict.ordinal]),
-            agrees=None if published is None else published[case.verdict.ordinal] == value,
+            published=None if published is None else msgspec.Raw(published),
+            agrees=None if published is None else published == value,
             detail=text.detail,
             rules=self._rules,
             before=case.before,
             distinct_words=case.words,
-            words=tuple(WordView(word, times, round(weight, 4)) for word, times, weight in words[: options.words]),
+            words=tuple(WordView(word, times, round(weight, 4)) for word, times, weight in words[: request.words]),
             text_missing=text.missing,
             text_cut=text.cut,
             matches=sum(one.accepted for one in case.candidates),
             candidate_count=len(case.candidates),
-            candidates=tuple(case.candidates[: options.candidates]),
+            candidates=tuple(case.candidates[: request.candidates]),
             beside=case.beside,
         )
 

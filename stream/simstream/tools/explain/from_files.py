@@ -1,14 +1,20 @@
-"""Explains pages of files: judges them as `dedup` does."""
+"""Finds pages of files for `explain`, and judges them as `dedup` does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from simstream.deduper import Deduper
+from simstream.errors import PageUnknown
 from simstream.model import MAX_ID_BYTES, PageSource, Record
-from simstream.tools.explain.explainer import Explainer
-from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin, Rejudge, VerdictCase
-from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, WantedIds, check_ordinal
+from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin
+from simstream.tools.explain.request import (
+    ExplainRequest,
+    JudgedPage,
+    WantedIds,
+    check_ordinal,
+    no_such_ordinal,
+)
 from simstream.tools.explain.texts import PageOriginal
 from simstream.wire.identity_hash import replace_bad_id
 
@@ -16,39 +22,54 @@ Records = Callable[[str], Iterable[Record]]
 """Reads all inputs again; the argument is the title of the progress bar."""
 
 
-def explain(
-    deduper: Deduper, explainer: Explainer, records: Records, request: ExplainRequest, threads: int
-) -> ExplainAnswer:
-    """Explain pages of files under the deduper's policy. Does not change its state.
+class FileHistory:
+    """Pages of files as a `PageHistory`. Does not change the deduper's state.
 
     Cost: that of `dedup` up to the last of the pages, and two passes of reading. Raises what `Deduper.stream`
-    raises, and PageUnknown if the ordinal asked for does not exist.
+    raises.
     """
-    names = WantedIds(request.ids)
-    newest = last_ordinals(records, names) if request.ordinal is None else {}
-    wanted = (
-        [newest[name] for name in request.ids if name in newest] if request.ordinal is None else [request.ordinal]
-    )
-    rejudge = Rejudge(deduper.policy, wanted, request.beside)
-    cases = {case.verdict.ordinal: case for case in judged(deduper, records, rejudge, threads)}
-    if request.ordinal is not None:
-        found = cases.get(request.ordinal)
-        check_ordinal(request, found.verdict if found else None, rejudge.ordinal)
-    chosen = [cases[ordinal] for ordinal in wanted]
-    made = explainer.explain(chosen, rejudge.origins, lambda places: originals(records, places), None)
-    advice = "give the exact id, not the URL; `simstream fingerprint INPUT` lists the ids"
-    missing = [name for name in request.ids if request.ordinal is None and name not in newest]
-    return ExplainAnswer(made, [names.unknown(name, "no page of the input has the id", advice) for name in missing])
 
+    def __init__(self, deduper: Deduper, records: Records, threads: int) -> None:
+        self._deduper = deduper
+        self._records = records
+        self._threads = threads
 
-def last_ordinals(records: Records, names: WantedIds) -> dict[str, int]:
-    """Return where the newest version of each requested page stands. Reads all inputs, but extracts no text."""
-    found = {}
-    for number, record in enumerate(records("finding pages")):
-        page_id = names.known(_shown(record.key or b""))
-        if page_id is not None:
-            found[page_id] = number
-    return found
+    def find(self, request: ExplainRequest, names: WantedIds) -> list[JudgedPage]:
+        """See PageHistory. Extracts no text."""
+        found, number = {}, -1
+        for number, record in enumerate(self._records("finding pages")):
+            shown = _shown(record.key or b"")
+            if number == request.ordinal:
+                check_ordinal(request, shown.decode())
+                return [JudgedPage(shown.decode(), number)]
+            page_id = names.known(shown)
+            if page_id is not None:
+                found[page_id] = JudgedPage(page_id, number)
+        if request.ordinal is not None:
+            raise no_such_ordinal(request, number + 1)
+        return [found[page_id] for page_id in request.ids if page_id in found]
+
+    def batches(self, _: int, /) -> Iterator[AcceptedBatch]:
+        """See PageHistory."""
+        for batch in self._deduper.fingerprinted(self._records("judging"), self._threads):
+            yield AcceptedBatch("", batch.columns, batch.columns.time, batch.sources)
+
+    def originals(self, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
+        """See PageHistory. Reads the inputs until all are found."""
+        places = {origin.source: origin for origin in wanted}
+        found = {origin: PageOriginal(None, "the page is no longer in the input") for origin in wanted}
+        for record in self._records("reading texts") if places else ():
+            origin = places.pop(PageSource(record.topic, record.partition, record.offset), None)
+            if origin is not None:
+                found[origin] = PageOriginal(record)
+            if not places:
+                break
+        return found
+
+    def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:
+        """See PageHistory."""
+        advice = "give the exact id, not the URL; `simstream fingerprint INPUT` lists the ids"
+        return names.unknown(page_id, "no page of the input has the id", advice)
 
 
 def _shown(key: bytes) -> bytes:
@@ -60,26 +81,3 @@ def _shown(key: bytes) -> bytes:
     except UnicodeDecodeError:
         return replace_bad_id(key).encode()
     return key
-
-
-def judged(deduper: Deduper, records: Records, rejudge: Rejudge, threads: int) -> Iterator[VerdictCase]:
-    """Judge the files until all wanted pages have come. Raises what `Deduper.stream` raises."""
-    if rejudge.done():
-        return
-    for batch in deduper.fingerprinted(records("judging"), threads):
-        yield from rejudge.judge(AcceptedBatch("", batch.columns, batch.columns.time, batch.sources))
-        if rejudge.done():
-            return
-
-
-def originals(records: Records, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
-    """Return the records of pages by their origin. Reads the inputs until all are found."""
-    places = {origin.source: origin for origin in wanted}
-    found = {origin: PageOriginal(None, "the page is no longer in the input") for origin in wanted}
-    for record in records("reading texts") if places else ():
-        origin = places.pop(PageSource(record.topic, record.partition, record.offset), None)
-        if origin is not None:
-            found[origin] = PageOriginal(record)
-        if not places:
-            break
-    return found

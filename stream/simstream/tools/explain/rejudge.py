@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge import candidates as judge
-from simstream.judge.candidates import LivePage
+from simstream.judge.arrivals import PageArrival, arrivals
+from simstream.judge.candidates import Candidate, LivePage, compare
 from simstream.judge.nearby_pages import NearbyPages
+from simstream.judge.numbers import Ordinal
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
@@ -83,8 +83,8 @@ class VerdictCase:
 class Rejudge:
     """Judges pages in the log's order and stops at those of the wanted ordinals.
 
-    State and cost are those of a judge over the same pages. Stops after the last wanted page. Also compares each
-    wanted page with the page of the id `beside`.
+    State and cost are those of a judge over the same pages. Also compares each wanted page with the page of the id
+    `beside`.
     """
 
     def __init__(self, policy: Policy, wanted: Iterable[int], beside: str | None = None) -> None:
@@ -92,17 +92,19 @@ class Rejudge:
         self._resolver = Resolver(policy, make_index(policy))
         self._wanted = sorted(set(wanted), reverse=True)
         self._beside = None if beside is None else identity_of(beside.encode("utf-8", "surrogateescape"))
-        self.ordinal = 0
+        self._ordinal = 0
         self.origins = PageOrigins()
 
-    def done(self) -> bool:
-        """Return whether all wanted pages have come."""
-        return not self._wanted
+    def cases(self, batches: Iterable[AcceptedBatch]) -> Iterator[VerdictCase]:
+        """Yield the cases of the wanted pages. Takes no batch after the one of the last wanted page."""
+        for batch in batches if self._wanted else ():
+            yield from self._cases(batch)
+            if not self._wanted:
+                return
 
-    def judge(self, batch: AcceptedBatch) -> Iterator[VerdictCase]:
-        """Judge a batch, and yield the cases of the wanted pages in it."""
+    def _cases(self, batch: AcceptedBatch) -> Iterator[VerdictCase]:
         self.origins.add(batch.topic_id, batch.sources)
-        first, at, end = self.ordinal, 0, len(batch.sources)
+        first, at, end = self._ordinal, 0, len(batch.sources)
         while self._wanted and self._wanted[-1] < first + end:
             stop = self._wanted.pop() - first
             self._judge(batch, at, stop)
@@ -110,109 +112,83 @@ class Rejudge:
             at = stop + 1
         if self._wanted:
             self._judge(batch, at, end)
-        self.ordinal = first + end
+        self._ordinal = first + end
 
     def _judge(self, batch: AcceptedBatch, start: int, stop: int) -> list[Verdict]:
         if start == stop:
             return []
-        columns, ordinal = batch.columns.part(start, stop), self.ordinal + start
+        columns, ordinal = batch.columns.part(start, stop), self._ordinal + start
         return self._resolver.judge(columns, batch.time[start:stop], ordinal, batch.sources[start:stop])
 
     def _case(self, batch: AcceptedBatch, at: int) -> VerdictCase:
-        one, time, ordinal = batch.columns.part(at, at + 1), batch.time[at : at + 1], self.ordinal + at
-        met = self._resolver.meets(one, time)
-        before = _before(met, one, int(time[0]), self._policy)
-        candidates = [_shown(found, self._policy) for found in met.candidates]
-        beside = self._besides(one, candidates)
+        one, time, ordinal = batch.columns.part(at, at + 1), batch.time[at : at + 1], Ordinal(self._ordinal + at)
+        short = one.words < self._policy.short_words
+        [page] = arrivals(one, time, short, ordinal, batch.sources[at : at + 1])
+        near = self._resolver.meets(one, time)
+        before = self._before(near, page)
+        candidates = [_shown(found, self._policy.sketch_bits) for found in near.candidates]
+        beside = self._besides(page, candidates)
         [verdict] = self._judge(batch, at, at + 1)
         return VerdictCase(
             verdict=verdict,
-            kind=PageKind(int(one.kind[0])),
+            kind=PageKind(page.kind),
             words=int(one.words[0]),
-            fingerprint=int(one.fingerprint[0]),
+            fingerprint=page.fingerprint,
             origin=self.origins[ordinal],
             before=before,
             candidates=sorted(candidates, key=_rank),
             beside=beside,
         )
 
-    def _besides(self, one: FingerprintColumns, candidates: Sequence[CandidateView]) -> CandidateView | None:
-        page = None if self._beside is None else self._resolver.earlier(self._beside)
-        if page is None or one.kind[0] != PageKind.READABLE:
+    def _besides(self, page: PageArrival, candidates: Sequence[CandidateView]) -> CandidateView | None:
+        other = None if self._beside is None else self._resolver.earlier(self._beside)
+        if other is None or page.kind != PageKind.READABLE:
             return None
-        near = next((found for found in candidates if found.ordinal == page.record.ordinal), None)
-        if near is not None:
-            return near
-        pair = _compare(one, page, self._policy)
+        near = (found for found in candidates if found.ordinal == other.record.ordinal)
+        return next(near, None) or self._compared(page, other)
+
+    def _before(self, near: NearbyPages, page: PageArrival) -> StateBefore:
+        """Return the state before a page.
+
+        It has no earlier version if the page's own time takes that out of the window.
+        """
+        earlier, window, edge = near.earlier, self._policy.window_ms, None
+        if window is not None and page.kind == PageKind.READABLE:
+            edge = max(page.time, page.time if near.stream_time is None else near.stream_time) - window
+            if earlier and earlier.record.time <= edge:
+                earlier = None
+        late = edge is not None and page.time <= edge
+        return StateBefore(near.live_pages, near.stream_time, late, earlier and self._earlier(page, earlier))
+
+    def _earlier(self, page: PageArrival, other: LivePage) -> EarlierPage:
+        """Return the earlier version, compared with the page if both can be compared."""
+        pair, time = self._compared(page, other), other.record.time
+        if page.kind != PageKind.READABLE:
+            return EarlierPage(pair.ordinal, time, pair.cluster_id)
+        measured = pair.distance, pair.agreement, pair.similarity, pair.short, pair.rejected_by
+        return EarlierPage(pair.ordinal, time, pair.cluster_id, *measured)
+
+    def _compared(self, page: PageArrival, other: LivePage) -> CandidateView:
+        """Compare the page with a live page, by the judge's own limits."""
+        pair, bits = compare(page, other, self._policy), self._policy.sketch_bits
         return CandidateView(
-            id=page.record.id,
-            ordinal=page.record.ordinal,
+            id=other.record.id,
+            ordinal=other.record.ordinal,
             distance=pair.distance,
-            agreement=pair.agreement if self._policy.sketch_bits else None,
-            similarity=similarity(pair.agreement, self._policy.sketch_bits),
-            cluster_id=str(page.cluster_id),
-            short=_is_short(one, page, self._policy),
+            agreement=pair.agreement if bits else None,
+            similarity=similarity(pair.agreement, bits),
+            cluster_id=str(other.cluster_id),
+            short=page.short or other.short,
             rejected_by=pair.fails,
         )
 
 
-class _ComparedFields(NamedTuple):
-    """The columns of a page that are compared."""
-
-    fingerprint: int
-    sketch: int
-    short: bool
-
-
-def _before(met: NearbyPages, one: FingerprintColumns, time: int, policy: Policy) -> StateBefore:
-    """Return the state before a page.
-
-    It has no earlier version if the page's own time takes that out of the window.
-    """
-    window, readable = policy.window_ms, one.kind[0] == PageKind.READABLE
-    now = max(time, time if met.stream_time is None else met.stream_time) if readable else met.stream_time
-    edge = now - window if window is not None and now is not None else None
-    found = met.earlier
-    if found is not None and readable and edge is not None and found.record.time <= edge:
-        found = None
-    earlier = None if found is None else _earlier(found, one if readable else None, policy)
-    late = readable and edge is not None and time <= edge
-    return StateBefore(met.live_pages, met.stream_time, bool(late), earlier)
-
-
-def _earlier(page: LivePage, one: FingerprintColumns | None, policy: Policy) -> EarlierPage:
-    """Return the earlier version, compared with the only page of the columns if both can be compared."""
-    shown = EarlierPage(page.record.ordinal, page.record.time, str(page.cluster_id))
-    if one is None:
-        return shown
-    pair = _compare(one, page, policy)
-    return msgspec.structs.replace(
-        shown,
-        distance=pair.distance,
-        agreement=pair.agreement if policy.sketch_bits else None,
-        similarity=similarity(pair.agreement, policy.sketch_bits),
-        short=_is_short(one, page, policy),
-        rejected_by=pair.fails,
-    )
-
-
-def _compare(one: FingerprintColumns, page: LivePage, policy: Policy) -> judge.PairComparison:
-    """Compare the only page of the columns with a live page, by the judge's own rule."""
-    sketch = int.from_bytes(one.sketch.tobytes(), "little")
-    short = bool(one.words[0] < policy.short_words)
-    return judge.compare(_ComparedFields(int(one.fingerprint[0]), sketch, short), page, policy)
-
-
-def _is_short(one: FingerprintColumns, page: LivePage, policy: Policy) -> bool:
-    return page.short or bool(one.words[0] < policy.short_words)
-
-
-def _shown(found: judge.Candidate, policy: Policy) -> CandidateView:
+def _shown(found: Candidate, bits: int) -> CandidateView:
     return CandidateView(
         id=found.id,
         ordinal=found.ordinal,
         distance=found.distance,
-        agreement=found.agreement if policy.sketch_bits else None,
+        agreement=found.agreement if bits else None,
         similarity=found.similarity,
         cluster_id=found.cluster_id,
         short=found.short,

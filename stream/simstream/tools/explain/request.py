@@ -1,14 +1,15 @@
-"""Defines the request to `explain`, and the errors if nothing is found."""
+"""Defines the request to `explain`, where judged pages are found, and the errors if nothing is found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from simstream.errors import PageUnknown
-from simstream.model import Verdict
 from simstream.tools.explain.explanation import Explanation
+from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin
+from simstream.tools.explain.texts import PageOriginal
 
 Tick = Callable[[int], None]
 """Hears how much is done."""
@@ -20,11 +21,20 @@ MIN_PART_BYTES = 3
 
 
 class ExplainRequest(NamedTuple):
-    """Distinct ids; an ordinal, if not the newest verdict is meant; the id to compare them with."""
+    """Which pages to explain, and what to show of each."""
 
     ids: tuple[str, ...]
+    """Distinct ids."""
     ordinal: int | None = None
+    """The verdict that is meant, if it is not the newest one."""
     beside: str | None = None
+    """The id of a page to compare them with."""
+    words: int | None = None
+    """Show so many of the heaviest words; None: all."""
+    candidates: int | None = None
+    """Show so many of the closest candidates; None: all."""
+    diff: bool = False
+    """Show texts side by side."""
 
 
 class ExplainAnswer(NamedTuple):
@@ -32,6 +42,33 @@ class ExplainAnswer(NamedTuple):
 
     explanations: list[Explanation]
     unknown: list[PageUnknown]
+
+
+class JudgedPage(NamedTuple):
+    """A page that has a verdict. `published` is the verdict's bytes; files have none."""
+
+    id: str
+    ordinal: int
+    published: bytes | None = None
+
+
+class PageHistory(Protocol):
+    """Pages in the order in which they were judged: those of files, or of a log."""
+
+    def find(self, request: ExplainRequest, names: WantedIds) -> list[JudgedPage]:
+        """Return the page of the ordinal, or the newest version of each page that is there, in the order of ids.
+
+        Raises PageUnknown if there is no such ordinal, or if it belongs to another page.
+        """
+
+    def batches(self, end: int, /) -> Iterator[AcceptedBatch]:
+        """Yield pages from the first on, at least those of the ordinals below `end`."""
+
+    def originals(self, wanted: Mapping[PageOrigin, str]) -> Mapping[PageOrigin, PageOriginal]:
+        """Return the records of pages by their origin, or why they are gone. `wanted` has the pages' ids."""
+
+    def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:
+        """Return the error for a page that was not found."""
 
 
 class WantedIds:
@@ -65,17 +102,16 @@ class WantedIds:
         return PageUnknown(f"{where} {page_id!r}", f"did you mean {' or '.join(near)}?" if near else advice)
 
 
-def check_ordinal(request: ExplainRequest, verdict: Verdict | None, count: int) -> Verdict:
-    """Return the verdict of the ordinal asked for.
+def no_such_ordinal(request: ExplainRequest, count: int) -> PageUnknown:
+    """Return the error for an ordinal that none of `count` pages has."""
+    advice = f"give 0 to {count - 1}" if count else "wait: no page was judged yet"
+    return PageUnknown(f"no verdict has the ordinal {request.ordinal}", advice)
 
-    Raises PageUnknown if it is missing, or belongs to another page.
-    """
-    if verdict is None:
-        advice = f"give 0 to {count - 1}" if count else "wait: no page was judged yet"
-        raise PageUnknown(f"no verdict has the ordinal {request.ordinal}", advice)
-    if request.ids and verdict.id != request.ids[0]:
+
+def check_ordinal(request: ExplainRequest, page_id: str) -> None:
+    """Raise PageUnknown if the ordinal that was asked for belongs to another page."""
+    if request.ids and page_id != request.ids[0]:
         raise PageUnknown(
-            f"ordinal {request.ordinal} belongs to {verdict.id}, not to {request.ids[0]}",
+            f"ordinal {request.ordinal} belongs to {page_id}, not to {request.ids[0]}",
             "give that ID, or only --ordinal",
         )
-    return verdict
