@@ -270,6 +270,28 @@ def test_of_lz4_all_that_comes_before_a_cut_is_unpacked(records: list[bytes], wh
     assert b"".join(part for part in parts if isinstance(part, bytes)) == whole
 
 
+def test_a_small_file_of_lz4_that_unpacks_to_much_takes_little_longer_than_one_of_gzip() -> None:
+    """Its end is not read byte by byte, however much that end holds."""
+    content = bytes(16 << 20)
+    files = {"lz4": lz4([content]), "gz": gzip.compress(content)}
+    seconds = {}
+    for ending, data in files.items():
+        found = [part for part in pieces(io.BytesIO(data), f"a.{ending}") if isinstance(part, bytes)]
+        assert b"".join(found) == content
+        seconds[ending] = _seconds(lambda data=data, ending=ending: list(pieces(io.BytesIO(data), f"a.{ending}")))
+    assert seconds["lz4"] < 10 * seconds["gz"]
+
+
+def test_damage_in_the_middle_of_lz4_keeps_every_byte_before_its_block() -> None:
+    content, block = NOISE[: 4 << 20], 1 << 16
+    data = bytearray(lz4([content[at : at + block] for at in range(0, len(content), block)]))
+    frame = data.index(content[2 << 20 :][:100]) - 4
+    data[frame : frame + 4] = b"\xff\xff\xff\x7f"
+    *parts, last = pieces(io.BytesIO(data), "crawl.warc.lz4")
+    assert isinstance(last, ArchiveBreak)
+    assert b"".join(part for part in parts if isinstance(part, bytes)) == content[: 2 << 20]
+
+
 @pytest.mark.parametrize("packing", ["plain", "gzip of one member"])
 @pytest.mark.parametrize("record", [warc, arc])
 def test_a_record_is_whole_wherever_the_file_breaks_off_behind_it(

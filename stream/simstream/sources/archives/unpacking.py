@@ -6,7 +6,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from types import SimpleNamespace
 from typing import Final, NamedTuple, Protocol
 
 from simstream.sources.lines import DAMAGE, unpacked, zstd
@@ -16,8 +16,6 @@ _PIECE_BYTES: Final = 1 << 16
 _BACK_BYTES: Final = 1 << 15
 """Damage is noticed late: the search for the next member begins so many bytes before it. With more, a hostile file
 could cost far more time than its size."""
-_LZ4_STEP_BYTES: Final = 64
-_NEAR_BYTES: Final = 1 << 18
 _MAX_DICTIONARY_BYTES: Final = 16 << 20
 _GZIP: Final = b"\x1f\x8b\x08"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -163,24 +161,29 @@ def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | Archi
 
 
 def _lz4(held: _ForwardWindow) -> Iterator[bytes]:
-    """Unpack LZ4 in small steps: an error costs all bytes of its step. Near the file's end a step is one byte."""
+    """Unpack LZ4. A read that meets damage loses its bytes: a second reader, a piece behind, reads them one by one."""
     from fastwarc.stream_io import Lz4Reader
 
-    read: Callable[[int], bytes] = Lz4Reader(held).read
-    broken: Exception | None = None
-    while broken is None:
-        near = len(held.slice(held.tell(), _NEAR_BYTES)) < _NEAR_BYTES
-        step = 1 if near else _LZ4_STEP_BYTES
-        parts: list[bytes] = []
-        try:
-            parts.extend(islice(iter(partial(read, step), b""), _PIECE_BYTES // step))
-        except DAMAGE as error:
-            broken = error
-        if not parts:
-            break
-        yield b"".join(parts)
-    if broken is not None:
-        raise broken
+    copy = bytearray()
+
+    def first(count: int) -> bytes:
+        data = held.read(count) or b""
+        copy.extend(data)
+        return data
+
+    def again(count: int) -> bytes:
+        data = bytes(copy[:count])
+        del copy[:count]
+        return data
+
+    ahead, behind = (Lz4Reader(SimpleNamespace(read=read, tell=held.tell)).read for read in (first, again))
+    try:
+        while piece := ahead(_PIECE_BYTES):
+            yield piece
+            behind(_PIECE_BYTES)
+    except DAMAGE:
+        yield from iter(partial(behind, 1), b"")
+        raise
 
 
 def _members(
