@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from confluent_kafka import Producer
@@ -22,6 +22,7 @@ from simstream.log.kafka import page_consumer
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.page_consumer import set_group_offsets
 from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.log.kafka.topics import group_state
 from simstream.model import Record
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
@@ -216,6 +217,27 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
         found += turn(100)
     first.close()
     assert found == 40
+
+
+def test_a_source_that_is_given_partitions_while_it_closes_asks_nothing(
+    kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = kafka_log.open_consumer()
+    cluster, end = cluster_of(kafka_place), time.monotonic() + 40
+    while not group_state(cluster, page_consumer.group_of(cluster)).members and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(0.5)  # the partitions are given, but `poll` has not been called
+    asked: list[object] = []
+    ask = KafkaCluster.ask
+
+    def noted(self: KafkaCluster, *how: Any, **more: Any) -> Any:
+        asked.append(how)
+        return ask(self, *how, **more)
+
+    monkeypatch.setattr(KafkaCluster, "ask", noted)
+    source.close()
+    assert not asked
+    assert not source.positions()
 
 
 def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(

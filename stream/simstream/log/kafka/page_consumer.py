@@ -79,6 +79,7 @@ class KafkaPageConsumer(PageConsumer):
         self._unconfirmed: dict[int, int] = {}
         self._paused: set[int] = set()
         self._error: SimstreamError | None = None
+        self._closing = False
         self._consumer = self._join()
 
     def poll(self, limit: int, timeout: float) -> PollResult:
@@ -174,6 +175,7 @@ class KafkaPageConsumer(PageConsumer):
 
     def close(self) -> None:
         """See Closing. Waits for the commits, then leaves the group."""
+        self._closing = True
         try:
             self._settle_commits()
         finally:
@@ -199,6 +201,8 @@ class KafkaPageConsumer(PageConsumer):
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Begin each partition at its commit, or at its low watermark. `poll` raises the errors."""
+        if self._closing:
+            return  # the client takes them and gives them back; while it leaves the group, it answers no question
         numbers = [where.partition for where in partitions]
         try:
             if numbers:
