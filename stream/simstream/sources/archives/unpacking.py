@@ -161,7 +161,7 @@ def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | Archi
 
 
 def _lz4(held: _ForwardWindow) -> Iterator[bytes]:
-    """Unpack LZ4. A read that meets damage loses its bytes: a second reader, a piece behind, reads them one by one."""
+    """Unpack LZ4. A read that meets damage loses its bytes; a second reader, a piece behind, reads them singly."""
     from fastwarc.stream_io import Lz4Reader
 
     copy = bytearray()
