@@ -353,7 +353,10 @@ def _convert(values: Mapping[str, Any], origin: Mapping[str, str], wrong: list[S
             msgspec.convert(_nested({name: value}), Settings, strict=False)
             good[name] = value
         except msgspec.ValidationError:
-            wrong.append(SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", _advice(name)))
+            advice = _advice(name)
+            if name == "distance" and str(value).lower() == "auto":
+                advice += "; only the flag `--distance auto` of `simstream dedup` may be auto"
+            wrong.append(SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", advice))
     return msgspec.convert(_nested(good), Settings, strict=False)
 
 
