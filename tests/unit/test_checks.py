@@ -59,6 +59,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('recipe = "r.toml"', 'user_dictionaries = ["no.txt"]', ["no.txt"]),
         ('recipe = "nonsense"', "", ["no recipe 'nonsense'"]),
         ("distance = 64", "", ["distance is 64"]),
+        ('distance = "auto"', "", ["0 or more; only the flag `--distance auto` of `simstream dedup` may be auto"]),
         ('log = "http://broker:9092"', "", ["'http://broker:9092' does not name a place for a log"]),
         ('log = "kafka:/broker:9092"', "", ["'kafka:/broker:9092' does not name a place for a log"]),
         ('log = "kafka:broker"', "", ["'kafka:broker' does not name a place for a log"]),
@@ -91,12 +92,31 @@ def test_each_setting_that_serve_would_refuse_is_a_line_and_ends_with_2(
 ) -> None:
     (folder / "simstream.toml").write_text(settings)
     (folder / "r.toml").write_text(recipe)
-    code, lines = told(capsys)
+    code, lines = told(capsys, "--roles", "judge,query")
     assert code == 2
     assert len(lines) == len(wrong), lines
     for line, words in zip(lines, wrong, strict=True):
         assert words in line
         assert line.count(": ") >= 2, "it does not say what to do"
+
+
+@pytest.mark.parametrize(
+    ("setting", "role"),
+    [
+        ('query_host = "256.0.0.1"', "query"),
+        ('token_file = "nowhere"', "query"),
+        ('allowed_hosts = "news.example:8443"', "query"),
+        ('state = "simstream.toml"', "judge"),
+    ],
+)
+def test_a_setting_is_checked_only_for_the_role_that_uses_it(
+    folder: Path, capsys: pytest.CaptureFixture[str], setting: str, role: str
+) -> None:
+    (folder / "simstream.toml").write_text(setting)
+    others = {"fingerprint", "judge", "query"} - {role}
+    assert told(capsys, "--roles", ",".join(others)) == (0, [])
+    code, [line] = told(capsys, "--roles", role)
+    assert (code, setting.split(" ")[0] in line) == (2, True)
 
 
 def test_a_mistyped_variable_ends_config_and_serve_with_2(

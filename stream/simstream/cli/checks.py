@@ -20,8 +20,13 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     Asks no broker. Takes a few seconds.
     """
     yield from misspelt_variables()
-    for check in (_recipe, _log, _callers, _state, _hosts):
-        yield from check(settings)
+    yield from _recipe(settings)
+    yield from _log(settings)
+    if "query" in roles:
+        yield from _callers(settings)
+    if "judge" in roles:
+        yield from _state(settings)
+    yield from _hosts(settings, roles)
     yield from _ports(settings, roles)
 
 
@@ -90,9 +95,10 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
         yield from _raised(lambda: check_own(folder, os.listdir(folder)))
 
 
-def _hosts(settings: Settings) -> Iterator[SimstreamError]:
+def _hosts(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
     """Check that this machine can listen on the hosts. Ports are not checked: a running service may use them."""
-    for name, host in (("http_host", settings.http_host), ("query_host", settings.query_host)):
+    query_host = {"query_host": settings.query_host} if "query" in roles else {}
+    for name, host in ({"http_host": settings.http_host} | query_host).items():
         try:
             _probe(host, 0).close()
         except OSError as error:
