@@ -17,7 +17,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
 from simstream.judge import live_pages_check, live_pages_parts, lookups
-from simstream.judge.arrivals import PageArrival, arrivals, ids_of
+from simstream.judge.accepted_page import AcceptedPage, accepted_pages, ids_of
 from simstream.judge.batch import PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import WIDE_DISTANCE, LivePage, compare
@@ -138,7 +138,7 @@ class Resolver:
         places = map(BatchPlace, itertools.count())
         known = self._store.known(columns.identity)
         verdicts = []
-        for page, rows in zip(arrivals(columns, time, short, ordinal, sources), known, strict=True):
+        for page, rows in zip(accepted_pages(columns, time, short, ordinal, sources), known, strict=True):
             if page.kind == PageKind.READABLE:
                 verdicts.append(self._readable(page, rows, next(places)))
             else:
@@ -208,7 +208,7 @@ class Resolver:
         Candidates are all live pages within `distance`, and within the policy's; see `judge/nearby_pages`. Cost:
         linear in the live pages, a few ns each.
         """
-        [page] = arrivals(
+        [page] = accepted_pages(
             columns, time, columns.words < self.policy.short_words, Ordinal(0), [PageSource("", 0, 0)]
         )
         readable = page.kind == PageKind.READABLE
@@ -219,7 +219,7 @@ class Resolver:
         """Return the live version of the page with this identity, which its next version would be compared with."""
         return lookups.earlier(self._store, identity)
 
-    def _other(self, page: PageArrival, known: Sequence[EarlierVersion]) -> Verdict:
+    def _other(self, page: AcceptedPage, known: Sequence[EarlierVersion]) -> Verdict:
         """Judge a page with nothing to compare: it matches nothing, and may end its earlier version."""
         if page.kind in ENDING_KINDS:
             earlier = self._store.live_version(page.identity, known)
@@ -227,7 +227,7 @@ class Resolver:
                 self._store.leave(earlier.row, page.identity)
         return self._verdicts.of(page, VERDICT_OF_KIND[PageKind(page.kind)])
 
-    def _readable(self, page: PageArrival, known: Sequence[EarlierVersion], number: BatchPlace) -> Verdict:
+    def _readable(self, page: AcceptedPage, known: Sequence[EarlierVersion], number: BatchPlace) -> Verdict:
         """Judge a readable page; `number` is its place in the batch."""
         store, closest = self._store, self._closest
         store.advance(page.time)

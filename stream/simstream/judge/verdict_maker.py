@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simstream.judge.arrivals import PageArrival
+from simstream.judge.accepted_page import AcceptedPage
 from simstream.judge.best_match import BestMatch
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import NO_AGE, NO_CLUSTER, Age, ClusterId, ClusterRef, is_lone
@@ -24,7 +24,7 @@ class VerdictMaker:
 
     def of(
         self,
-        page: PageArrival,
+        page: AcceptedPage,
         kind: VerdictKind,
         cluster: ClusterRef = NO_CLUSTER,
         age: Age = NO_AGE,

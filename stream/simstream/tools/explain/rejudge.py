@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.judge.arrivals import PageArrival, arrivals
+from simstream.judge.accepted_page import AcceptedPage, accepted_pages
 from simstream.judge.candidates import Candidate, LivePage, compare
 from simstream.judge.nearby_pages import NearbyPages
 from simstream.judge.numbers import Ordinal
@@ -123,7 +123,7 @@ class Rejudge:
     def _case(self, batch: AcceptedBatch, at: int) -> VerdictCase:
         one, time, ordinal = batch.columns.part(at, at + 1), batch.time[at : at + 1], Ordinal(self._ordinal + at)
         short = one.words < self._policy.short_words
-        [page] = arrivals(one, time, short, ordinal, batch.sources[at : at + 1])
+        [page] = accepted_pages(one, time, short, ordinal, batch.sources[at : at + 1])
         near = self._resolver.meets(one, time)
         before = self._before(near, page)
         candidates = [_shown(found, self._policy.sketch_bits) for found in near.candidates]
@@ -140,14 +140,14 @@ class Rejudge:
             beside=beside,
         )
 
-    def _besides(self, page: PageArrival, candidates: Sequence[CandidateView]) -> CandidateView | None:
+    def _besides(self, page: AcceptedPage, candidates: Sequence[CandidateView]) -> CandidateView | None:
         other = None if self._beside is None else self._resolver.earlier(self._beside)
         if other is None or page.kind != PageKind.READABLE:
             return None
         near = (found for found in candidates if found.ordinal == other.record.ordinal)
         return next(near, None) or self._compared(page, other)
 
-    def _before(self, near: NearbyPages, page: PageArrival) -> StateBefore:
+    def _before(self, near: NearbyPages, page: AcceptedPage) -> StateBefore:
         """Return the state before a page.
 
         It has no earlier version if the page's own time takes that out of the window.
@@ -160,7 +160,7 @@ class Rejudge:
         late = edge is not None and page.time <= edge
         return StateBefore(near.live_pages, near.stream_time, late, earlier and self._earlier(page, earlier))
 
-    def _earlier(self, page: PageArrival, other: LivePage) -> EarlierPage:
+    def _earlier(self, page: AcceptedPage, other: LivePage) -> EarlierPage:
         """Return the earlier version, compared with the page if both can be compared."""
         pair, time = self._compared(page, other), other.record.time
         if page.kind != PageKind.READABLE:
@@ -168,7 +168,7 @@ class Rejudge:
         measured = pair.distance, pair.agreement, pair.similarity, pair.short, pair.rejected_by
         return EarlierPage(pair.ordinal, time, pair.cluster_id, *measured)
 
-    def _compared(self, page: PageArrival, other: LivePage) -> CandidateView:
+    def _compared(self, page: AcceptedPage, other: LivePage) -> CandidateView:
         """Compare the page with a live page, by the judge's own limits."""
         pair, bits = compare(page, other, self._policy), self._policy.sketch_bits
         return CandidateView(

@@ -12,7 +12,7 @@ from simstream.judge.numbers import Ordinal
 from simstream.model import REASONS, FingerprintColumns, PageSource
 
 
-class PageArrival(msgspec.Struct, frozen=True, gc=False):
+class AcceptedPage(msgspec.Struct, frozen=True, gc=False):
     """One page to be judged; `sketch` is the sketch's bits as one integer."""
 
     id: str
@@ -28,13 +28,13 @@ class PageArrival(msgspec.Struct, frozen=True, gc=False):
     source: PageSource
 
 
-def arrivals(
+def accepted_pages(
     columns: FingerprintColumns,
     time: NDArray[np.int64],
     short: NDArray[np.bool_],
     ordinal: Ordinal,
     sources: Sequence[PageSource],
-) -> Iterator[PageArrival]:
+) -> Iterator[AcceptedPage]:
     """Return n pages with accepted times (n,) and flags `short` (n,), numbered from `ordinal` on."""
     identities, sketches = columns.identity.tobytes(), columns.sketch.tobytes()
     width = 8 * columns.sketch.shape[1]
@@ -52,7 +52,7 @@ def arrivals(
     for i, (page_id, url, kind, reason, ms, fingerprint, is_short, source) in enumerate(rows):
         identity = identities[16 * i : 16 * i + 16]
         sketch = int.from_bytes(sketches[width * i : width * (i + 1)], "little")
-        yield PageArrival(
+        yield AcceptedPage(
             page_id,
             url,
             identity,
