@@ -162,7 +162,7 @@ def test_another_recipe_or_a_damaged_run_is_refused_by_name(alone: Program, cach
         (("folder", "-o", "folder/a.txt"), "is an input, too"),
         (("in.jsonl", "-o", "no/where.idf"), "cannot be made"),
         (("gone.jsonl", "-o", "out.idf"), "gone.jsonl"),
-        (("in.jsonl", "-o", "out.idf", "--memory", "lots"), "give a size such as 512MB"),
+        (("in.jsonl", "-o", "out.idf", "--memory", "lots"), "give bytes such as 512MB"),
         (("in.jsonl", "-o", "out.idf", "--save-every", "often"), "give a positive duration"),
         (("in.jsonl", "-o", "out.idf", "--min-pages", "9"), "no word is on 9 of 3 pages"),
     ],

@@ -7,7 +7,7 @@ from typing import Final
 
 from simstream.errors import UsageError
 
-_AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([a-zA-Z]*)")
+_AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-zA-Z]*)")
 _COUNTS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _BYTES: Final = {"": 1, "b": 1} | {
     f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("kmgt", 1) for end in ("", "b", "ib")

@@ -19,6 +19,7 @@ from simstream.cli.options import (
     settle_on_all_cores,
     versions_option,
 )
+from simstream.cli.output import print_json
 from simstream.cli.progress import counting, with_progress
 from simstream.cli.repeated_names import separate
 from simstream.errors import PageUnknown, UsageError, WrongVerdict
@@ -145,16 +146,13 @@ def _again_and_again(files: FileInputs) -> Iterator[Records]:
 
 
 def _show(answer: ExplainAnswer, as_json: bool, diff: bool) -> None:
-    import msgspec
-
     from simstream.cli.explain_text import printed
 
     for number, explanation in enumerate(answer.explanations):
         if as_json:
-            sys.stdout.buffer.write(msgspec.json.encode(explanation) + b"\n")
+            print_json(explanation)
         else:
             printed(explanation, first=number == 0, diff=diff)
-    sys.stdout.flush()
 
 
 def _complain(answer: ExplainAnswer) -> None:

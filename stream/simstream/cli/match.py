@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from simstream.cli.options import settle
+from simstream.cli.options import settings_options, settle
 from simstream.errors import SimstreamError, UsageError
 from simstream.tools.match_questions import PageQuestion, asked, batches
 
@@ -41,7 +41,7 @@ TIMEOUT_S = 60.0
     help="Show at most N matches a page.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
-@click.option("--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists).")
+@settings_options
 def command(
     text: str | None, source: str | None, api: str | None, limit: int, as_json: bool, config: str | None
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from simstream.cli.checks import refuse_misspelt_variables
-from simstream.cli.options import caller_options, log_options, open_log
+from simstream.cli.options import caller_options, log_options, open_log, settings_options
 from simstream.errors import Unavailable, UsageError
 from simstream.settings import Settings, resolve
 from simstream.telemetry.logging import log_to_stderr
@@ -23,7 +23,7 @@ PORT = 8300
 @caller_options
 @click.option("--window", metavar="72h", help="Drop stories older than this, by stream time (default: 72h).")
 @log_options
-@click.option("--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists).")
+@settings_options
 def command(config: str | None, **flags: Any) -> None:
     """Follow verdicts and pages, and serve a card for each story as JSON and as a web page, until Ctrl-C.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -23,63 +23,16 @@ ROLES: Final = ("fingerprint", "judge", "query")
 RECIPE_METAVAR: Final = "NAME|FILE.toml"
 RECIPE_HELP: Final = "Make fingerprints by this recipe: default, google2007, fnv1-tf, shingles, or a file."
 
-_CONFIG = [
-    click.option(
-        "--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists)."
-    )
-]
-_JUDGING = [
-    click.option(
-        "--recipe",
-        metavar=RECIPE_METAVAR,
-        help=RECIPE_HELP,
-    ),
-    click.option(
-        "--distance",
-        metavar="K",
-        help="Greatest Hamming distance of a match (default: the recipe's; dedup also takes auto).",
-    ),
-    click.option(
-        "--similarity",
-        metavar="S",
-        help="Least similarity of a match, 0 to 1, by the sketch (default: the recipe's).",
-    ),
-    click.option("--window", metavar="72h", help="Forget pages older than this, by stream time (default: never)."),
-    click.option(
-        "--link",
-        metavar="any|canonical",
-        help="Tie clusters by any match (default), or only by matches with canonical pages.",
-    ),
-]
-_FIELDS = [
-    click.option("--text-field", metavar="NAME", help="Field or column with the text (default: text)."),
-    click.option("--id-field", metavar="NAME", help="Field or column with the id (default: id)."),
-]
-_VERSIONS = [
-    click.option(
-        "--versions", is_flag=True, help="Take pages of one id for versions of one page; the last one counts."
-    )
-]
-_LOG = [
-    click.option(
-        "--log",
-        metavar="ADDRESS",
-        help="Where records live: kafka://HOST:PORT,… or a directory (default: kafka://127.0.0.1:9092).",
-    ),
-    click.option("--prefix", metavar="NAME", help="First part of the topics' names (default: simstream)."),
-    click.option(
-        "--publish-to",
-        metavar="NAME",
-        help="First part of the names of verdicts and positions (default: --prefix).",
-    ),
-]
 
-_CALLERS = [
-    click.option(
-        "--allowed-hosts", metavar="NAME,…", help="Answer requests to these host names, too, not only to localhost."
-    ),
-    click.option("--token-file", metavar="FILE", help="Require the token in FILE from callers."),
-]
+def _together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options, in this order."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def _roles(_context: click.Context, _option: click.Parameter, given: str) -> tuple[str, ...]:
@@ -93,62 +46,65 @@ def _roles(_context: click.Context, _option: click.Parameter, given: str) -> tup
     return chosen
 
 
-_ROLES = [
+settings_options = click.option(
+    "--config", metavar="FILE", help="Read settings from FILE (default: simstream.toml, if it exists)."
+)
+_recipe = click.option("--recipe", metavar=RECIPE_METAVAR, help=RECIPE_HELP)
+recipe_option = _together(_recipe, settings_options)
+similarity_option = click.option(
+    "--similarity", metavar="S", help="Least similarity of a match, 0 to 1, by the sketch (default: the recipe's)."
+)
+judging_options = _together(
+    _recipe,
     click.option(
-        "--roles",
-        default="all",
-        show_default=True,
-        metavar="all|fingerprint,judge,query",
-        callback=_roles,
-        help="Roles that run in the process; all is fingerprint,judge.",
-    )
-]
-
-
-def _apply(options: Sequence[Callable[[F], F]], function: F) -> F:
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def settings_options(function: F) -> F:
-    """Add --config."""
-    return _apply(_CONFIG, function)
-
-
-def recipe_option(function: F) -> F:
-    """Add --recipe and --config."""
-    return _apply([*_JUDGING[:1], *_CONFIG], function)
-
-
-def judging_options(function: F) -> F:
-    """Add --recipe, --distance, --similarity, --window, --link and --config."""
-    return _apply([*_JUDGING, *_CONFIG], function)
-
-
-def field_options(function: F) -> F:
-    """Add --text-field and --id-field."""
-    return _apply(_FIELDS, function)
-
-
-def versions_option(function: F) -> F:
-    """Add --versions."""
-    return _apply(_VERSIONS, function)
-
-
-def log_options(function: F) -> F:
-    """Add --log, --prefix and --publish-to."""
-    return _apply(_LOG, function)
-
-
-def roles_option(function: F) -> F:
-    """Add the option --roles. The command gets the names of the roles."""
-    return _apply(_ROLES, function)
-
-
-def caller_options(function: F) -> F:
-    """Add the options --allowed-hosts and --token-file."""
-    return _apply(_CALLERS, function)
+        "--distance",
+        metavar="K",
+        help="Greatest Hamming distance of a match (default: the recipe's; dedup also takes auto).",
+    ),
+    similarity_option,
+    click.option("--window", metavar="72h", help="Forget pages older than this, by stream time (default: never)."),
+    click.option(
+        "--link",
+        metavar="any|canonical",
+        help="Tie clusters by any match (default), or only by matches with canonical pages.",
+    ),
+    settings_options,
+)
+field_options = _together(
+    click.option("--text-field", metavar="NAME", help="Field or column with the text (default: text)."),
+    click.option("--id-field", metavar="NAME", help="Field or column with the id (default: id)."),
+)
+versions_option = click.option(
+    "--versions", is_flag=True, help="Take pages of one id for versions of one page; the last one counts."
+)
+log_options = _together(
+    click.option(
+        "--log",
+        metavar="ADDRESS",
+        help="Where records live: kafka://HOST:PORT,… or a directory (default: kafka://127.0.0.1:9092).",
+    ),
+    click.option("--prefix", metavar="NAME", help="First part of the topics' names (default: simstream)."),
+    click.option(
+        "--publish-to",
+        metavar="NAME",
+        help="First part of the names of verdicts and positions (default: --prefix).",
+    ),
+)
+roles_option = click.option(
+    "--roles",
+    default="all",
+    show_default=True,
+    metavar="all|fingerprint,judge,query",
+    callback=_roles,
+    help="Roles that run in the process; all is fingerprint,judge.",
+)
+"""The command gets the names of the roles."""
+caller_options = _together(
+    click.option(
+        "--allowed-hosts", metavar="NAME,…", help="Answer requests to these host names, too, not only to localhost."
+    ),
+    click.option("--token-file", metavar="FILE", help="Require the token in FILE from callers."),
+)
 
 
 def settle(config: str | None, **flags: Any) -> Settings:
@@ -225,15 +181,6 @@ def make_deduper(settings: Settings) -> Deduper:
 def open_log(settings: Settings, patience: float = 15.0) -> Log:
     """Return the log that the settings name. Waits up to `patience` seconds for a broker."""
     from simstream.log import open_log as open_address
-    from simstream.log.base import LogOptions
+    from simstream.log import options_of
 
-    return open_address(
-        settings.log,
-        LogOptions(
-            prefix=settings.prefix,
-            client=settings.kafka,
-            patience=patience,
-            max_record_bytes=settings.max_record_bytes,
-            publish_to=settings.publish_to,
-        ),
-    )
+    return open_address(settings.log, options_of(settings, patience))

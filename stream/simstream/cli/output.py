@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, BinaryIO, Protocol, cast
 
+import msgspec
+
 from simstream.errors import InputError, OutputError, UsageError
 from simstream.sources.lines import zstd
 
@@ -78,6 +80,12 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
     finally:
         if not direct:
             os.replace(beside, path) if keep else os.unlink(beside)
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON."""
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.flush()
 
 
 def refuse_input(path: str, inputs: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from simstream.cli.amounts import count, nbytes
+from simstream.cli.output import print_json
 from simstream.cli.progress import say
 
 if TYPE_CHECKING:
@@ -46,10 +47,7 @@ def command(pages: str, distance: int | None, memory: str | None, as_json: bool)
         distance = load_recipe("default").distance
     found = weigh_here(entries, distance, memory_bytes)
     if as_json:
-        import msgspec
-
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-        sys.stdout.flush()
+        print_json(found)
     else:
         _print(found)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simstream.cli.options import judging_options, log_options, make_fingerprinter, open_log, policy_of, settle
+from simstream.cli.output import print_json
 from simstream.cli.progress import counting, say
 from simstream.cli.signals import stop_on_signals
 from simstream.errors import UsageError
@@ -88,15 +88,12 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
 
 
 def _compare(old: Settings, new: Settings, examples: int, as_json: bool) -> None:
-    import msgspec
-
     from simstream.tools.replay.compare import compare
 
     with open_log(old) as one, open_log(new) as other, counting("reading verdicts") as tick:
         comparison = compare(one, other, examples, tick)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(comparison) + b"\n")
-        sys.stdout.flush()
+        print_json(comparison)
     else:
         _print(comparison)
 

@@ -14,6 +14,7 @@ from simstream.cli.options import (
     policy_of,
     settings_options,
     settle,
+    similarity_option,
     versions_option,
 )
 from simstream.cli.progress import say
@@ -32,9 +33,7 @@ from simstream.errors import InputError
 @click.option("--master", metavar="URL", help="Spark's master (default: that of spark-submit, else local[*]).")
 @click.option("--recipe", metavar=RECIPE_METAVAR, help=RECIPE_HELP)
 @click.option("--distance", metavar="K", help="Greatest Hamming distance of a match (default: the recipe's).")
-@click.option(
-    "--similarity", metavar="S", help="Least similarity of a match, 0 to 1, by the sketch (default: the recipe's)."
-)
+@similarity_option
 @versions_option
 @field_options
 @settings_options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from simstream.cli.output import print_json
 from simstream.cli.progress import counting
 from simstream.errors import StateDamaged
 from simstream.terminal import printable
@@ -33,14 +33,11 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(folder: Path, as_json: bool) -> None:
     """Show what the snapshots in DIR hold: positions, policy, segments, sizes, age."""
-    import msgspec
-
     from simstream.tools.state.inspect import inspect as look
 
     found = look(folder)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-        sys.stdout.flush()
+        print_json(found)
     else:
         _print(found)
 

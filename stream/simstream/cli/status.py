@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.output import print_json
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def command(
 
     Read-only: joins no consumer group, fences no judge, commits nothing.
     """
-    import msgspec
-
     from simstream.errors import BrokerUnreachable
     from simstream.log.command_hints import where
     from simstream.tools.status.processes import ask_processes, snapshots_in
@@ -56,8 +54,7 @@ def command(
         asked.unreached(error)
     asked.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(asked.status) + b"\n")
-        sys.stdout.flush()
+        print_json(asked.status)
     else:
         _print(asked.status)
     if asked.status.wrong:

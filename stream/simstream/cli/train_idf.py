@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from simstream.cli.amounts import nbytes
 from simstream.cli.options import make_fingerprinter, recipe_option, settle_on_all_cores
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say, with_progress
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from simstream.text.fingerprinter import Fingerprinter
     from simstream.tools.train_idf.state import TrainingFolder
     from simstream.tools.train_idf.training import TrainingOptions, TrainingRun
-
-_UNITS = {"KB": 10, "MB": 20, "GB": 30}
 
 
 @click.command("train-idf")
@@ -145,8 +143,5 @@ def _write(training: TrainingRun, min_pages: int, output: str, inputs: tuple[str
 def _options(memory: str, save_every: str) -> TrainingOptions:
     from simstream.tools.train_idf.training import TrainingOptions
 
-    found = re.fullmatch(r"(\d{1,6}) ?(KB|MB|GB)", memory.upper())
-    if found is None or not int(found[1]):
-        raise UsageError(f"--memory is {memory!r}, which is not a size", "give a size such as 512MB or 2GB")
     seconds = duration_ms("--save-every", save_every) / 1000
-    return TrainingOptions(int(found[1]) << _UNITS[found[2]], cores(), seconds)
+    return TrainingOptions(nbytes("--memory", memory), cores(), seconds)

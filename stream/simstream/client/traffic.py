@@ -16,8 +16,8 @@ from simstream.client.room import PageRoom
 from simstream.client.sending import Sender
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError, UsageError
-from simstream.log import open_log
-from simstream.log.base import Log, LogOptions, Reader
+from simstream.log import open_log, options_of
+from simstream.log.base import Log, Reader
 from simstream.model import Verdict
 from simstream.settings import resolve
 
@@ -40,14 +40,7 @@ def log_of(address: str | None, prefix: str | None, config: str | None, timeout:
     `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
     """
     settings = resolve({"log": address, "prefix": prefix}, file=config).settings
-    options = LogOptions(
-        prefix=settings.prefix,
-        client=settings.kafka,
-        patience=min(PATIENCE_S, 0.9 * timeout),
-        max_record_bytes=settings.max_record_bytes,
-        publish_to=settings.publish_to,
-    )
-    return open_log(settings.log, options)
+    return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 
 
 class Traffic(Closing):

@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # exported undeclared
 
 from simstream.errors import LogLocked
-from simstream.log.base import VERDICTS, LogOptions
+from simstream.log import options_of
+from simstream.log.base import VERDICTS
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.topics import group_state
@@ -28,17 +29,6 @@ PAUSE_S = 0.2
 def cluster_of(settings: Settings) -> KafkaCluster:
     """Return the brokers that the settings name."""
     return KafkaCluster(settings.log.removeprefix("kafka://"), options_of(settings, settings.give_up_s))
-
-
-def options_of(settings: Settings, patience: float) -> LogOptions:
-    """Return the options of the log that the settings name; `patience` is the seconds to wait for a broker."""
-    return LogOptions(
-        prefix=settings.prefix,
-        client=settings.kafka,
-        patience=patience,
-        max_record_bytes=settings.max_record_bytes,
-        publish_to=settings.publish_to,
-    )
 
 
 def make_table_topic(cluster: KafkaCluster, name: str) -> int:

@@ -25,14 +25,13 @@ from simstream.feeds.prepare import (
     begin_everywhere,
     cluster_of,
     make_table_topic,
-    options_of,
     wait_alone,
 )
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
-from simstream.log import open_log
+from simstream.log import open_log, options_of
 from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.settings import Settings
 from simstream.telemetry.callers import callers_of

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from simstream.errors import SettingsError
 from simstream.log.base import Log, LogOptions
+
+if TYPE_CHECKING:
+    from simstream.settings import Settings
 
 KAFKA = "kafka://"
 _SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
 """`HOST:PORT,...`, as Kafka's own tools take it."""
 _SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
 """An address that begins like this is a URL, never a folder."""
+
+
+def options_of(settings: Settings, patience: float) -> LogOptions:
+    """Return the options of the log that the settings name; `patience` is the seconds to wait for a broker."""
+    return LogOptions(
+        prefix=settings.prefix,
+        client=settings.kafka,
+        patience=patience,
+        max_record_bytes=settings.max_record_bytes,
+        publish_to=settings.publish_to,
+    )
 
 
 def open_log(address: str, options: LogOptions | None = None) -> Log:
@@ -44,4 +59,4 @@ def _check_folder(address: str) -> None:
         raise SettingsError(f"--log {address!r} is a file", advice)
 
 
-__all__ = ["KAFKA", "Log", "LogOptions", "open_log"]
+__all__ = ["KAFKA", "Log", "LogOptions", "open_log", "options_of"]
