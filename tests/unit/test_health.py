@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from simstream.telemetry import health as module
@@ -107,3 +111,35 @@ def test_a_role_that_waits_is_unready_says_why_and_is_not_stuck_before_its_time(
     assert health.ready()[0]
     clock.now += 61.0
     assert not health.live()[0]
+
+
+def _name(node: ast.AST) -> str:
+    return getattr(node, "id", "") or getattr(node, "attr", "")
+
+
+def _reasons(tree: ast.AST) -> Iterator[str]:
+    """The words, up to the first value, of each reason in a role: what it tells health, or assigns to `why`."""
+    for node in ast.walk(tree):
+        found: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found = list(node.args) if node.func.attr in ("note_wait", "turn") else []
+        elif isinstance(node, ast.Assign) and _name(node.targets[0]).lstrip("_") == "why":
+            found = [node.value]
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+            found = list(node.value.elts)
+        for each in found:
+            parts = [each.body, each.orelse] if isinstance(each, ast.IfExp) else [each]
+            for part in parts:
+                text = part.values[0] if isinstance(part, ast.JoinedStr) else part
+                if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value:
+                    yield text.value.strip(" ,")
+
+
+def test_the_runbook_has_a_row_for_each_reason_of_a_role() -> None:
+    root = Path(module.__file__).parents[1] / "roles"
+    reasons = {reason for file in root.rglob("*.py") for reason in _reasons(ast.parse(file.read_text("utf-8")))}
+    assert {"stands for election", "the log does not answer", "replaying", "follows"} <= reasons
+    runbook = Path(__file__).parents[2].joinpath("docs/operate/runbook.md").read_text("utf-8")
+    table = runbook.partition("| it says |")[2].partition("\n\n")[0]
+    for reason in reasons | {module.STARTING, "waits for an answer", "has a gap"}:
+        assert reason.partition(":")[0] in table, reason
