@@ -1,4 +1,4 @@
-"""SnapshotKeeper: snapshots beside the judge's work, never ahead of what is published; what is loaded at a start."""
+"""SnapshotKeeper: snapshots beside the judge's work, never ahead of what is published, and what a start loads."""
 
 from __future__ import annotations
 
