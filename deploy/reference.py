@@ -36,7 +36,7 @@ FOLDER: Final = Path(__file__).parents[1] / "docs/reference"
 RECORDS: Final = {
     "page": (PageFields, "A JSON page: a record of the topic `pages`, or a line of an input file."),
     "verdict": (Verdict, "A record of the topic `verdicts`, or a line that `dedup` writes."),
-    "pair": (NearPair, "A line of `dedup --pairs`; `--exact` adds the field `jaccard`."),
+    "pair": (NearPair, "A line of `dedup --pairs`; `--exact` and `--least-jaccard` add the field `jaccard`."),
     "cluster": (DuplicateGroup, "A line of `dedup --clusters`."),
     "position": (Position, "A record of the topic `positions`: how far the judge has published."),
 }

@@ -13,6 +13,7 @@ from fractions import Fraction
 from simstream.judge.acceptor import AcceptedPages, Acceptor
 from simstream.judge.policy import Policy
 from simstream.model import REASONS, PageKind, PageSource, Verdict
+from tests.naive_truth import jaccard
 
 
 @dataclass
@@ -27,6 +28,7 @@ class NaivePage:
     sketch: int
     words: int
     source: PageSource
+    text: str = ""
     ordinal: int = -1
     age: int = -1
     cluster: int = -1
@@ -62,6 +64,14 @@ class NaiveJudge:
         self.live: list[NaivePage] = []
         self.stream_time: int | None = None
         self.ordinal = 0
+        self.found: list[NaivePage] = []
+        """What the last readable page was compared with and matched, the closest first."""
+
+    def match(self, a: NaivePage, b: NaivePage) -> bool:
+        return match(a, b, self.policy)
+
+    def rank(self, a: NaivePage, b: NaivePage) -> tuple[float, ...]:
+        return -agreement(a, b, self.policy), distance(a, b), a.ordinal
 
     def judge(self, page: NaivePage) -> Verdict:
         page.ordinal = self.ordinal
@@ -83,12 +93,15 @@ class NaiveJudge:
         earlier = next((p for p in self.live if p.identity == page.identity), None)
         if earlier is not None:
             self.live.remove(earlier)
-        unchanged = earlier is not None and match(earlier, page, policy)
+        unchanged = earlier is not None and self.match(earlier, page)
         compared = self.live if policy.link == "any" else [p for p in self.live if self.canonical(p.cluster) is p]
-        matches = [p for p in compared if match(p, page, policy)]
-        matches.sort(key=lambda p: (-agreement(p, page, policy), distance(p, page), p.ordinal))
+        matches = [p for p in compared if self.match(p, page)]
+        matches.sort(key=lambda p: self.rank(p, page))
+        if policy.link == "canonical" and unchanged:
+            matches = []
+        self.found = matches
         if policy.link == "canonical":
-            matches = [] if unchanged else matches[:1]
+            matches = matches[:1]
         ties = {p.cluster for p in matches}
         page.age = page.ordinal
         if unchanged:
@@ -149,6 +162,20 @@ class NaiveJudge:
             time=page.time,
             source=page.source,
         )
+
+
+class NaiveTrueJudge(NaiveJudge):
+    """The judge of `dedup --least-jaccard`: a match is a candidate whose text has J of at least `least`."""
+
+    def __init__(self, policy: Policy, least: float) -> None:
+        super().__init__(policy)
+        self.least = least
+
+    def match(self, a: NaivePage, b: NaivePage) -> bool:
+        return match(a, b, self.policy) and jaccard(a.text, b.text) >= self.least
+
+    def rank(self, a: NaivePage, b: NaivePage) -> tuple[float, ...]:
+        return -jaccard(a.text, b.text), *super().rank(a, b)
 
 
 def pages_of(accepted: AcceptedPages) -> list[NaivePage]:

@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import threading
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from simstream.sources.lines import zstd
 from simstream.tools.dedup.keep import KeepSelection, KeepSelector
 from tests.e2e import pages
 from tests.e2e.harness import Program
+from tests.naive_truth import jaccard
 
 STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
 TRAIN = "The night train now stops at the mill village again after forty years, and the baker opens before dawn."
@@ -131,6 +133,38 @@ def test_the_numbers_of_kept_and_left_out_pages_add_up(alone: Program) -> None:
         b"1 too short or gone, 1 error pages, 1 unreadable" in done.stderr
     )
     assert (alone.folder / "kept").read_bytes().splitlines() == [pages[0], pages[6]]
+
+
+def test_least_jaccard_lists_all_pairs_and_everything_follows_from_them(alone: Program) -> None:
+    texts = {"a": STORY, "b": STORY.replace("周六", "周日"), "c": STORY + TRAIN, "d": TRAIN, "e": STORY[:22]}
+    texts |= {
+        f"x{n}": text for n, text in enumerate((ORCHARD, ORCHARD.replace("wheat", "barley"), ORCHARD.upper()))
+    }
+    texts = {"old": STORY.replace("居民", "读者")} | texts
+    source, corpus = alone.folder / "p.jsonl", alone.folder / "old.jsonl"
+    source.write_bytes(b"\n".join(line(name, text) for name, text in texts.items() if name != "old"))
+    corpus.write_bytes(line("old", texts["old"]))
+    expected = {
+        (a, b): jaccard(texts[a], texts[b]) for a, b in combinations(texts, 2) if jaccard(texts[a], texts[b]) >= 0.7
+    }
+    assert len(expected) == 5
+    options = ("--least-jaccard", ".7", "--pairs", "pairs", "--keep", "kept", "--clusters", "clusters", "-o", "v")
+    done = alone.run("dedup", source, "--against", corpus, *options)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"judged with --distance 12\n" in done.stderr
+    pairs = read(alone.folder / "pairs")
+    assert {(pair["a"], pair["b"]): pair["jaccard"] for pair in pairs} == pytest.approx(expected, abs=6e-5)
+    assert all(set(pair) == {"a", "b", "distance", "similarity", "jaccard"} for pair in pairs)
+    near = {b: max((alike, a) for (a, other), alike in expected.items() if other == b) for _, b in expected}
+    verdicts = {v["id"]: v for v in read(alone.folder / "v")}
+    assert {name: verdicts[name]["near_duplicate_of"] for name in near} == {
+        name: a for name, (_, a) in near.items()
+    }
+    assert {v["id"] for v in verdicts.values() if v["verdict"] == "new"} == set(texts) - set(near) - {"old"}
+    assert {page["id"] for page in read(alone.folder / "kept")} == {"b", "c", "d", "e", "x0"}, "b is unlike `old`"
+    assert [group["pages"] for group in read(alone.folder / "clusters")] == [["old", "a", "b"], ["x0", "x1", "x2"]]
+    for wrong in ("0", "1.5", "nan"):
+        assert alone.run("dedup", source, "--least-jaccard", wrong).returncode == 2
 
 
 def test_feed_warns_of_ids_that_the_service_takes_for_versions(alone: Program) -> None:

@@ -53,6 +53,7 @@ def naive_pages(batch: Any) -> list[NaivePage]:
             sketch=int.from_bytes(c.sketch[i].tobytes(), "little"),
             words=int(c.words[i]),
             source=batch.sources[i],
+            text=batch.pages[i].text or "",
         )
         for i, page_id in enumerate(c.id_list())
     ]

@@ -17,8 +17,9 @@ from simstream import Deduper
 from simstream.cli.main import invoke
 from simstream.errors import SimstreamError
 from simstream.model import Page, PageKind, Record
-from simstream.tools.dedup import exact_pairs
-from simstream.tools.dedup.exact_pairs import ExactPairs, TextRows
+from simstream.tools.dedup import text_rows
+from simstream.tools.dedup.exact_pairs import ExactPairs
+from simstream.tools.dedup.text_rows import TextRows
 from simstream.wire.page import NO_TIME
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, command_line, environment
@@ -30,7 +31,7 @@ def test_j_is_that_of_the_versions_which_were_live(
     link: Any, together: int, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over every kind of page: versions, edits, failed fetches, withdrawals."""
-    monkeypatch.setattr(exact_pairs, "MAX_BATCH_PAIRS", together)
+    monkeypatch.setattr(text_rows, "MAX_BATCH_PAIRS", together)
     records = [
         Record("p", 0, i, f"p:{i}".encode() * (b'"id"' not in line), line, (), NO_TIME)
         for i, line in enumerate(pages.lines(700, 11))
@@ -67,7 +68,7 @@ def test_without_pairs_there_are_no_lines() -> None:
 
 
 def test_long_texts_are_compared_in_smaller_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_pairs, "MAX_BATCH_BYTES", 10)
+    monkeypatch.setattr(text_rows, "MAX_BATCH_BYTES", 10)
     with Deduper(workers=0, similarity=0.3, distance=16) as deduper, ExactPairs() as exact:
         texts = [f"the same eight words and some more of number {n} in one line" for n in range(4)]
         records = [Record("p", 0, n, None, json.dumps({"id": str(n), "text": text}).encode(), (), 0)

@@ -11,22 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.options import field_options, judging_options, make_deduper, settle_on_all_cores, versions_option
+from simstream.cli.file_distance import settle_for_files, with_auto_distance
+from simstream.cli.options import field_options, judging_options, make_deduper, versions_option
 from simstream.cli.output import written
 from simstream.cli.progress import say, with_progress
 from simstream.cli.repeated_names import report_separated, separate
 from simstream.errors import InputError
 
 if TYPE_CHECKING:
-    from simstream.cli.dedup_outputs import FurtherOutputs
-    from simstream.deduper import Deduper
+    from simstream.cli.dedup_judging import FileJudge
     from simstream.model import Record
     from simstream.settings import Settings
     from simstream.tools.dedup.exact_pairs import ExactPairs
     from simstream.tools.dedup.unread import UnreadPages
-
-
-AUTO = "auto"
 
 
 class _ShareType(click.FloatRange):
@@ -42,6 +39,12 @@ class _ShareType(click.FloatRange):
     "--keep", metavar="FILE", help="Write the unchanged input line of each page that is unlike all kept pages."
 )
 @click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page as JSON lines.")
+@click.option(
+    "--least-jaccard",
+    metavar="J",
+    type=_ShareType(0, 1, min_open=True),
+    help="Match pages if the exact similarity of their texts is at least J; --pairs then has all such pairs.",
+)
 @click.option(
     "--exact", is_flag=True, help="Add `jaccard`, the exact similarity of both texts, to each line of --pairs."
 )
@@ -67,6 +70,7 @@ def command(
     output: str,
     keep: str | None,
     pairs: str | None,
+    least_jaccard: float | None,
     exact: bool,
     clusters: str | None,
     against: tuple[str, ...],
@@ -86,14 +90,19 @@ def command(
 
     --distance auto takes the greatest distance, up to 12, that the index affords for the size of the input, and
     says which. It finds more than the recipe's distance.
+
+    --least-jaccard keeps each distinct text in a temporary file, too. All verdicts and outputs then follow from J.
+    Fingerprints and sketches only choose which texts are compared, within --distance (default: auto) and
+    --similarity (default: J - 0.25). Short pages are compared as all others.
     """
-    automatic = (flags["distance"] or "").lower() == AUTO
-    settings = settle_on_all_cores(config, **{**flags, "distance": None} if automatic else flags)
+    settings, automatic = settle_for_files(config, flags, by_default=least_jaccard is not None)
+    from simstream.cli.dedup_judging import FileJudge, with_candidates
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
     from simstream.sources.fields import FieldNames
     from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
+    from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
     from simstream.tools.dedup.unread import UnreadPages
     from simstream.wire import verdict as wire
 
@@ -104,26 +113,30 @@ def command(
     fields, names = FieldNames(text_field, id_field), None if versions else PageNames()
     lines = NotedLines(settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
+    rule = None if least_jaccard is None else LeastJaccard(least_jaccard, settings.threads)
     if automatic:
-        settings = _with_auto_distance(settings, size)
+        settings = with_auto_distance(settings, size, confirmed=rule is not None)
+    if rule is not None:
+        settings = with_candidates(settings, rule)
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
-        extras = FurtherOutputs(deduper.policy, places, _exact_pairs(settings, stack) if exact else None)
+        policy = deduper.policy if rule is None else candidate_policy(deduper.policy)
+        extras = FurtherOutputs(policy, places, _exact_pairs(settings, stack) if exact and rule is None else None)
+        judge = stack.enter_context(FileJudge(deduper, settings.threads, extras, rule))
         if against:
             title = "reading the corpus to compare with"
             corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
-            _compare_with(corpus, deduper, extras, settings.threads)
+            _compare_with(corpus, judge)
         out = stack.enter_context(written(output, inputs))
         extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
         broken: InputError | None = None
         try:
             read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
             records = separate(lines.noted(read) if keep is not None else read, names)
-            for verdict in deduper.stream(records, settings.threads, extras.note_pages):
+            for verdict in judge.stream(records):
                 out.write(wire.encode(verdict) + b"\n")
                 kinds[verdict.verdict] += 1
                 unread.take(verdict)
-                extras.take(verdict)
         except InputError as error:
             broken = error  # what was read before the damage counts
         extras.finish(inputs, lines)
@@ -137,18 +150,6 @@ def command(
         _sum_up(output, kinds, perf_counter() - began)
     report_separated(names)
     _judge_unread(unread, max_unreadable)
-
-
-def _with_auto_distance(settings: Settings, size: int | None) -> Settings:
-    """Return the settings with the widest distance that inputs of `size` bytes afford. Raises SettingsError."""
-    from msgspec.structs import replace
-
-    from simstream.text.recipe_file import load_recipe
-    from simstream.tools.dedup.auto_distance import choose_distance, estimate_pages
-
-    return replace(
-        settings, distance=choose_distance(load_recipe(settings.recipe), estimate_pages(size), settings.similarity)
-    )
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:
@@ -177,13 +178,10 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
     say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
 
 
-def _compare_with(corpus: Iterable[Record], deduper: Deduper, extras: FurtherOutputs, threads: int) -> None:
+def _compare_with(corpus: Iterable[Record], judge: FileJudge) -> None:
     """Make the pages of a corpus live."""
     from simstream.model import INCOMPARABLE_VERDICTS
 
-    kinds: Counter[str] = Counter()
-    for verdict in deduper.stream(corpus, threads, extras.note_pages):
-        kinds[verdict.verdict] += 1
-        extras.take(verdict)
+    kinds = Counter[str](verdict.verdict for verdict in judge.stream(corpus))
     left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
     say(f"{kinds.total():,} pages to compare with; {left_out:,} of them are too short or unreadable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from simstream.deduper import FingerprintedPages
     from simstream.judge.policy import Policy
     from simstream.tools.dedup.exact_pairs import ExactPairs
+    from simstream.tools.dedup.true_judge import TruePair
+    from simstream.tools.dedup.true_matches import TrueMatcher
 
 KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
 _JSON: Final = msgspec.json.Encoder().encode
@@ -40,7 +42,7 @@ _decode_pair: Final = msgspec.json.Decoder(NearPair).decode
 
 
 class ExactPair(NearPair):
-    """With --exact, the exact Jaccard similarity of both texts to 4 decimals."""
+    """With --exact or --least-jaccard, the exact Jaccard similarity of both texts to 4 decimals."""
 
     jaccard: float
 
@@ -52,8 +54,10 @@ class FurtherOutputs:
     Memory: that of `KeepSelector` for --keep, and of `DuplicateGroups` for --clusters.
     """
 
-    def __init__(self, policy: Policy, options: Iterable[str], exact: ExactPairs | None = None) -> None:
+    def __init__(self, policy: Policy, options: Collection[str], exact: ExactPairs | None = None) -> None:
         self._exact = exact
+        self._matcher: TrueMatcher | None = None
+        self.wants_pairs = PAIRS in options
         self._groups = DuplicateGroups() if CLUSTERS in options else None
         self._keeping = KeepSelector(policy) if KEEP in options else None
         self._files: Mapping[str, BinaryIO] = {}
@@ -77,6 +81,10 @@ class FurtherOutputs:
             self._groups.take(verdict, self._kinds.popleft() in ENDING_KINDS)
         if self._keeping is not None:
             self._keeping.take(verdict)
+        if self._matcher is None:
+            self._take_pair(verdict)
+
+    def _take_pair(self, verdict: Verdict) -> None:
         line, out = None, self._files.get(PAIRS)
         if verdict.near_duplicate_of is not None and out is not None:
             pair = NearPair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
@@ -85,6 +93,15 @@ class FurtherOutputs:
             self._exact.take(verdict, line)
         elif line is not None and out is not None:
             out.write(line + b"\n")
+
+    def judge_by(self, matcher: TrueMatcher) -> None:
+        """Take the pairs from `take_pairs`, and let the true J confirm which pages are alike."""
+        self._matcher = matcher
+
+    def take_pairs(self, pairs: Sequence[TruePair]) -> None:
+        """Take all pairs of the next page. Until `begin` is called, they belong to pages of the corpus."""
+        if out := self._files.get(PAIRS):
+            out.writelines(_JSON(_exact(*pair)) + b"\n" for pair in pairs)
 
     def begin(self, files: Mapping[str, BinaryIO]) -> None:
         """Begin the inputs: all earlier pages are the corpus that they are compared with.
@@ -104,7 +121,8 @@ class FurtherOutputs:
             out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
         if self._keeping is not None and (out := self._files.get(KEEP)):
             with counting("choosing the pages to keep", self._pages) as heard:
-                kept = self._keeping.choose(self._first, heard)
+                confirm = None if self._matcher is None else self._matcher.confirm
+                kept = self._keeping.choose(self._first, heard, confirm)
             for line in lines.again(inputs, (kept.ordinals - self._first).tolist()):
                 out.write(line if line.endswith(b"\n") else line + b"\n")
             out.flush()  # never report a line as kept before it is written
@@ -117,10 +135,13 @@ class FurtherOutputs:
         with counting("comparing texts", exact.pairs) as heard:
             for number, (line, alike) in enumerate(exact.lines(), 1):
                 pair = _decode_pair(line)
-                whole = ExactPair(pair.a, pair.b, pair.distance, pair.similarity, round(alike, 4))
-                out.write(_JSON(whole) + b"\n")
+                out.write(_JSON(_exact(pair.a, pair.b, pair.distance, pair.similarity, alike)) + b"\n")
                 if number % 100 == 0:
                     heard(number)
+
+
+def _exact(a: str, b: str, distance: int | None, similarity: float | None, alike: float) -> ExactPair:
+    return ExactPair(a, b, distance, similarity, round(alike, 4))
 
 
 def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:

@@ -26,14 +26,18 @@ def estimate_pages(size: int | None) -> int | None:
     return None if size is None else size // MIN_PAGE_BYTES + 1
 
 
-def choose_distance(recipe: Recipe, pages: int | None, similarity: str | None = None) -> int:
+def choose_distance(
+    recipe: Recipe, pages: int | None, similarity: str | None = None, *, confirmed: bool = False
+) -> int:
     """Return the greatest distance up to MAX_AUTO_DISTANCE that costs at most MAX_INDEX_NS a page among so many.
 
     It is never below the recipe's distance. It is the recipe's distance if the number of pages is not known. So it
-    is without a sketch, or with a least similarity below MIN_SIMILARITY: nothing would reject far candidates.
+    is without a sketch, or with a least similarity below MIN_SIMILARITY, unless candidates are `confirmed` by the
+    texts: nothing else would reject far candidates.
     """
     least = recipe.similarity if similarity is None else similarity
-    if pages is None or not recipe.sketch_bits or least is None or not at_least(least, MIN_SIMILARITY):
+    rejecting = confirmed or (recipe.sketch_bits and least is not None and at_least(least, MIN_SIMILARITY))
+    if pages is None or not rejecting:
         return recipe.distance
     wider = range(recipe.distance + 1, MAX_AUTO_DISTANCE + 1)
     affordable = [k for k in wider if plan.choose(k, pages).cost_ns(pages, k) <= MAX_INDEX_NS]

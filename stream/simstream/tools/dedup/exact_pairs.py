@@ -8,57 +8,16 @@ of both texts of a pair; 40 bytes of memory a page and a pair, and some 50 MB fo
 
 from __future__ import annotations
 
-import os
-import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import IO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.closing import Closing
-from simstream.errors import SimstreamError
-from simstream.evaluate.truth import jaccard, shingle_sets
 from simstream.model import COMPARED_VERDICTS, Page, PageKind, Verdict
+from simstream.tools.dedup.text_rows import TextRows, encoded, jaccards
 from simstream.wire.identity_hash import identity_of
-
-MAX_BATCH_PAIRS: Final = 1024
-MAX_BATCH_BYTES: Final = 8 << 20
-"""The most pairs, and the most bytes of texts, that are compared together."""
-
-
-class TextRows(Closing):
-    """Rows of bytes in a temporary file, in the order of `append`. 8 bytes of memory a row.
-
-    Every method raises SimstreamError if the disk is full or cannot be read.
-    """
-
-    def __init__(self) -> None:
-        with _room():
-            self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
-        self._ends = array("q", [0])
-
-    def add(self, row: bytes) -> None:
-        """Append one row."""
-        with _room():
-            self._file.write(row)
-        self._ends.append(self._ends[-1] + len(row))
-
-    def size(self, number: int) -> int:
-        """Return the number of bytes of a row."""
-        return self._ends[number + 1] - self._ends[number]
-
-    def read(self, number: int) -> bytes:
-        """Return the row of this number, from 0."""
-        with _room():
-            self._file.flush()
-            return os.pread(self._file.fileno(), self.size(number), self._ends[number])
-
-    def close(self) -> None:
-        """Remove the file. May be called twice."""
-        self._file.close()
 
 
 class ExactPairs(Closing):
@@ -80,8 +39,7 @@ class ExactPairs(Closing):
     def note_pages(self, pages: Sequence[Page]) -> None:
         """Add the next pages. Unreadable pages have no text."""
         for page in pages:
-            text = page.text if page.kind == PageKind.READABLE else None
-            self._texts.add((text or "").encode("utf-8", "surrogatepass"))
+            self._texts.add(encoded(page.text if page.kind == PageKind.READABLE else None))
 
     def take(self, verdict: Verdict, line: bytes | None) -> None:
         """Add the next verdict. `lines` yields `line` with the J of this pair."""
@@ -100,13 +58,9 @@ class ExactPairs(Closing):
 
     def lines(self) -> Iterator[tuple[bytes, float]]:
         """Yield each line in order, with the J of its pair. Raises SimstreamError as `note_pages` does."""
-        own, named = np.array(self._own, np.int64), self._versions()
-        for begin, end in self._parts(own, named):
-            numbers, places = np.unique(np.concatenate([own[begin:end], named[begin:end]]), return_inverse=True)
-            texts = [self._texts.read(number).decode("utf-8", "surrogatepass") for number in numbers.tolist()]
-            sets = shingle_sets(texts, self._threads)
-            found = jaccard(sets, places[: end - begin], places[end - begin :], self._threads)
-            yield from ((self._lines.read(begin + n), alike) for n, alike in enumerate(found.tolist()))
+        found = jaccards(self._texts, np.array(self._own, np.int64), self._versions(), self._threads)
+        each = (alike for part in found for alike in part.tolist())
+        yield from ((self._lines.read(pair), alike) for pair, alike in enumerate(each))
 
     def close(self) -> None:
         """Remove the temporary files. May be called twice."""
@@ -125,25 +79,3 @@ class ExactPairs(Closing):
         keys = (number[by_page] << 32) | ordinals[by_page]
         wanted = (number[len(ordinals) :] << 32) | own
         return ordinals[by_page[np.searchsorted(keys, wanted) - 1]]
-
-    def _parts(self, own: NDArray[np.int64], named: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """Yield where each part of the pairs begins and ends."""
-        begin, size = 0, 0
-        for pair, (a, b) in enumerate(zip(own.tolist(), named.tolist(), strict=True)):
-            if pair > begin and (pair - begin == MAX_BATCH_PAIRS or size > MAX_BATCH_BYTES):
-                yield begin, pair
-                begin, size = pair, 0
-            size += self._texts.size(a) + self._texts.size(b)
-        if len(own) > begin:
-            yield begin, len(own)
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SimstreamError(
-            f"texts cannot be kept in {tempfile.gettempdir()} ({error.strerror})",
-            "free space there, or set TMPDIR to another folder",
-        ) from error

@@ -18,6 +18,8 @@ from simstream.judge.state import make_index
 from simstream.model import U64, VERSION_KINDS, FingerprintColumns, PageKind, Verdict, VerdictKind
 
 _BATCH_PAGES: Final = 512
+Confirm = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+"""Returns whether two pages, by their ordinals (n,), match indeed (n,)."""
 
 
 class KeepSelection(NamedTuple):
@@ -65,17 +67,20 @@ class KeepSelector:
         """Add the next verdict."""
         self._unchanged.append(verdict.verdict == VerdictKind.UNCHANGED)
 
-    def choose(self, first: int, heard: Callable[[int], None] = lambda pages: None) -> KeepSelection:
+    def choose(
+        self, first: int, heard: Callable[[int], None] = lambda pages: None, confirm: Confirm | None = None
+    ) -> KeepSelection:
         """Return which pages are kept from ordinal `first` on; all earlier pages are the corpus to compare with.
 
-        `heard` is called with the number of pages that were compared. Cost: some 10 us a page.
+        `heard` is called with the number of pages that were compared. With `confirm`, a match counts only if
+        `confirm` says so. Cost: some 10 us a page.
         """
         if not self._parts:
             return KeepSelection(np.empty(0, np.int64), {})
         events = _RunPages(*map(np.concatenate, zip(*self._parts, strict=True)))
         self._parts.clear()
         pages = _last_versions(events, np.frombuffer(self._unchanged, np.bool_))
-        kept, of_corpus = _KeepChoice(self._policy, events, pages, first).made(heard)
+        kept, of_corpus = _KeepChoice(self._policy, events, pages, first, confirm).made(heard)
         own = pages.event >= first
         old = pages.age < first
         kinds = np.bincount(events.kind[first:], minlength=len(PageKind))
@@ -108,8 +113,11 @@ def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVers
 class _KeepChoice:
     """Goes through pages, the oldest first, beside an index of the kept pages."""
 
-    def __init__(self, policy: Policy, events: _RunPages, pages: _LastVersions, first: int) -> None:
-        at = pages.event
+    def __init__(
+        self, policy: Policy, events: _RunPages, pages: _LastVersions, first: int, confirm: Confirm | None
+    ) -> None:
+        at = self._event = pages.event
+        self._confirm = confirm
         self._keys = KeyColumns(
             events.fingerprint[at], events.sketch[at], (events.words[at] < policy.short_words).view(np.uint8)
         )
@@ -146,7 +154,7 @@ class _KeepChoice:
         while at < end:
             found = self._index.query(*self._at(slice(at, end)), in_order=False)
             page = at + np.repeat(np.arange(found.done), np.diff(found.starts))
-            live = self._time[found.entry] > self._edge[page]
+            live = self._counts(page, found.entry)
             matched[page[live] - start] = True
             self.of_corpus[page[live & self._corpus[found.entry]]] = True
             at += found.done
@@ -156,9 +164,19 @@ class _KeepChoice:
         """Decide among these pages themselves: none of them matches a page in the index."""
         keys = self._at(places)
         found = self._index.join(keys, keys, _BATCH_PAGES * _BATCH_PAGES)
+        own, others = np.repeat(places, np.diff(found.starts)), places[found.entry]
+        counts = others < own
+        counts[counts] = self._counts(own[counts], others[counts])
         for number, place in enumerate(places.tolist()):
-            others = places[found.entry[found.starts[number] : found.starts[number + 1]]]
-            others = others[(others < place) & (self._time[others] > self._edge[place])]
-            before = others[self.kept[others]]
+            span = slice(found.starts[number], found.starts[number + 1])
+            before = others[span][counts[span]]
+            before = before[self.kept[before]]
             self.of_corpus[place] |= self._corpus[before].any()
             self.kept[place] = self._corpus[place] or not len(before)
+
+    def _counts(self, pages: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each match counts (n,): the window still has the other page, and it is confirmed."""
+        counts: NDArray[np.bool_] = self._time[others] > self._edge[pages]
+        if self._confirm is not None:
+            counts[counts] = self._confirm(self._event[pages[counts]], self._event[others[counts]])
+        return counts

@@ -1,0 +1,46 @@
+"""Chooses the distance for a command over files: as wide as their size affords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from simstream.cli.options import settle_on_all_cores
+from simstream.settings import resolve
+
+if TYPE_CHECKING:
+    from simstream.settings import Settings
+
+AUTO: Final = "auto"
+
+
+class FileSettings(NamedTuple):
+    """Settings, and whether the size of the files decides the distance. Until then `distance` is None."""
+
+    settings: Settings
+    automatic: bool
+
+
+def settle_for_files(config: str | None, flags: Mapping[str, Any], *, by_default: bool) -> FileSettings:
+    """Return the settings of a command over files. Raises SettingsError.
+
+    The distance is automatic if `flags` say so, or `by_default` if neither they nor other settings name one.
+    """
+    if (flags["distance"] or "").lower() == AUTO:
+        return FileSettings(settle_on_all_cores(config, **{**flags, "distance": None}), automatic=True)
+    settings = settle_on_all_cores(config, **flags)
+    return FileSettings(settings, by_default and resolve(flags, file=config).origin["distance"] == "default")
+
+
+def with_auto_distance(settings: Settings, size: int | None, *, confirmed: bool = False) -> Settings:
+    """Return the settings with the widest distance that inputs of `size` bytes afford. Raises SettingsError.
+
+    `confirmed`: the true J decides about candidates, so that they need no sketch.
+    """
+    from msgspec.structs import replace
+
+    from simstream.text.recipe_file import load_recipe
+    from simstream.tools.dedup.auto_distance import choose_distance, estimate_pages
+
+    recipe, pages = load_recipe(settings.recipe), estimate_pages(size)
+    return replace(settings, distance=choose_distance(recipe, pages, settings.similarity, confirmed=confirmed))
