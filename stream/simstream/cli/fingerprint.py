@@ -38,20 +38,17 @@ def command(
     if bits and decimal:
         raise UsageError("both --bits and --decimal were given", "give one of them")
     settings = settle(config, **flags)
+    from simstream.deduper.fingerprinting import RecordFingerprinter
     from simstream.model import PageKind
-    from simstream.sources.batches import record_batches
     from simstream.sources.fields import FieldNames
     from simstream.sources.read import size_of
-    from simstream.wire.page import PageLimits, decode
 
     size_of(inputs)
-    limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-    fields = FieldNames(text_field, id_field)
+    records = with_progress(inputs, settings.max_record_bytes, "fingerprinting", FieldNames(text_field, id_field))
     with make_fingerprinter(settings, say) as fingerprinter:
-        for batch in record_batches(with_progress(inputs, settings.max_record_bytes, "fingerprinting", fields)):
-            pages = [decode(record, limits) for record in batch]
-            prints = fingerprinter.columns(pages).fingerprint.tolist()
-            for page, value in zip(pages, prints, strict=True):
+        fingerprinted = RecordFingerprinter(fingerprinter, settings.max_record_bytes, timed=False)
+        for batch in fingerprinted.batches(records, 1):
+            for page, value in zip(batch.pages, batch.columns.fingerprint.tolist(), strict=True):
                 shown = f"{value:064b}" if bits else str(value) if decimal else f"{value:016x}"
                 if page.kind != PageKind.READABLE:
                     if decimal:

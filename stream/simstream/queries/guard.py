@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from typing import Any, Final
 
-from simstream.queries.limits import App, Message, Receive, Send
+from simstream.queries.limits import App, Message, Receive, Send, refuse
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
 
 GUARDED: Final = frozenset({"/judge"})
@@ -27,7 +27,6 @@ class CallerGuard:
         self._callers = callers
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -39,14 +38,8 @@ class CallerGuard:
         if refusal is None:
             await self._app(scope, receive, sent)
         else:
-            await self._refuse(refusal, sent)
-
-    async def _refuse(self, refusal: CallerRefusal, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        if refusal.status == 401:
-            headers.append((b"www-authenticate", CHALLENGE.encode()))
-        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % refusal.why.encode()})
+            challenge = [(b"www-authenticate", CHALLENGE.encode())] if refusal.status == 401 else ()
+            await refuse(sent, refusal.status, refusal.why, *challenge)
 
     def _refusal(self, scope: MutableMapping[str, Any]) -> CallerRefusal | None:
         found = self._callers.check_host(_header(scope, b"host"), _header(scope, b"origin"))

@@ -64,7 +64,6 @@ class BodyLimiter:
         self._turns = asyncio.Semaphore(limits.at_once)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -72,7 +71,8 @@ class BodyLimiter:
         try:
             await self._answer(scope, body, receive, send)
         except _RefusedError as refused:
-            await refused.tell(send)
+            retry = [(b"retry-after", b"%d" % RETRY_AFTER_S)] if refused.status == 503 else ()
+            await refuse(send, refused.status, str(refused), *retry)
         except _GoneError:
             return  # there is no client to answer
         finally:
@@ -182,13 +182,11 @@ class _RefusedError(Exception):
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
-        self._status = status
+        self.status = status
 
-    async def tell(self, send: Send) -> None:
-        """Send the status and the sentence."""
-        body = b'{"detail":"%s"}' % str(self).encode()
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        if self._status == 503:
-            headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
-        await send({"type": "http.response.start", "status": self._status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+
+async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+    """Answer a refused request with a sentence, and close the connection."""
+    own = [(b"content-type", b"application/json"), (b"connection", b"close"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": b'{"detail":"%s"}' % why.encode()})

@@ -13,6 +13,7 @@ from simstream.files.file_system import FileSystem
 from simstream.judge.acceptor import Acceptor
 from simstream.judge.state import restore_acceptor
 from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.log.committed_records import committed
 from simstream.model import FingerprintColumns
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.wire import frame as frames
@@ -54,14 +55,9 @@ def read_through(log: Log, state: str | None = None) -> LogCoverage:
     """
     acceptor = _begun(log, state)
     topic_id = log.topic(PAGES).id
-    with log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
-        while True:
-            at_end = reader.caught_up()
-            records = reader.poll(64, 0.2)
-            for record in records:
-                acceptor.accept(record.offset, record.value or b"", record.timestamp)
-            if at_end and not records:
-                break
+    for records in committed(log, FINGERPRINTS, 64, acceptor.next_frame):
+        for record in records:
+            acceptor.accept(record.offset, record.value or b"", record.timestamp)
     seen = [partition for source, partition in acceptor.gaps | acceptor.positions if source == topic_id]
     positions = {partition: acceptor.positions.get((topic_id, partition)) for partition in seen}
     gaps = frozenset(number for source, number in acceptor.gaps if source == topic_id)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.model import COMPARED_VERDICTS, Verdict, VerdictKind
+from simstream.model import COMPARED_VERDICTS, U64, Verdict, VerdictKind
 from simstream.tools.find.clusters import UnionFind
 from simstream.tools.find.pairs import FingerprintPairs
 from simstream.wire.identity_hash import identity_of
@@ -39,6 +39,15 @@ class _ClusterMembers(NamedTuple):
     age: NDArray[np.int64]
     ordinal: NDArray[np.int64]  # of the page's last version
     event: NDArray[np.int64]
+
+
+def last_versions(identity: U64, fresh: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each identity (n, 2) stands last, and since where it counts: its last `fresh` (n,) place."""
+    order = np.lexsort((identity[:, 1], identity[:, 0]))  # stable
+    another = (identity[order[1:]] != identity[order[:-1]]).any(axis=1)
+    last = np.flatnonzero(np.append(another, np.ones(min(len(order), 1), np.bool_)))
+    since = np.maximum.accumulate(np.where(fresh[order], np.arange(len(order)), 0))
+    return order[last], order[since[last]]
 
 
 class DuplicateGroups:
@@ -88,16 +97,10 @@ class DuplicateGroups:
     def _members(self) -> _ClusterMembers:
         ordinal, cluster = (np.array(column, np.int64) for column in (self._ordinal, self._cluster))
         identity = np.frombuffer(bytes(self._identity), np.uint64).reshape(-1, 2)
-        order = np.lexsort((ordinal, identity[:, 1], identity[:, 0]))
-        same = (identity[order[1:]] == identity[order[:-1]]).all(axis=1)
-        fresh = np.frombuffer(bytes(self._fresh), np.bool_)[order]
-        since = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-        last = np.flatnonzero(np.append(~same, np.ones(min(len(order), 1), np.bool_)))
-        last = last[cluster[order[last]] != GONE]
-        event = order[last]
-        found = _ClusterMembers(
-            self._survivors()[cluster[event]], ordinal[order[since[last]]], ordinal[event], event
-        )
+        event, since = last_versions(identity, np.frombuffer(bytes(self._fresh), np.bool_))
+        there = cluster[event] != GONE
+        event, since = event[there], since[there]
+        found = _ClusterMembers(self._survivors()[cluster[event]], ordinal[since], ordinal[event], event)
         by_age = np.lexsort((found.age, found.cluster))
         return _ClusterMembers(*(column[by_age] for column in found))
 

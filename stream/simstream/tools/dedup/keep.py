@@ -16,6 +16,7 @@ from simstream.index.keys import KeyColumns
 from simstream.judge.policy import Policy
 from simstream.judge.state import make_index
 from simstream.model import U64, VERSION_KINDS, FingerprintColumns, PageKind, Verdict, VerdictKind
+from simstream.tools.dedup.groups import last_versions
 
 _BATCH_PAGES: Final = 512
 Confirm = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
@@ -79,7 +80,7 @@ class KeepSelector:
             return KeepSelection(np.empty(0, np.int64), {})
         events = _RunPages(*map(np.concatenate, zip(*self._parts, strict=True)))
         self._parts.clear()
-        pages = _last_versions(events, np.frombuffer(self._unchanged, np.bool_))
+        pages = _final_pages(events, np.frombuffer(self._unchanged, np.bool_))
         kept, of_corpus = _KeepChoice(self._policy, events, pages, first, confirm).made(heard)
         own = pages.event >= first
         old = pages.age < first
@@ -97,17 +98,12 @@ class KeepSelector:
         return KeepSelection(ordinals, {reason: count for reason, count in reasons.items() if count})
 
 
-def _last_versions(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVersions:
+def _final_pages(events: _RunPages, unchanged: NDArray[np.bool_]) -> _LastVersions:
     told = np.flatnonzero(np.isin(events.kind, VERSION_KINDS))
-    identity = events.identity[told]
-    order = np.lexsort((told, identity[:, 1], identity[:, 0]))
-    event, identity = told[order], identity[order]
-    another = np.append((identity[1:] != identity[:-1]).any(axis=1), np.ones(min(len(event), 1), np.bool_))
-    since = np.maximum.accumulate(np.where(unchanged[event], 0, np.arange(len(event))))
-    last = np.flatnonzero(another & (events.kind[event] == PageKind.READABLE))
-    pages = _LastVersions(event[last], event[since[last]])
-    by_age = np.argsort(pages.age, kind="stable")
-    return _LastVersions(pages.event[by_age], pages.age[by_age])
+    event, age = (told[places] for places in last_versions(events.identity[told], ~unchanged[told]))
+    readable = np.flatnonzero(events.kind[event] == PageKind.READABLE)
+    by_age = readable[np.argsort(age[readable], kind="stable")]
+    return _LastVersions(event[by_age], age[by_age])
 
 
 class _KeepChoice:

@@ -50,7 +50,6 @@ class FileHistory:
         return [found[page_id] for page_id in request.ids if page_id in found]
 
     def batches(self, _: int, /) -> Iterator[AcceptedBatch]:
-        """See PageHistory."""
         for batch in self._deduper.fingerprinted(self._records("judging"), self._threads):
             yield AcceptedBatch("", batch.columns, batch.columns.time, batch.sources)
 
@@ -67,7 +66,6 @@ class FileHistory:
         return found
 
     def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:
-        """See PageHistory."""
         advice = "give the exact id, not the URL; `simstream fingerprint INPUT` lists the ids"
         return names.unknown(page_id, "no page of the input has the id", advice)
 

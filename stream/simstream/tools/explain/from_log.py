@@ -109,7 +109,6 @@ class LogHistory:
         )
 
     def originals(self, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
-        """See PageHistory."""
         info = self._log.topic(PAGES)
         lows = self._log.low_watermarks(PAGES)
         found = {}

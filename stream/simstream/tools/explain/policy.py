@@ -12,24 +12,8 @@ from simstream.judge.policy import LINKS, Policy, make_policy
 from simstream.settings import duration_ms
 from simstream.text.recipe import Recipe
 
-WINDOWS = (
-    None,
-    "1h",
-    "2h",
-    "6h",
-    "12h",
-    "24h",
-    "48h",
-    "72h",
-    "96h",
-    "7d",
-    "14d",
-    "28d",
-    "30d",
-    "60d",
-    "90d",
-    "365d",
-)
+_HOURS, _DAYS = (1, 2, 6, 12, 24, 48, 72, 96), (7, 14, 28, 30, 60, 90, 365)
+WINDOWS = (None, *(f"{hours}h" for hours in _HOURS), *(f"{days}d" for days in _DAYS))
 """The windows that are tried: a policy's id does not tell its window."""
 
 
