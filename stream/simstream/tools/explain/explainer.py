@@ -97,9 +97,8 @@ class Explainer:
         cases = [found[ordinal] for ordinal in ordinals]
         # A page that was asked for and was not live then is not replaced by the nearest one.
         others = [counterpart(case) if case.beside or not request.beside else None for case in cases]
-        wanted = {case.origin: case.verdict.id for case in cases}
-        wanted |= {rejudge.origins[other.ordinal]: other.id for other in others if other}
-        originals = history.originals(wanted)
+        wanted = [case.origin for case in cases] + [rejudge.origins[other.ordinal] for other in others if other]
+        originals = history.originals(dict.fromkeys(wanted))
         made = []
         for page, case, other in zip(pages, cases, others, strict=True):
             text = self._texts.read(originals[case.origin], case.verdict.id, case.fingerprint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from simstream.deduper import Deduper
 from simstream.errors import PageUnknown
@@ -15,7 +15,6 @@ from simstream.tools.explain.request import (
     check_ordinal,
     no_such_ordinal,
 )
-from simstream.tools.explain.texts import PageOriginal
 from simstream.wire.identity_hash import replace_bad_id
 
 Records = Callable[[str], Iterable[Record]]
@@ -53,14 +52,14 @@ class FileHistory:
         for batch in self._deduper.fingerprinted(self._records("judging"), self._threads):
             yield AcceptedBatch("", batch.columns, batch.columns.time, batch.sources)
 
-    def originals(self, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
+    def originals(self, wanted: Iterable[PageOrigin]) -> dict[PageOrigin, Record | str]:
         """See PageHistory. Reads the inputs until all are found."""
         places = {origin.source: origin for origin in wanted}
-        found = {origin: PageOriginal(None, "the page is no longer in the input") for origin in wanted}
+        found: dict[PageOrigin, Record | str] = dict.fromkeys(places.values(), "the page is no longer in the input")
         for record in self._records("reading texts") if places else ():
             origin = places.pop(PageSource(record.topic, record.partition, record.offset), None)
             if origin is not None:
-                found[origin] = PageOriginal(record)
+                found[origin] = record
             if not places:
                 break
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from simstream.errors import FrameDamaged, PageUnknown, WrongLog
 from simstream.judge.acceptor import AcceptedPages, Acceptor
@@ -23,7 +23,6 @@ from simstream.tools.explain.request import (
     check_ordinal,
     no_such_ordinal,
 )
-from simstream.tools.explain.texts import PageOriginal
 from simstream.wire import frame as frames
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
@@ -108,22 +107,19 @@ class LogHistory:
             "restore the topic `fingerprints`: these verdicts were made from another log",
         )
 
-    def originals(self, wanted: Mapping[PageOrigin, str]) -> dict[PageOrigin, PageOriginal]:
+    def originals(self, wanted: Iterable[PageOrigin]) -> dict[PageOrigin, Record | str]:
         info = self._log.topic(PAGES)
         lows = self._log.low_watermarks(PAGES)
-        found = {}
+        found: dict[PageOrigin, Record | str] = {}
         for origin in wanted:
             where = f"{info.name}, partition {origin.source.partition}, offset {origin.source.offset}"
             if origin.topic_id != info.id:
-                found[origin] = PageOriginal(
-                    None, f"the topic {info.name} was deleted and created again since, and the page went with it"
-                )
+                why = f"the topic {info.name} was deleted and created again since, and the page went with it"
+                found[origin] = why
             elif origin.source.offset < lows.get(origin.source.partition, 0):
-                found[origin] = PageOriginal(None, f"retention has removed the page from {where}")
+                found[origin] = f"retention has removed the page from {where}"
             else:
-                record = _record_at(self._log, origin.source)
-                missing = None if record else f"the page is no longer at {where}"
-                found[origin] = PageOriginal(record, missing)
+                found[origin] = _record_at(self._log, origin.source) or f"the page is no longer at {where}"
         return found
 
     def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from simstream.errors import PageUnknown
+from simstream.model import Record
 from simstream.tools.explain.explanation import Explanation
 from simstream.tools.explain.rejudge import AcceptedBatch, PageOrigin
-from simstream.tools.explain.texts import PageOriginal
 
 Tick = Callable[[int], None]
 """Hears how much is done."""
@@ -64,8 +64,8 @@ class PageHistory(Protocol):
     def batches(self, end: int, /) -> Iterator[AcceptedBatch]:
         """Yield pages from the first on, at least those of the ordinals below `end`."""
 
-    def originals(self, wanted: Mapping[PageOrigin, str]) -> Mapping[PageOrigin, PageOriginal]:
-        """Return the records of pages by their origin, or why they are gone. `wanted` has the pages' ids."""
+    def originals(self, wanted: Iterable[PageOrigin]) -> Mapping[PageOrigin, Record | str]:
+        """Return the records of distinct pages by their origin; a sentence says why a record is gone."""
 
     def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:
         """Return the error for a page that was not found."""

@@ -9,13 +9,6 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page import PageLimits, decode
 
 
-class PageOriginal(NamedTuple):
-    """The record of a page, or why it is gone."""
-
-    record: Record | None
-    missing: str | None = None
-
-
 class PageText(NamedTuple):
     """The text of a page's record. `text` is None if the record has none, or if `missing` says why it is not known.
 
@@ -35,11 +28,14 @@ class TextReader:
         self._fingerprinter = fingerprinter
         self._limits = limits
 
-    def read(self, original: PageOriginal, page_id: str, fingerprint: int | None = None) -> PageText:
-        """Return the text of the page with this id and, if given, this fingerprint (0: it has none)."""
-        if original.record is None:
-            return PageText(None, original.missing)
-        page = decode(original.record, self._limits)
+    def read(self, original: Record | str, page_id: str, fingerprint: int | None = None) -> PageText:
+        """Return the text of the page with this id and, if given, this fingerprint (0: it has none).
+
+        `original` is the page's record, or why it is gone.
+        """
+        if isinstance(original, str):
+            return PageText(None, original)
+        page = decode(original, self._limits)
         columns = self._fingerprinter.columns([page])
         if page.id != page_id:
             return PageText(None, f"another page, {page.id}, is there now")
