@@ -68,216 +68,178 @@ class Metrics:
 
     def _flow(self, make: MetricRegistry) -> None:
         """Make the metrics of pages in, verdicts out, and latency."""
-        self.pages = make.counter("pages_consumed", "pages", "Records of `pages` that were read.")
-        self.page_bytes = make.counter("consumed_bytes", "bytes", "Values of the pages that were read.")
-        self.verdicts = make.counter("verdicts", "verdicts", "Verdicts committed, by kind.", VERDICT)
+        self.pages = make.counter("pages_consumed", "Records of `pages` that were read.", unit="pages")
+        self.page_bytes = make.counter("consumed_bytes", "Values of the pages that were read.")
+        self.verdicts = make.counter("verdicts", "Verdicts committed, by kind.", VERDICT)
         self.dead_letters = make.counter(
-            "dead_letters", "pages", "Unreadable pages sent to `dead-letters`, by reason.", DEAD_REASON
+            "dead_letters", "Unreadable pages sent to `dead-letters`, by reason.", DEAD_REASON, unit="pages"
         )
         self.key_differs = make.counter(
-            "key_differs", "pages", "Pages whose record key and field `id` differ; the key counts."
+            "key_differs", "Pages whose record key and field `id` differ; the key counts.", unit="pages"
         )
         self.set_aside = make.counter(
             "pages_set_aside",
-            "pages",
             "Pages that were not extracted, because too many pages of their host took too long.",
+            unit="pages",
         )
         self.texts_cut = make.counter(
-            "texts_cut", "pages", "Texts longer than the recipe reads; only their beginning counts."
+            "texts_cut", "Texts longer than the recipe reads; only their beginning counts.", unit="pages"
         )
         self.source_lag = make.gauge(
-            "source_lag_pages", "pages", "Offsets of `pages` not yet read, by partition.", PARTITION
+            "source_lag_pages", "Offsets of `pages` not yet read, by partition.", PARTITION
         )
         self.source_lag_seconds = make.gauge(
             "source_lag_seconds",
-            "seconds",
             "The longest time that a page may have waited to be read; 0 if none waits.",
             PARTITION,
         )
         self.whole_latency = make.histogram(
             "end_to_end_latency_seconds",
-            "seconds",
             "From a page's record in `pages` (its timestamp) to the commit of its verdict.",
             SECONDS,
         )
         self.page_latency = make.histogram(
             "frame_latency_seconds",
-            "seconds",
             "From a page's record in `pages` (its timestamp) to the acknowledgement of its frame, the first part.",
             SECONDS,
         )
         self.latency = make.histogram(
             "verdict_latency_seconds",
-            "seconds",
             "From a page's frame in the log to the commit of its verdict, the second part.",
             SECONDS,
         )
         self.query_seconds = make.histogram(
-            "query_seconds",
-            "seconds",
-            "Time of an answer of the role `query`, by question.",
-            ANSWER_SECONDS,
-            ASKED,
+            "query_seconds", "Time of an answer of the role `query`, by question.", ANSWER_SECONDS, ASKED
         )
         self.batch = make.histogram(
-            "batch_seconds",
-            "seconds",
-            "Time that a batch spent in a stage; `_sum` is the stage's total time.",
-            SECONDS,
-            STAGE,
+            "batch_seconds", "Time that a batch spent in a stage; `_sum` is the stage's total time.", SECONDS, STAGE
         )
 
     def _log(self, make: MetricRegistry) -> None:
         """Make the metrics of the log, its order, and the roles that work on it."""
-        self.frames = make.counter("frames_accepted", "frames", "Frames of the log that the judge accepted.")
+        self.frames = make.counter("frames_accepted", "Frames of the log that the judge accepted.", unit="frames")
         self.frames_ignored = make.counter(
-            "frames_ignored", "frames", "Frames of the log that the judge ignored, by reason.", IGNORED_REASON
+            "frames_ignored", "Frames of the log that the judge ignored, by reason.", IGNORED_REASON, unit="frames"
         )
         self.transactions = make.counter(
-            "transactions",
             "transactions",
             "Attempts to publish, by result. `found`: committed, although its end was not seen. `fenced`: another "
             "judge, or its own time limit, ended it.",
             RESULT,
         )
         self.restarts = make.counter(
-            "delivery_restarts", "restarts", "Times a failed delivery made the fingerprinter start again."
+            "delivery_restarts", "Times a failed delivery made the fingerprinter start again."
         )
         self.rebalances = make.counter(
-            "rebalances", "rebalances", "Times that this process gained or lost partitions of `pages`."
+            "rebalances", "Times that this process gained or lost partitions of `pages`."
         )
         self.elections_lost = make.counter(
-            "elections_lost", "elections", "Times that this judge was elected and lost the election again."
+            "elections_lost", "Times that this judge was elected and lost the election again.", unit="elections"
         )
         self.elected = make.gauge(
-            "role_elected", "1 or 0", "1 if this process's judge is elected, 0 on standby.", ELECTED
+            "role_elected", "1 if this process's judge is elected, 0 on standby.", ELECTED, unit="1 or 0"
         )
         self.gaps = make.gauge(
-            "source_gaps", "partitions", "Source partitions with an open gap before the log's frames."
+            "source_gaps", "Source partitions with an open gap before the log's frames.", unit="partitions"
         )
-        self.position = make.gauge("log_position", "frame", "Next frame of the log that the judge reads.")
-        self.published = make.gauge("published_position", "frame", "First frame whose verdicts are not committed.")
-        self.ordinal = make.gauge("next_ordinal", "ordinal", "The number that the next accepted page will have.")
+        self.position = make.gauge("log_position", "Next frame of the log that the judge reads.", unit="frame")
+        self.published = make.gauge(
+            "published_position", "First frame whose verdicts are not committed.", unit="frame"
+        )
+        self.ordinal = make.gauge("next_ordinal", "The number that the next accepted page will have.")
         self.source_position = make.gauge(
-            "source_position", "offset", "Next offset of `pages` that the judge has not accepted.", PARTITION
+            "source_position", "Next offset of `pages` that the judge has not accepted.", PARTITION, unit="offset"
         )
-        self.log_lag_seconds = make.gauge(
-            "log_lag_seconds",
-            "seconds",
-            "Age of the last judged frame; 0 at the log's end.",
-        )
+        self.log_lag_seconds = make.gauge("log_lag_seconds", "Age of the last judged frame; 0 at the log's end.")
         self.replay_remaining = make.gauge(
             "replay_remaining_frames",
-            "frames",
             "Frames below the published position that are not yet judged, at a start or on standby.",
         )
-        self.log_begins = make.gauge("log_first_frame", "frame", "First frame that the log still has.")
+        self.log_begins = make.gauge("log_first_frame", "First frame that the log still has.")
         self.retention = make.gauge(
             "retention_margin_seconds",
-            "seconds",
             "Time until retention removes the first frame that a restart needs; +Inf if the log keeps all.",
         )
         self.retention.set(float("inf"))
         self.unfit = make.gauge(
             "topic_settings_unfit",
-            "settings",
             "Settings of a topic that endanger the service; a log line and `simstream status` name them.",
             TOPIC,
+            unit="settings",
         )
 
     def _state(self, make: MetricRegistry) -> None:
         """Make the metrics of the judge's state and of its snapshots."""
-        self.live_pages = make.gauge("live_pages", "pages", "Pages that a new page is compared with.")
-        self.entries = make.gauge("index_entries", "entries", "Distinct entries of the index.")
-        self.segments = make.gauge("index_segments", "segments", "Sealed segments of the index.")
-        self.index_bytes = make.gauge(
-            "index_bytes", "bytes", "Size of the index, in memory or mapped, by part.", INDEX_PART
-        )
+        self.live_pages = make.gauge("live_pages", "Pages that a new page is compared with.")
+        self.entries = make.gauge("index_entries", "Distinct entries of the index.")
+        self.segments = make.gauge("index_segments", "Sealed segments of the index.")
+        self.index_bytes = make.gauge("index_bytes", "Size of the index, in memory or mapped, by part.", INDEX_PART)
         self.table_entries = make.gauge(
-            "index_table_entries", "entries", "Entries of sealed segments, by permuted table.", TABLE
+            "index_table_entries", "Entries of sealed segments, by permuted table.", TABLE
         )
-        self.table_bytes = make.gauge(
-            "index_table_bytes", "bytes", "Size of each permuted table with its directory.", TABLE
-        )
+        self.table_bytes = make.gauge("index_table_bytes", "Size of each permuted table with its directory.", TABLE)
         self.state_bytes = make.gauge(
-            "state_bytes", "bytes", "Size of the judge's state besides the index, by part.", STATE_PART
+            "state_bytes", "Size of the judge's state besides the index, by part.", STATE_PART
         )
-        self.stream_time = make.gauge(
-            "stream_time_timestamp_seconds", "seconds since 1970", "The largest time of a page so far."
-        )
-        self.window = make.gauge("window_seconds", "seconds", "The window; 0 without one.")
+        self.stream_time = make.gauge("stream_time_timestamp_seconds", "The largest time of a page so far.")
+        self.window = make.gauge("window_seconds", "The window; 0 without one.")
         self.window_span = make.gauge(
-            "window_span_seconds",
-            "seconds",
-            "From the oldest bucket of the index to stream time; 0 without a window.",
+            "window_span_seconds", "From the oldest bucket of the index to stream time; 0 without a window."
         )
         self.snapshot_age = make.gauge(
             "snapshot_age_seconds",
-            "seconds",
             "Age of the newest snapshot of the judge's state; NaN without one, 0 without --state.",
         )
         self.state_damaged = make.gauge(
-            "state_damaged_files", "files", "Files of damaged snapshots, kept in the state's folder `damaged`."
+            "state_damaged_files", "Files of damaged snapshots, kept in the state's folder `damaged`."
         )
         self.state_verified_bytes = make.counter(
-            "state_verified_bytes",
-            "bytes",
-            "Bytes of the state's files that were verified again in the background.",
+            "state_verified_bytes", "Bytes of the state's files that were verified again in the background."
         )
         self.state_verified = make.gauge(
             "state_verified_timestamp_seconds",
-            "seconds since 1970",
             "When all files of the state were last verified again; 0 before the first time.",
         )
         self.snapshot_position = make.gauge(
-            "snapshot_position", "frame", "First frame that a restart needs: the newest snapshot's, else 0."
+            "snapshot_position", "First frame that a restart needs: the newest snapshot's, else 0.", unit="frame"
         )
 
     def _quality(self, make: MetricRegistry) -> None:
         """Make the metrics of the verdicts' quality. Shares come from `simstream_verdicts_total`."""
         self.similarity = make.histogram(
-            "similarity_ratio", "ratio", "Similarity of near duplicates to the page that they name.", SIMILARITIES
+            "similarity_ratio", "Similarity of near duplicates to the page that they name.", SIMILARITIES
         )
         self.distance = make.histogram(
             "hamming_distance",
-            "bits that differ",
             "Distance of near duplicates to the page that they name.",
             DISTANCES,
+            unit="bits that differ",
         )
         self.candidates = make.counter(
-            "candidates", "entries", "Candidates: entries within the distance, before the sketch decides."
+            "candidates", "Candidates: entries within the distance, before the sketch decides.", unit="entries"
         )
         self.rejected = make.counter(
             "candidates_rejected",
-            "entries",
             "Candidates that the sketch or the rule for short pages rejected.",
+            unit="entries",
         )
-        self.clusters = make.gauge("clusters", "clusters", "Live clusters, by their number of live pages.", SIZE)
+        self.clusters = make.gauge("clusters", "Live clusters, by their number of live pages.", SIZE)
         self.largest_cluster = make.gauge(
             "largest_cluster_pages",
-            "pages",
             "Live pages of the largest cluster; a log line names each cluster that is too large.",
         )
-        self.largest_share = make.gauge(
-            "largest_cluster_ratio", "ratio", "The largest cluster's share of all live pages."
-        )
+        self.largest_share = make.gauge("largest_cluster_ratio", "The largest cluster's share of all live pages.")
 
     def _process(self, make: MetricRegistry) -> None:
         """Make the metrics of this process, besides `process_*` of the client library (CPU, files, start)."""
-        self.last_poll = make.gauge(
-            "last_poll_timestamp_seconds", "seconds since 1970", "When a role's loop last turned.", ROLE
-        )
+        self.last_poll = make.gauge("last_poll_timestamp_seconds", "When a role's loop last turned.", ROLE)
         self.ready = make.gauge(
-            "ready", "1 or 0", "1 if this process is ready: connected, and done with its replay."
+            "ready", "1 if this process is ready: connected, and done with its replay.", unit="1 or 0"
         )
-        self._memory = make.gauge(
-            "memory_bytes", "bytes", "Memory of this process: its own, and mapped from files.", MEMORY
-        )
-        self._memory_limit = make.gauge(
-            "memory_limit_bytes", "bytes", "Memory that the container or the machine allows."
-        )
+        self._memory = make.gauge("memory_bytes", "Memory of this process: its own, and mapped from files.", MEMORY)
+        self._memory_limit = make.gauge("memory_limit_bytes", "Memory that the container or the machine allows.")
         self._memory_limit.set_function(process_memory.limit)
-        self.info = make.gauge("info", "1", "Version, recipe and policy in force.", VERSION, RECIPE, POLICY)
+        self.info = make.gauge("info", "Version, recipe and policy in force.", VERSION, RECIPE, POLICY, unit="1")
         ProcessCollector(registry=self.registry)
 
     @property

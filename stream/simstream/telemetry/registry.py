@@ -53,35 +53,35 @@ class LabellingRegistry(CollectorRegistry):
 
 
 class MetricRegistry:
-    """Makes the metrics of one process."""
+    """Makes the metrics of one process. By default a metric's unit is the last word of its name."""
 
     def __init__(self) -> None:
         self.collectors = CollectorRegistry()
         self.described: list[MetricDescription] = []
 
-    def counter(self, name: str, unit: str, sentence: str, label: MetricLabel | None = None) -> Counter:
+    def counter(self, name: str, sentence: str, label: MetricLabel | None = None, *, unit: str = "") -> Counter:
         """Make a counter; its name gets the suffix `_total`. Every value of its label begins at 0, so that a rate
         covers the first event."""
         labels = (label,) if label else ()
         made = Counter(PREFIX + name, sentence, [label.name for label in labels], registry=self.collectors)
         for value in label.values if label else ():
             made.labels(value)
-        self._describe(f"{name}_total", "counter", unit, labels, sentence)
+        self._describe(f"{name}_total", "counter", unit or _unit(name), labels, sentence)
         return made
 
-    def gauge(self, name: str, unit: str, sentence: str, *labels: MetricLabel) -> Gauge:
+    def gauge(self, name: str, sentence: str, *labels: MetricLabel, unit: str = "") -> Gauge:
         """Make a gauge. With a label it has no series before its first value."""
-        self._describe(name, "gauge", unit, labels, sentence)
+        self._describe(name, "gauge", unit or _unit(name), labels, sentence)
         return Gauge(PREFIX + name, sentence, [label.name for label in labels], registry=self.collectors)
 
     def histogram(
-        self, name: str, unit: str, sentence: str, bounds: Sequence[float], label: MetricLabel | None = None
+        self, name: str, sentence: str, bounds: Sequence[float], label: MetricLabel | None = None, *, unit: str = ""
     ) -> Histogram:
         """Make a histogram with these upper bounds, and +Inf as the last one."""
         labels = (label,) if label else ()
         made = Histogram(PREFIX + name, sentence, bounds, *(label or ("",))[:2])
         self.collectors.register(made)
-        self._describe(name, "histogram", unit, labels, sentence, len(bounds) + 3)
+        self._describe(name, "histogram", unit or _unit(name), labels, sentence, len(bounds) + 3)
         return made
 
     def _describe(
@@ -90,3 +90,7 @@ class MetricRegistry:
         for label in labels:
             series *= len(label.values) or 1
         self.described.append(MetricDescription(PREFIX + name, kind, unit, labels, sentence, series))
+
+
+def _unit(name: str) -> str:
+    return "seconds since 1970" if name.endswith("_timestamp_seconds") else name.rpartition("_")[2]
