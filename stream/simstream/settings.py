@@ -27,16 +27,15 @@ NotNegative = Annotated[int, Meta(ge=0)]
 _VARIABLES = "SIMSTREAM_"
 _OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA"})
 """Variables that are not settings: the settings file, and the evaluation corpora of the tests."""
-_DURATIONS = {
-    "window": "window_ms",
-    "give_up_after": "give_up_s",
-    "stop_timeout": "stop_timeout_s",
-    "gap_patience": "gap_patience_s",
-    "snapshot_every": "snapshot_every_s",
-    "stuck_after": "stuck_after_s",
+_MIN_DURATIONS_MS = {
+    "window": 0,
+    "give_up_after": 1_000,
+    "stop_timeout": 1_000,
+    "gap_patience": 0,
+    "snapshot_every": 0,
+    "stuck_after": 2_000,
 }
-_MIN_DURATIONS_MS = {"give_up_after": 1_000, "stop_timeout": 1_000, "stuck_after": 2_000}
-"""The shortest times. An answer of a broker, a last batch or one turn of a loop may take so long."""
+"""The least of each duration. An answer of a broker, a last batch or one turn of a loop may take so long."""
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 """Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
@@ -85,6 +84,16 @@ class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """A smaller cluster is not named, in live pages."""
     share: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """A cluster with a smaller share of all live pages is not named."""
+
+
+class _Seconds:
+    """The seconds of the setting with this name, a duration."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, settings: Settings, _: type[Settings]) -> float:
+        return duration_ms(self._name, getattr(settings, self._name)) / 1000
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,30 +164,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The window in ms; None without a window."""
         return None if self.window in (None, "", "none") else duration_ms("window", self.window or "")
 
-    @property
-    def give_up_s(self) -> float:
-        """`give_up_after` in seconds."""
-        return duration_ms("give_up_after", self.give_up_after) / 1000
-
-    @property
-    def stop_timeout_s(self) -> float:
-        """`stop_timeout` in seconds."""
-        return duration_ms("stop_timeout", self.stop_timeout) / 1000
-
-    @property
-    def gap_patience_s(self) -> float:
-        """How long a gap in the log may stay open before the judge is not ready, in seconds."""
-        return duration_ms("gap_patience", self.gap_patience) / 1000
-
-    @property
-    def stuck_after_s(self) -> float:
-        """`stuck_after` in seconds."""
-        return duration_ms("stuck_after", self.stuck_after) / 1000
-
-    @property
-    def snapshot_every_s(self) -> float:
-        """`snapshot_every` in seconds."""
-        return duration_ms("snapshot_every", self.snapshot_every) / 1000
+    give_up_s = _Seconds("give_up_after")
+    stop_timeout_s = _Seconds("stop_timeout")
+    gap_patience_s = _Seconds("gap_patience")
+    stuck_after_s = _Seconds("stuck_after")
+    snapshot_every_s = _Seconds("snapshot_every")
 
     @property
     def cache_folder(self) -> Path:
@@ -290,23 +280,18 @@ def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[S
     Adds its error to `wrong`.
     """
     defaults = names()
-    for name, check in _DURATIONS.items():
+    for name, min_ms in _MIN_DURATIONS_MS.items():
+        text = getattr(settings, name)
         try:
-            getattr(settings, check)
-            _check_length(name, getattr(settings, name))
+            ms = settings.window_ms if name == "window" else duration_ms(name, text)
+            if ms is not None and ms < min_ms:
+                raise SettingsError(
+                    f"{name} is {text!r}", f"give {min_ms // 1000}s or more: a shorter time stops a healthy service"
+                )
         except SettingsError as error:
             wrong.append(SettingsError(f"{error.what} ({origin[name]})", error.todo))
             settings = msgspec.structs.replace(settings, **{name: defaults[name]})
     return settings
-
-
-def _check_length(name: str, value: str | None) -> None:
-    """Raise SettingsError for a duration that is too short for the service."""
-    min_ms = _MIN_DURATIONS_MS.get(name, 0)
-    if min_ms and duration_ms(name, value or "") < min_ms:
-        raise SettingsError(
-            f"{name} is {value!r}", f"give {min_ms // 1000}s or more: a shorter time stops a healthy service"
-        )
 
 
 def _kafka(
