@@ -52,6 +52,12 @@ class SnapshotSource(Protocol):
 class NoSnapshots(Closing):
     """Stands in for a SnapshotKeeper if the state is in memory alone: every restart judges the whole log again."""
 
+    wanted = 0
+    """The frame that must be published before the snapshot in work can be put in place; 0 without one."""
+    kept = 0
+    """The first frame that a restart needs: that of the newest snapshot in place; 0 without a snapshot."""
+    why = ""
+    """Why the disk makes the judge unready; empty if it does not."""
     _appended: dict[int, int] | None = None
 
     def note_frame(self, frame: int, appended_ms: int) -> None:
@@ -80,21 +86,6 @@ class NoSnapshots(Closing):
     def finish(self, frame: int, ordinal: int, published: int) -> None:
         """See SnapshotKeeper."""
 
-    @property
-    def wanted(self) -> int:
-        """See SnapshotKeeper."""
-        return 0
-
-    @property
-    def kept(self) -> int:
-        """See SnapshotKeeper. Without a snapshot a restart needs all frames."""
-        return 0
-
-    @property
-    def why(self) -> str:
-        """See SnapshotKeeper."""
-        return ""
-
     def close(self) -> None:
         """See Closing."""
 
@@ -117,11 +108,9 @@ class SnapshotKeeper(NoSnapshots):
         """Its write, in work or done; None after a failed one."""
         self._frame = self._ordinal = 0
         """The frame of the last snapshot that was prepared or loaded."""
-        self._kept = 0
         self._prepared_at = time.monotonic()
         self._failing_since: float | None = None
         self._try_at = 0.0
-        self._why = ""
         self._metrics.snapshot_age.set_function(self._age_s)
         self._metrics.state_damaged.set_function(self._folder.aside)
         self._rot: RotWatch | None = None
@@ -152,7 +141,7 @@ class SnapshotKeeper(NoSnapshots):
         self._folder.suspect(False)
         self._state.read_from_disk(self._folder.files, loaded.sealed.values())
         self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
-        self._kept = self._frame
+        self.kept = self._frame
         if self._frame < log_begins:
             raise WrongLog(
                 f"the log begins at frame {log_begins}, the state in {self._folder.path} is at frame {self._frame}",
@@ -226,23 +215,8 @@ class SnapshotKeeper(NoSnapshots):
         if self._prepared is None and self._frame < frame <= published:
             self._prepare(frame, ordinal)
             self._finish_one(published)
-        if self._prepared is not None and self._why:
-            _logger.warning("could not take a last snapshot: %s", self._why)
-
-    @property
-    def wanted(self) -> int:
-        """The frame that must be published before the snapshot in work can be put in place; 0 without one."""
-        return self._frame if self._prepared is not None else 0
-
-    @property
-    def kept(self) -> int:
-        """The first frame that a restart needs: that of the newest snapshot in place; 0 without a snapshot."""
-        return self._kept
-
-    @property
-    def why(self) -> str:
-        """Why the disk makes the judge unready; empty if it does not."""
-        return self._why
+        if self._prepared is not None and self.why:
+            _logger.warning("could not take a last snapshot: %s", self.why)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -257,7 +231,7 @@ class SnapshotKeeper(NoSnapshots):
         if self._rot is not None:
             self._rot.close()
         if self._writing is not None:
-            self._writing.wait()
+            self._writing.join()
         self._folder.close()
 
     def _in_use(self) -> Sequence[ManifestFile]:
@@ -278,6 +252,7 @@ class SnapshotKeeper(NoSnapshots):
         self._prepared = self._folder.prepare(self._state.parts(), self._state.facts(self._log_id))
         self._metrics.batch.labels("snapshot").observe(time.perf_counter() - began)
         self._frame, self._ordinal, self._prepared_at = frame, ordinal, time.monotonic()
+        self.wanted = frame
         self._writing = _SnapshotWrite(self._prepared)
 
     def _go_on(self, published: int) -> None:
@@ -285,7 +260,7 @@ class SnapshotKeeper(NoSnapshots):
         assert self._prepared is not None
         if self._writing is None:
             self._writing = _SnapshotWrite(self._prepared)
-        elif self._writing.done:
+        elif not self._writing.is_alive():
             error = self._writing.error
             if error is not None:
                 self._writing = None
@@ -298,7 +273,7 @@ class SnapshotKeeper(NoSnapshots):
         if self._prepared is not None:
             if self._writing is None:
                 self._writing = _SnapshotWrite(self._prepared)
-            self._writing.wait()
+            self._writing.join()
             self._go_on(published)
 
     def _commit(self, prepared: PreparedSnapshot) -> None:
@@ -311,8 +286,8 @@ class SnapshotKeeper(NoSnapshots):
         if self._writing is not None:
             self._metrics.batch.labels("snapshot_write").observe(self._writing.seconds)
         self._prepared = self._writing = self._failing_since = None
-        self._kept = self._frame
-        self._why, self._try_at = "", 0.0
+        self.kept, self.wanted = self._frame, 0
+        self.why, self._try_at = "", 0.0
         where = {"frame": self._frame, "ordinal": self._ordinal}
         _logger.info("took a snapshot of frame %d, ordinal %d", *where.values(), extra=where)
 
@@ -322,9 +297,9 @@ class SnapshotKeeper(NoSnapshots):
         self._failing_since = now if self._failing_since is None else self._failing_since
         if not isinstance(error, StateUnwritable) or now - self._failing_since > self._settings.give_up_s:
             raise error
-        if not self._why:
+        if not self.why:
             _logger.warning("%s; trying again", error.what)
-        self._why = f"cannot write a snapshot: {error.what}"
+        self.why = f"cannot write a snapshot: {error.what}"
         self._try_at = now + RETRY_S
 
     def _age_s(self) -> float:
@@ -333,30 +308,22 @@ class SnapshotKeeper(NoSnapshots):
         return max(0.0, time.time() - snapshots[0].modified_ns / 1e9) if snapshots else float("nan")
 
 
-class _SnapshotWrite:
-    """Writes one snapshot in a daemon thread, which does not delay the end of the process."""
+class _SnapshotWrite(threading.Thread):
+    """Writes one snapshot from now on. A daemon: it does not delay the end of the process."""
 
     def __init__(self, prepared: PreparedSnapshot) -> None:
-        self.prepared = prepared
+        super().__init__(name="snapshot", daemon=True)
+        self._prepared = prepared
         self.error: BaseException | None = None
         self.seconds = 0.0
         """The seconds that the write took."""
-        self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
-        self._thread.start()
+        self.start()
 
-    @property
-    def done(self) -> bool:
-        """Whether the write has ended, with or without an error."""
-        return not self._thread.is_alive()
-
-    def wait(self) -> None:
-        """Wait until the write has ended. Its error, if any, is then in `error`."""
-        self._thread.join()
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """See Thread. An error of the write is in `error` then."""
         began = time.perf_counter()
         try:
-            self.prepared.write()
+            self._prepared.write()
             self.seconds = time.perf_counter() - began
         except BaseException as error:  # noqa: BLE001  # the judge's thread raises it
             self.error = error
