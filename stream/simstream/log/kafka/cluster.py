@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from confluent_kafka import (
@@ -191,13 +192,10 @@ class KafkaCluster:
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
         """Return the names, ids and partitions of these topics. Raises TopicMissing, BrokerUnreachable."""
-        return {topic: self._describe(topic) for topic in topics}
+        return {topic: self.ask(partial(self._describe, topic), topic) for topic in topics}
 
-    def _describe(self, topic: str) -> TopicInfo:
-        def look(patience: float) -> TopicInfo:
-            return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
-
-        return self.ask(look, topic)
+    def _describe(self, topic: str, patience: float) -> TopicInfo:
+        return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
 
     def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
         """Ask the same without waiting; `read_description` reads the futures."""
@@ -227,22 +225,14 @@ class KafkaCluster:
         self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
     ) -> dict[int, int]:
         """Return the same for known partitions, after at most `timeout` seconds instead of the log's patience."""
-
-        def ask(left: float) -> dict[int, int]:
-            return self._offsets_once(topic, partitions, which, left)
-
-        return self.ask(ask, topic, timeout)
+        return self.ask(partial(self._offsets_once, topic, partitions, which), topic, timeout)
 
     def _offsets_once(self, topic: str, partitions: Sequence[int], which: Which, patience: float) -> dict[int, int]:
         """Ask once. Raises KafkaException."""
         choose: Any = OffsetSpec.earliest if which == "first" else OffsetSpec.latest
-        futures = self.admin().list_offsets(
-            {TopicPartition(self.name(topic), partition): choose() for partition in partitions},
-            isolation_level=(
-                IsolationLevel.READ_UNCOMMITTED if which == "open end" else IsolationLevel.READ_COMMITTED
-            ),
-            request_timeout=patience,
-        )
+        level = IsolationLevel.READ_UNCOMMITTED if which == "open end" else IsolationLevel.READ_COMMITTED
+        wanted = {TopicPartition(self.name(topic), partition): choose() for partition in partitions}
+        futures = self.admin().list_offsets(wanted, isolation_level=level, request_timeout=patience)
         offsets = {where.partition: self.answer(future, patience).offset for where, future in futures.items()}
         if any(offset < 0 for offset in offsets.values()):  # seen where a leader had just been killed
             raise KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT, "a partition has no offset yet"))
@@ -267,27 +257,18 @@ class KafkaCluster:
             self.say_silence(asked_at)
 
     def say_silence(self, since: float) -> None:
-        """Log that no broker answers, if none has answered for a while; `since` is a time of `time.monotonic`."""
-        if time.monotonic() - since > MAX_SILENCE_S:
-            self.say_waiting()
+        """Log, once, that no broker has answered for a while; `since` is a time of `time.monotonic`."""
+        if time.monotonic() - since > MAX_SILENCE_S and not self._told:
+            self._told = True
+            _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
 
     def check_admission(self) -> None:
         """Raise NotAdmitted if the brokers do not let this client in, and never did."""
         self.admin().poll(0)
         self._admission.check()
 
-    def say_waiting(self) -> None:
-        """Log, once, that no broker answers."""
-        if not self._told:
-            self._told = True
-            _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
-
     def make_error(
-        self,
-        error: KafkaException,
-        topic: str | None = None,
-        operation: str = "Describe",
-        group: str | None = None,
+        self, error: KafkaException, topic: str | None = None, operation: str = "Describe", group: str | None = None
     ) -> LogError:
         """Return the client's error as an error of our tree. `group` may be a transactional id; see `ask` for
         `operation`."""

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamError
-from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
+from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
@@ -54,9 +53,9 @@ def group_of(cluster: KafkaCluster) -> str:
     return f"{cluster.options.prefix}.fingerprint"
 
 
-def commit_metadata(pages_id: str, fingerprints_id: str) -> str:
+def commit_metadata(infos: Mapping[str, TopicInfo]) -> str:
     """Return a commit's metadata: the ids of the topics that it belongs to."""
-    return json.dumps({PAGES: pages_id, FINGERPRINTS: fingerprints_id}, separators=(",", ":"))
+    return json.dumps({topic: infos[topic].id for topic in (PAGES, FINGERPRINTS)}, separators=(",", ":"))
 
 
 class KafkaPageConsumer(PageConsumer):
@@ -68,7 +67,7 @@ class KafkaPageConsumer(PageConsumer):
         self._linger_ms = linger_ms
         self._name = cluster.name(PAGES)
         self._same = KafkaTopicIdentity(cluster, [PAGES, FINGERPRINTS])
-        self._metadata = commit_metadata(self._same.infos[PAGES].id, self._same.infos[FINGERPRINTS].id)
+        self._metadata = commit_metadata(self._same.infos)
         self._next: dict[int, int] = {}
         self._started: dict[int, PartitionStart] = {}
         self._stopped: set[int] = set()
@@ -147,11 +146,8 @@ class KafkaPageConsumer(PageConsumer):
 
     def restart(self) -> None:
         """See PageConsumer."""
-        owned = list(self._next)
-        if not owned:
-            return
         self._settle_commits()
-        for start in self._starts(owned):
+        for start in self._starts(list(self._next)):
             self._seek(start.partition, start.offset)
             self._missing.pop(start.partition, None)
             self._next[start.partition] = start.offset
@@ -220,11 +216,10 @@ class KafkaPageConsumer(PageConsumer):
             self._moved.add(start.partition)
 
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        known: tuple[dict[int, Any], ...] = (self._next, self._missing, self._started, self._unconfirmed)
         for where in partitions:
-            self._next.pop(where.partition, None)
-            self._missing.pop(where.partition, None)
-            self._started.pop(where.partition, None)
-            self._unconfirmed.pop(where.partition, None)
+            for by_partition in known:
+                by_partition.pop(where.partition, None)
             self._paused.discard(where.partition)
             self._stopped.add(where.partition)
             self._moved.add(where.partition)
@@ -237,18 +232,12 @@ class KafkaPageConsumer(PageConsumer):
         wanted = [TopicPartition(self._name, partition) for partition in partitions]
         asked = consumer or self._consumer
         committed = self._cluster.ask(
-            lambda left: asked.committed(wanted, timeout=left),
-            PAGES,
-            operation="Read",
-            group=group_of(self._cluster),
+            lambda left: asked.committed(wanted, timeout=left), PAGES, None, "Read", group_of(self._cluster)
         )
         usable = {c.partition: c.offset for c in committed if c.offset >= 0 and c.metadata == self._metadata}
         missing = [partition for partition in partitions if partition not in usable]
-        lows = self._cluster.offsets_of(PAGES, missing, "first") if missing else {}
-        return [
-            PartitionStart(p, usable[p], False) if p in usable else PartitionStart(p, lows[p], True)
-            for p in sorted(partitions)
-        ]
+        begins = (self._cluster.offsets_of(PAGES, missing, "first") if missing else {}) | usable
+        return [PartitionStart(p, begins[p], p not in usable) for p in sorted(partitions)]
 
     def _on_message_error(self, message: Any) -> None:
         error, partition = message.error(), message.partition()
@@ -333,7 +322,7 @@ class KafkaPageConsumer(PageConsumer):
 def usable_commits(cluster: KafkaCluster) -> dict[int, int]:
     """Return the group's commits that name the topics as they are now. Raises TopicMissing, BrokerUnreachable."""
     infos = cluster.describe([PAGES, FINGERPRINTS])
-    metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
+    metadata = commit_metadata(infos)
     wanted = [TopicPartition(cluster.name(PAGES), partition) for partition in range(infos[PAGES].partitions)]
     found = ask_group(
         cluster, group_of(cluster), lambda consumer, timeout: consumer.committed(wanted, timeout=timeout)
@@ -351,16 +340,14 @@ def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) 
     members = len(group_state(cluster, group).members)
     if members:
         raise group_busy(group, members)
-    metadata = commit_metadata(infos[PAGES].id, infos[FINGERPRINTS].id)
+    metadata = commit_metadata(infos)
     name = cluster.name(PAGES)
     wanted = [
         TopicPartition(name, p, 0, FORGOTTEN) if offset is None else TopicPartition(name, p, offset, metadata)
         for p, offset in sorted(offsets.items())
     ]
-    admin: AdminClient = cluster.admin()
-    request = [ConsumerGroupTopicPartitions(group, wanted)]
-    patience = cluster.options.patience
-    (future,) = admin.alter_consumer_group_offsets(request, request_timeout=patience).values()
+    request, patience = [ConsumerGroupTopicPartitions(group, wanted)], cluster.options.patience
+    (future,) = cluster.admin().alter_consumer_group_offsets(request, request_timeout=patience).values()
     try:
         for done in cluster.answer(future, patience).topic_partitions:
             if done.error is not None:
