@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from simstream.errors import LogDamaged, LogError, LogLocked, SettingsError
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.local.log import LocalLog
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, writer
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
@@ -168,7 +169,7 @@ def test_servers_without_kafka_before_them_are_understood(address: str) -> None:
 def test_a_folder_that_looks_like_a_server_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("host:9092").mkdir()
-    assert open_log("host:9092").kind == "local"
+    assert isinstance(open_log("host:9092"), LocalLog)
 
 
 def test_a_file_is_no_place_for_a_log(tmp_path: Path) -> None:

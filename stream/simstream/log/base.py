@@ -338,8 +338,6 @@ def largest_record(topic: str, options: LogOptions) -> int:
 class Log(Closing):
     """The place of the topics. Cheap to open: it reads nothing before a method asks for it."""
 
-    kind: Literal["local", "kafka"]
-
     @abstractmethod
     def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
         """Create the missing topics; never change an existing one, but report its settings that do not fit.

@@ -37,8 +37,6 @@ from simstream.log.participants import LogMembers
 class KafkaLog(Log):
     """A log on a Kafka cluster."""
 
-    kind = "kafka"
-
     def __init__(self, servers: str, options: LogOptions | None = None) -> None:
         """`servers` is `HOST:PORT,...`. Connects at the first request. Raises SettingsError."""
         if not servers:

@@ -28,18 +28,6 @@ from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import group_state
 from simstream.model import Record
 
-NO_LONGER_OURS = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError._ASSIGNMENT_LOST,
-        KafkaError._STATE,
-        KafkaError._NO_OFFSET,
-    }
-)
-"""A commit with one of these errors came too late: the new owner of the partition reads those pages again."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
 MAX_LEADER_CHANGE_S = 2.0
@@ -290,8 +278,8 @@ class KafkaPageConsumer(PageConsumer):
 
     def _on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         if error is not None:
-            level = "after a rebalance" if error.code() in NO_LONGER_OURS else "by the broker"
-            logger.debug("a commit of %s was refused %s: %s", self._name, level, error.str())
+            # After a rebalance this is usual: the new owner of the partition reads those pages again.
+            logger.debug("a commit of %s was refused: %s", self._name, error.str())
             return
         for where in partitions:
             if where.error is None and self._unconfirmed.get(where.partition, -1) <= where.offset:

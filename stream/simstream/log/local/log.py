@@ -61,8 +61,6 @@ from simstream.log.participants import GroupMember, LogMembers
 class LocalLog(Log):
     """A log in a folder."""
 
-    kind = "local"
-
     def __init__(
         self, folder: str | Path, options: LogOptions | None = None, files: FileSystem | None = None
     ) -> None:
