@@ -50,8 +50,7 @@ def take(folder: StateFolder, number: int) -> None:
 def found(path: Path, files: FileSystem | None = None) -> list[int]:
     """The numbers of the states that the folder gives back whole, the newest first. Fails where one is a mix."""
     with StateFolder(path, files) as folder:
-        loaded = [folder.load(), folder.load_previous()]
-        return [number_of(each) for each in loaded if each is not None]
+        return [number_of(folder.load_one(each)) for each in folder.snapshots]
 
 
 def number_of(loaded: LoadedSnapshot) -> int:

@@ -52,7 +52,6 @@ def size(path: Path) -> int:
 def test_a_new_folder_is_made_and_has_nothing(tmp_path: Path) -> None:
     with StateFolder(tmp_path / "a" / "b") as folder:
         assert folder.load() is None
-        assert folder.load_previous() is None
         assert folder.snapshots == ()
 
 
@@ -63,16 +62,12 @@ def test_the_last_two_snapshots_come_back(tmp_path: Path) -> None:
     assert found(tmp_path) == [5, 4]
 
 
-def test_the_newest_snapshot_whose_facts_fit_is_loaded(tmp_path: Path) -> None:
+def test_each_snapshot_of_the_folder_can_be_loaded(tmp_path: Path) -> None:
     with StateFolder(tmp_path) as folder:
         take(folder, 1)
         take(folder, 2)
     with StateFolder(tmp_path) as folder:
-        assert [each.manifest.facts["ordinal"] for each in folder.snapshots] == [2, 1]
-        loaded = folder.load(lambda facts: facts["ordinal"] <= 1)
-        assert loaded is not None
-        assert number_of(loaded) == 1
-        assert folder.load(lambda facts: False) is None
+        assert [number_of(folder.load_one(each)) for each in folder.snapshots] == [2, 1]
 
 
 def test_a_snapshot_after_the_older_one_was_loaded_replaces_the_newer_one(tmp_path: Path) -> None:
@@ -80,7 +75,7 @@ def test_a_snapshot_after_the_older_one_was_loaded_replaces_the_newer_one(tmp_pa
         take(folder, 1)
         take(folder, 2)
     with StateFolder(tmp_path) as folder:
-        folder.load_previous()
+        folder.load_one(folder.snapshots[1])
         take(folder, 3)
         assert [each.manifest.facts["ordinal"] for each in folder.snapshots] == [3, 1]
         take(folder, 4)
@@ -92,7 +87,7 @@ def test_an_immutable_part_of_a_name_that_another_judge_used_meanwhile_is_writte
         save(folder, immutable("segment-1", 1))
         save(folder, immutable("segment-2", 2))
     with StateFolder(tmp_path) as folder:
-        folder.load_previous()
+        folder.load_one(folder.snapshots[1])
         save(folder, immutable("segment-2", 22))
         loaded = folder.load()
         assert loaded is not None
@@ -392,7 +387,7 @@ class SnapshotFolders(RuleBasedStateMachine):
         if not self.saved:
             return
         which = int(previous and len(self.saved) > 1)
-        loaded = self.folder.load_previous() if which else self.folder.load()
+        loaded = self.folder.load_one(self.folder.snapshots[which]) if which else self.folder.load()
         assert loaded is not None
         assert same(loaded.parts, self.saved[which])
         self.saved = self.saved[which:]

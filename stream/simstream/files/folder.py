@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
@@ -65,26 +64,17 @@ class StateFolder(Closing):
                 self._files.close(self._lock)
             self._lock = -1
 
-    def load(
-        self, fits: Callable[[Mapping[str, Any]], bool] | None = None, trusted: Collection[str] = ()
-    ) -> LoadedSnapshot | None:
-        """Read back the newest snapshot whose facts fit, or return None; `snapshots` has them all.
+    def load(self, trusted: Collection[str] = ()) -> LoadedSnapshot | None:
+        """Read back the newest snapshot, or return None; `snapshots` has them all.
 
         It verifies every byte, except in immutable parts of the `trusted` kinds: here only header and footer, as
-        their readers verify the rest. The next snapshot is based on this one, and replaces a newer one that did not
-        fit. Raises StateDamaged, StateFormat and StateUnwritable.
+        their readers verify the rest. The next snapshot is based on this one. Raises StateDamaged, StateFormat and
+        StateUnwritable.
         """
-        for snapshot in self.snapshots:
-            if fits is None or fits(snapshot.manifest.facts):
-                return self.load_one(snapshot, trusted)
-        return None
-
-    def load_previous(self, trusted: Collection[str] = ()) -> LoadedSnapshot | None:
-        """Do what `load` does with the older of two snapshots; return None if there are not two."""
-        return self.load_one(self.snapshots[1], trusted) if len(self.snapshots) > 1 else None
+        return self.load_one(self.snapshots[0], trusted) if self.snapshots else None
 
     def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> LoadedSnapshot:
-        """Do what `load` does with one of `snapshots`."""
+        """Do what `load` does with one of `snapshots`. The next snapshot replaces every newer one."""
         loaded, self._base = load(self._files, snapshot, trusted)
         self._loaded = snapshot.manifest.number
         return loaded

@@ -67,7 +67,7 @@ def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | M
     elif kind == "plain":
         yield from _plain(held)
     else:
-        yield from _whole(held, kind, path)
+        yield from _whole(held, kind)
 
 
 def _kind(head: bytes, path: str) -> str:
@@ -149,7 +149,7 @@ def _plain(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak]:
         yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
 
 
-def _whole(held: _ForwardWindow, kind: str, path: str) -> Iterator[bytes | ArchiveBreak]:
+def _whole(held: _ForwardWindow, kind: str) -> Iterator[bytes | ArchiveBreak]:
     """Unpack a format in which nothing can be found again after damage."""
     try:
         if kind == "lz4":
