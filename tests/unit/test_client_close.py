@@ -50,7 +50,7 @@ def test_closing_does_not_wait_for_threads_that_wait_for_the_broker(
 ) -> None:
     monkeypatch.setattr(traffic, "MAX_CLOSE_S", 1.2)
     client = Traffic(log, in_flight=1, timeout=60.0)  # type: ignore[arg-type]
-    client.enter()
+    client.room.enter()
     verdict = client.send({"id": "a", "text": "…"}, None)
     closing = threading.Thread(target=client.close, daemon=True)
     closing.start()

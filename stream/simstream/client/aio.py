@@ -98,16 +98,16 @@ class AsyncClient:
             ['too_short', 'too_short']
         """
         traffic = self._opened()
-        place = traffic.enter()
+        place = traffic.room.enter()
         try:
             if not place.done():
                 await asyncio.wait_for(asyncio.wrap_future(place), wait)
             place.result()
         except TimeoutError:
-            traffic.withdraw(place)
+            traffic.room.withdraw(place)
             raise traffic.make_full_error(wait) from None
         except BaseException:
-            traffic.withdraw(place)
+            traffic.room.withdraw(place)
             raise
         return asyncio.wrap_future(traffic.send(page, timeout))
 

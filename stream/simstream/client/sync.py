@@ -88,14 +88,14 @@ class Client(Closing):
             ['too_short', 'too_short', 'too_short']
         """
         seconds = 0.0 if self._traffic.is_own_thread() else wait
-        place = self._traffic.enter()
+        place = self._traffic.room.enter()
         try:
             place.result(seconds)
         except TimeoutError:
-            self._traffic.withdraw(place)
+            self._traffic.room.withdraw(place)
             raise self._traffic.make_full_error(seconds) from None
         except BaseException:
-            self._traffic.withdraw(place)
+            self._traffic.room.withdraw(place)
             raise
         return self._traffic.send(page, timeout)
 

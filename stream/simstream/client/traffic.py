@@ -61,10 +61,10 @@ class Traffic(Closing):
         self._log = log
         self._timeout = timeout
         self._in_flight = in_flight
-        self._room = PageRoom(in_flight)
+        self.room = PageRoom(in_flight)
         connection = connect(log, timeout)
         self._reader: Reader = connection.verdicts
-        self._pending = PendingPages(connection.pages, self._room.leave)
+        self._pending = PendingPages(connection.pages, self.room.leave)
         self._sender = Sender(log, connection.appender, self._pending)
         self._away = False
         self._stop = threading.Event()
@@ -73,14 +73,6 @@ class Traffic(Closing):
             self._thread(self._listen, "simstream-listen"),
         ]
         atexit.register(self.close)
-
-    def enter(self) -> Future[None]:
-        """Return a future of a place for a page; see PageRoom."""
-        return self._room.enter()
-
-    def withdraw(self, place: Future[None]) -> None:
-        """Stop waiting for a place, or give an unused place back."""
-        self._room.withdraw(place)
 
     def make_full_error(self, seconds: float) -> ClientFull:
         """Return the error for a page that got no place within `seconds`."""
@@ -99,7 +91,7 @@ class Traffic(Closing):
             entry = PendingPage(sendable(page), time.monotonic() + seconds)
             self._pending.add(entry)
         except BaseException:
-            self._room.leave()
+            self.room.leave()
             raise
         self._sender.put(entry)
         return entry.future
@@ -117,7 +109,7 @@ class Traffic(Closing):
         end = time.monotonic() + MAX_CLOSE_S
         atexit.unregister(self.close)
         error = ClientClosed("the client was closed", "wait for the verdicts before you close it")
-        self._room.close(error)
+        self.room.close(error)
         self._sender.stop(MAX_FLUSH_S)
         self._join(self._threads[0], end - 1.0)
         self._stop.set()
@@ -179,5 +171,5 @@ class Traffic(Closing):
             )
 
     def _end(self, error: SimstreamError) -> None:
-        self._room.close(error)
+        self.room.close(error)
         self._pending.close(error)

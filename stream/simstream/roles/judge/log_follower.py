@@ -161,7 +161,7 @@ class LogFollower:
                     self._role.hear(frame.verdicts)
             self._context.health.beat(self._role.name)
         with self._role.turn():
-            self._log_judge.update_metrics()
+            self._log_judge.metrics.set_state()
         if not records and at_end:
             raise WrongLog(
                 f"the log ends at frame {self._log_judge.next_frame}, but verdicts were published up to frame "
@@ -182,7 +182,7 @@ class LogFollower:
 
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
         with self._role.turn():
-            self._log_judge.update_metrics()
+            self._log_judge.metrics.set_state()
         behind = self._behind(published)
         ready = settled and answers and behind <= MAX_READY_FRAMES and not self._snapshots.why
         word = self._role.word

@@ -162,10 +162,6 @@ class LogJudge(Closing):
                 extra={"cluster": cluster_id, "pages": pages, "ordinal": self._acceptor.ordinal},
             )
 
-    def update_metrics(self) -> None:
-        """Set the metrics of the state, if they are due."""
-        self.metrics.set_state()
-
     def _ignored(self, record: Record, reason: IgnoreReason) -> None:
         if reason is IgnoreReason.RECIPE and not self._begun and self._acceptor.ordinal == 0:
             raise wrong_recipe(frames.decode(record.value or b"").header.recipe, self._policy.recipe_id)

@@ -89,7 +89,7 @@ class VerdictPublisher:
         self._snapshots.turn(self._log_judge.next_frame, self._log_judge.ordinal, self._published)
         if self._snapshots.wanted > self._handed_over:
             self._hand_over(outbox)
-        self._log_judge.update_metrics()
+        self._log_judge.metrics.set_state()
         self._context.health.beat(NAME)
 
     def _measure(self) -> None:
