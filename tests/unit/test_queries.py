@@ -1,12 +1,16 @@
-"""Turns that nobody waits long for, and bounds of what clients may send."""
+"""Turns that nobody waits long for, bounds of what clients may send, and the API's description."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import threading
 from collections.abc import MutableMapping
 from typing import Any
 
+from simstream.model import Verdict
+from simstream.queries.app import make_app
 from simstream.queries.limits import BodyLimiter, QueryLimits
 from simstream.roles.turn_lock import TurnLock
 
@@ -82,3 +86,12 @@ def test_a_body_that_is_too_large_or_too_slow_never_reaches_the_application() ->
     assert asyncio.run(asked([b"12345", b"678901"])) == 413
     assert asyncio.run(asked([b"12345"], ends=False)) == 408
     assert len(seen) == 1
+
+
+def test_the_description_defines_every_type_that_it_names() -> None:
+    role: Any = None
+    description = make_app(role, role, role, role, role).openapi()
+    types = description["components"]["schemas"]
+    named = re.findall(r'"\$ref": "([^"]*)"', json.dumps(description))
+    assert {name.removeprefix("#/components/schemas/") for name in named} <= types.keys()
+    assert tuple(types["VerdictAnswer"]["properties"]) == Verdict.__struct_fields__
