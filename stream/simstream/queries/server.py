@@ -27,13 +27,11 @@ class QueryServer(Closing):
     Raises SettingsError if the address cannot be bound.
     """
 
-    def __init__(
-        self, host: str, port: int, app: App, limits: QueryLimits | None = None, callers: CallerRules | None = None
-    ) -> None:
+    def __init__(self, host: str, port: int, app: App, callers: CallerRules | None = None) -> None:
         self._socket = _bound(host, port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            CallerGuard(BodyLimiter(app, limits or QueryLimits()), callers or CallerRules()),
+            CallerGuard(BodyLimiter(app, QueryLimits()), callers or CallerRules()),
             http=QueryConnection,
             log_config=None,
             log_level=logging.WARNING,  # the role itself logs its start and its end

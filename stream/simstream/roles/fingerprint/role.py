@@ -225,16 +225,12 @@ class FingerprintRole:
     def _begin(self, pool: ThreadPoolExecutor) -> None:
         """Begin to work on full batches, and on batches that have waited long enough while a thread is idle."""
         while batch := self._gatherer.take(idle=len(self._working) < self._threads):
+            made: Future[list[ShareFrames]] = Future()
             if self._working or not batch.is_quick:
-                self._working.append((batch, pool.submit(self._make, batch)))
+                made = pool.submit(self._make, batch)
             else:
-                self._working.append((batch, self._made(batch)))
-
-    def _made(self, batch: ShareBatch) -> Future[list[ShareFrames]]:
-        """Make a batch in this thread, and return it as a done future."""
-        future: Future[list[ShareFrames]] = Future()
-        future.set_result(self._make(batch))
-        return future
+                made.set_result(self._make(batch))
+            self._working.append((batch, made))
 
     def _make(self, batch: ShareBatch) -> list[ShareFrames]:
         began = time.perf_counter()
