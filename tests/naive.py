@@ -35,18 +35,26 @@ class NaivePage:
 
 
 def agreement(a: NaivePage, b: NaivePage, policy: Policy) -> int:
-    return policy.sketch_bits - (a.sketch ^ b.sketch).bit_count()
+    further = 64 * (policy.fingerprints - 1)
+    return policy.sketch_bits - ((a.sketch ^ b.sketch) >> further).bit_count()
 
 
-def distance(a: NaivePage, b: NaivePage) -> int:
-    return (a.fingerprint ^ b.fingerprint).bit_count()
+def fingerprints(page: NaivePage, policy: Policy) -> list[int]:
+    further = page.sketch.to_bytes(8 * policy.sketch_words, "little")
+    words = [int.from_bytes(further[at : at + 8], "little") for at in range(0, 8 * (policy.fingerprints - 1), 8)]
+    return [page.fingerprint, *words]
+
+
+def distance(a: NaivePage, b: NaivePage, policy: Policy) -> int:
+    pairs = zip(fingerprints(a, policy), fingerprints(b, policy), strict=True)
+    return min((one ^ other).bit_count() for one, other in pairs)
 
 
 def match(a: NaivePage, b: NaivePage, policy: Policy) -> bool:
     most, least = policy.distance, policy.agreement
     if a.words < policy.short_words or b.words < policy.short_words:
         most, least = policy.short_distance, policy.short_agreement
-    return distance(a, b) <= most and agreement(a, b, policy) >= least
+    return distance(a, b, policy) <= most and agreement(a, b, policy) >= least
 
 
 def similarity(a: int, bits: int) -> float | None:
@@ -71,7 +79,7 @@ class NaiveJudge:
         return match(a, b, self.policy)
 
     def rank(self, a: NaivePage, b: NaivePage) -> tuple[float, ...]:
-        return -agreement(a, b, self.policy), distance(a, b), a.ordinal
+        return -agreement(a, b, self.policy), distance(a, b, self.policy), a.ordinal
 
     def judge(self, page: NaivePage) -> Verdict:
         page.ordinal = self.ordinal
@@ -130,10 +138,10 @@ class NaiveJudge:
         if policy.link == "canonical":
             compared = [p for p in others if all(p.age <= q.age for q in others if q.cluster == p.cluster)]
             compared = [] if unchanged else compared
-        near = [p for p in live if distance(p, page) <= max(within, policy.distance)]
-        near.sort(key=lambda p: (-agreement(p, page, policy), distance(p, page), p.ordinal))
+        near = [p for p in live if distance(p, page, policy) <= max(within, policy.distance)]
+        near.sort(key=lambda p: (-agreement(p, page, policy), distance(p, page, policy), p.ordinal))
         return [
-            (p.id, distance(p, page), agreement(p, page, policy), p in compared and match(p, page, policy))
+            (p.id, distance(p, page, policy), agreement(p, page, policy), p in compared and match(p, page, policy))
             for p in near
         ]
 
@@ -151,12 +159,12 @@ class NaiveJudge:
             verdict=word,
             reason=page.reason or None,
             near_duplicate_of=other.id if word == "near_duplicate" else None,
-            distance=distance(page, other) if other else None,
+            distance=distance(page, other, self.policy) if other else None,
             similarity=similarity(agreement(page, other, self.policy), bits) if other else None,
             cluster_id=str(page.cluster) if judged else None,
             canonical=self.canonical(page.cluster).id if judged else None,
             merged_clusters=tuple(str(c) for c in sorted(ties) if c != page.cluster),
-            fingerprint=f"{page.fingerprint:016x}" if judged else None,
+            fingerprint="".join(f"{one:016x}" for one in fingerprints(page, self.policy)) if judged else None,
             policy=self.policy.id,
             ordinal=page.ordinal,
             time=page.time,

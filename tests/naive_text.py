@@ -260,17 +260,25 @@ class NaiveRecipe:
         return [(value, round(65536 * min(count, cap) ** power)) for value, count in counts.items()]
 
     def fingerprint(self, utf8: bytes) -> tuple[int, list[int], int]:
-        """Fingerprint, sketch in words of 64 bits, and number of distinct words."""
+        """Fingerprint, further fingerprints and sketch in words of 64 bits, and number of distinct words."""
         words = self.words(utf8)
         weighted = self.weighted(words)
         if len(weighted) < self.recipe.min_words:
-            return 0, [0] * (self.recipe.sketch_bits // 64), len(weighted)
-        features, out = self.features(words, weighted), 0
+            return 0, [0] * self.recipe.sketch_words, len(weighted)
+        features, fingerprints = self.features(words, weighted), []
+        for draw in range(self.recipe.fingerprints):
+            if draw:
+                features = [(mix(draw * BASE & M64 ^ value), w) for value, w in features]
+            fingerprints.append(self.simhash(features))
+        hashes = self.runs(utf8) if self.recipe.sketch_characters else self.pairs(words)
+        return fingerprints[0], fingerprints[1:] + self.sketch(hashes), len(weighted)
+
+    def simhash(self, features: list[tuple[int, int]]) -> int:
+        out = 0
         for bit in range(64):
             balance = sum(w if value >> bit & 1 else -w for value, w in features)
             out |= (balance > 0 or (balance == 0 and self.recipe.ties == 1)) << bit
-        hashes = self.runs(utf8) if self.recipe.sketch_characters else self.pairs(words)
-        return out, self.sketch(hashes), len(weighted)
+        return out
 
     def pairs(self, words: list[str]) -> set[int]:
         """The hashes of all pairs of successive words."""

@@ -69,6 +69,8 @@ RECIPES = [
         hmm=False,
         sketch_bits=64,
     ),
+    replace(PRESETS["default"], name="two", fingerprints=2, min_words=1),
+    Recipe(name="three", fingerprints=3, sketch_bits=0, similarity=None, ties=1, top=5, min_words=2),
     Recipe(name="odd", sketch_bits=192, seed=0xDEADBEEF, hmm=False, tf_power=0.5, min_words=2, number_weight=0),
 ]
 

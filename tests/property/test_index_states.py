@@ -46,13 +46,13 @@ def on_disk(folder: Path, part: SnapshotPart) -> SnapshotPart:
 class IndexLife(RuleBasedStateMachine):
     """One index and its twin; numbers are used again as soon as the index has given them back."""
 
-    @initialize(seed=SEEDS, words=st.sampled_from([0, 2, 3]), short=st.booleans())
-    def begin(self, seed: int, words: int, short: bool) -> None:
+    @initialize(seed=SEEDS, words=st.sampled_from([0, 2, 3]), short=st.booleans(), further=st.integers(0, 2))
+    def begin(self, seed: int, words: int, short: bool, further: int) -> None:
         rng = np.random.default_rng(seed)
-        self.words, self.folder = words, tempfile.TemporaryDirectory()
+        self.words, self.further, self.folder = words + further, further, tempfile.TemporaryDirectory()
         self.least = 62 * words
         self.short = MatchLimits(int(rng.integers(0, 6)), 63 * words) if short else None
-        self.naive = NaiveIndex(DISTANCE, self.least, self.short)
+        self.naive = NaiveIndex(DISTANCE, self.least, self.short, further)
         self.centres = rng.integers(0, 2**64, 3, dtype=np.uint64)
         self.index = self.make(rng)
         self.bucket_of: dict[int, int] = {}
@@ -63,7 +63,10 @@ class IndexLife(RuleBasedStateMachine):
     def make(self, rng: np.random.Generator) -> Index:
         plan, limit = PLANS[rng.integers(len(PLANS))], int(rng.integers(1, 40))
         background = bool(rng.integers(2))
-        return Index(plan, self.words, DISTANCE, self.least, limit, self.short, background=background)
+        limits = DISTANCE, self.least
+        return Index(
+            plan, self.words, *limits, limit, self.short, further=self.further, background=background
+        )
 
     def keys(self, rng: np.random.Generator, count: int) -> tuple[U64, U64, NDArray[np.bool_]]:
         fingerprints = self.centres[rng.integers(0, 3, count)]
@@ -71,6 +74,7 @@ class IndexLife(RuleBasedStateMachine):
             fingerprints ^= np.uint64(1) << bit.astype(np.uint64)
         few = np.array([0, 1, 0x1F, 0x3F], np.uint64)
         sketches = few[rng.integers(0, 4, (count, self.words))]
+        sketches[:, : self.further] ^= self.centres[rng.integers(0, 3, (count, self.further))]
         return fingerprints, sketches, rng.random(count) < 0.3
 
     @rule(seed=SEEDS, count=st.integers(1, 60), spread=st.integers(0, 3))

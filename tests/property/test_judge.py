@@ -32,7 +32,7 @@ from simstream.judge.state import JudgeState
 from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, Record, Verdict
 from simstream.wire import frame as frames
 from simstream.wire import verdict as wire
-from tests.naive import NaiveJudge, NaivePage, pages_of
+from tests.naive import NaiveJudge, NaivePage, fingerprints, pages_of
 from tests.short import examples
 
 RECIPE = "0badcafe"
@@ -47,7 +47,7 @@ pages = st.tuples(
         [PageKind.READABLE] * 8 + [PageKind.TOO_SHORT, PageKind.FAILED, PageKind.UNREADABLE, PageKind.WITHDRAWN]
     ),
     st.builds(lambda base, flips: base ^ flips, st.sampled_from(BASES), st.one_of(st.just(0), bits)),
-    st.builds(lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), sketch_bits)),
+    st.builds(lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), bits, sketch_bits)),
     st.integers(-12, 4),  # time against the newest
     st.sampled_from([9, 19, 20, 300]),  # distinct words
 )
@@ -79,7 +79,8 @@ def columns_of(rows: list[tuple[int, tuple]], words: int) -> FingerprintColumns:
 
 
 def index_for(policy: Policy, memtable_limit: int) -> Index:
-    return Index(None, policy.sketch_bits // 64, *policy.limits, memtable_limit, policy.short_limits)
+    further = policy.fingerprints - 1
+    return Index(None, policy.sketch_words, *policy.limits, memtable_limit, policy.short_limits, further=further)
 
 
 def small_state(policy: Policy) -> JudgeState:
@@ -112,7 +113,7 @@ class JudgeMachine(RuleBasedStateMachine):
         self.patch.setattr(crowds, "WORTH", 10**9)
         for module in (expiry, live_pages):
             self.patch.setattr(module, "MAX_SINGLE_PAGES", self.leaving)
-        words = self.policy.sketch_bits // 64
+        words = self.policy.sketch_words
         self.fast = small_state(self.policy)
         self.folder = TemporaryDirectory()
         self.saved: int | None = None
@@ -272,18 +273,23 @@ class JudgeMachine(RuleBasedStateMachine):
             known = fast.page(page.identity)
             assert known is not None
             found = (known.id, known.ordinal, known.time, known.fingerprint, known.cluster_id)
-            assert found == (page.id, page.ordinal, page.time, page.fingerprint, str(page.cluster))
+            own = fingerprints(page, policy)
+            digits = "".join(f"{one:016x}" for one in own)
+            assert found == (page.id, page.ordinal, page.time, digits, str(page.cluster))
             members = sorted((p for p in slow.live if p.cluster == page.cluster), key=lambda p: p.age)
             cluster = fast.cluster_of(page.identity, most)
             assert cluster is not None
             assert (cluster.id, cluster.pages) == (str(page.cluster), len(members))
             assert [member.id for member in cluster.members] == [p.id for p in members[:most]]
             assert fast.cluster(page.cluster, most) in ((cluster, None) if len(members) == 1 else (cluster,))
-            wanted = page.fingerprint ^ flips
+            wanted = [one ^ flips for one in own]
             compared = (
                 slow.live if policy.link == "any" else [p for p in slow.live if slow.canonical(p.cluster) is p]
             )
-            near = [(p, (p.fingerprint ^ wanted).bit_count()) for p in compared]
+            near = [
+                (p, min((a ^ b).bit_count() for a, b in zip(fingerprints(p, policy), wanted, strict=True)))
+                for p in compared
+            ]
             near = sorted((bits, p.ordinal, p.id) for p, bits in near if bits <= policy.distance)
             assert [(one.distance, one.id) for one in fast.near(wanted, most)] == [
                 (d, i) for d, _, i in near[:most]
@@ -332,6 +338,17 @@ TestCanonicalShortNoSketch = machine(
     "CanonicalShortNoSketchMachine", Policy(RECIPE, 0, 5, 0, None, "canonical", 20, 2, 0), few=10**6, step=3
 )
 
+TestAnyTwo = machine("AnyTwoMachine", Policy(RECIPE, 64, 3, 50, 8, "any", fingerprints=2))
+TestAnyTwoCrowded = machine(
+    "AnyTwoCrowdedMachine", Policy(RECIPE, 64, 3, 50, None, "any", 20, 1, 58, fingerprints=2), crowded=0
+)
+TestCanonicalTwo = machine(
+    "CanonicalTwoMachine", Policy(RECIPE, 64, 3, 50, 8, "canonical", 20, 1, 58, fingerprints=2), few=10**6
+)
+TestAnyThreeNoSketch = machine(
+    "AnyThreeNoSketchMachine", Policy(RECIPE, 0, 3, 0, 8, "any", fingerprints=3), few=2, step=256
+)
+
 
 def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
     rng = np.random.default_rng(seed)
@@ -339,6 +356,7 @@ def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
     for offset in range(count):
         flips = sum(1 << int(b) for b in set(rng.integers(0, 64, rng.integers(0, 4)).tolist()))
         noise = sum(1 << int(b) for b in set(rng.integers(0, 128, rng.integers(0, 30)).tolist()))
+        noise ^= int(rng.integers(0, 40)) << 1
         kind = PageKind.READABLE if rng.random() < 0.9 else PageKind(int(rng.integers(0, 5)))
         base = int(rng.integers(0, 40)) * 0x0101_0408_1021_4285 % 2**64
         words = int(rng.choice([9, 19, 20, 300]))
@@ -359,17 +377,27 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize("short_words", [0, 20])
 @pytest.mark.parametrize(
-    ("batch", "few", "crowded"),
-    [(1, 8, 512), (37, 0, 512), (1500, 0, 512), (1500, 10**6, 512), (37, 8, 0), (300, 8, 3)],
+    ("batch", "few", "crowded", "fingerprints"),
+    [
+        (1, 8, 512, 1),
+        (37, 0, 512, 1),
+        (1500, 0, 512, 1),
+        (1500, 10**6, 512, 1),
+        (37, 8, 0, 1),
+        (300, 8, 3, 1),
+        (300, 8, 512, 2),
+        (37, 0, 3, 2),
+    ],
 )
 @pytest.mark.long
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
-    link, window, short_words, batch, few, crowded, monkeypatch
+    link, window, short_words, batch, few, crowded, fingerprints, monkeypatch
 ) -> None:
     monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
     monkeypatch.setattr(crowds, "MAX_CROWDS", 5)
-    policy = Policy(RECIPE, 128, 4, 100, window, link, short_words, 2, 115)
+    limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
+    policy = Policy(RECIPE, *limits, window, link, short_words, 2, limits[2] + 7, fingerprints)
     resolver = Resolver(policy, index_for(policy, memtable_limit=64))
     rows = random_pages(1500, seed=7)
     verdicts = []

@@ -7,6 +7,7 @@ import pytest
 
 from simstream.index import crowds
 from simstream.index.index import Index
+from simstream.index.keys import NO_FLAGS, KeyColumns
 from simstream.judge.state import JudgeState
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from tests.bench.made_pages import columns_of, policy
@@ -23,36 +24,45 @@ def alike(rng: np.random.Generator, count: int) -> np.ndarray:
     return found
 
 
+def apart(values: tuple[int, ...], others: tuple[int, ...]) -> int:
+    """The distance of the closest fingerprints of two pages."""
+    return min((one ^ other).bit_count() for one, other in zip(values, others, strict=True))
+
+
+@pytest.mark.parametrize("further", [0, 2])
 @pytest.mark.parametrize("limit", [64, 1024])
-def test_a_crowd_has_all_live_entries_about_its_middle(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crowd_has_all_live_entries_about_its_middle(
+    limit: int, further: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
     rng = np.random.default_rng(limit)
-    index = Index(None, 2, 8, 100, limit)
-    live: dict[int, int] = {}
+    index = Index(None, 2 + further, 8, 100, limit, further=further)
+    live: dict[int, tuple[int, ...]] = {}
     free: list[int] = list(range(1, 20_000))
     made = 0
     for _ in range(60):
         count = int(rng.integers(50, 400))
         numbers = np.array([free.pop(0) for _ in range(count)], np.uint32)
-        fingerprints = np.where(
-            rng.random(count) < 0.5, alike(rng, count), rng.integers(0, 2**64, count, np.uint64)
-        )
-        index.add(numbers, fingerprints, rng.integers(0, 2**64, (count, 2), np.uint64), None, None)
-        live.update(zip(numbers.tolist(), fingerprints.tolist(), strict=True))
+        keys = rng.integers(0, 2**64, (count, 3 + further), np.uint64)
+        for draw in range(1 + further):
+            keys[:, draw] = np.where(rng.random(count) < 0.5, alike(rng, count), keys[:, draw])
+        index.add(numbers, keys[:, 0], keys[:, 1:], None, None)
+        live.update(zip(numbers.tolist(), map(tuple, keys[:, : 1 + further].tolist()), strict=True))
         gone = rng.permutation(sorted(live))[: count // 2].tolist()
         index.release(np.array(gone, np.uint32))
         for number in gone:
             del live[number]
         index.settle()
         free += index.dropped().tolist()
-        crowd = index.crowd(int(alike(rng, 1)[0]))
+        crowd = index.crowd(tuple(alike(rng, 1 + further).tolist()))
         if crowd is None:
             continue
         made += 1
         rows = crowd.columns.rows[: crowd.count] & np.uint32(NUMBER_MASK)
-        found = dict(zip(rows.tolist(), crowd.columns.fingerprints[: crowd.count].tolist(), strict=True))
+        columns = crowd.columns.fingerprints, *crowd.columns.sketches[:further]
+        found = dict(zip(rows.tolist(), zip(*(c[: crowd.count].tolist() for c in columns), strict=True), strict=True))
         assert len(found) == crowd.count
-        near = {number for number, value in live.items() if (value ^ crowd.middle).bit_count() <= 16}
+        near = {number for number, values in live.items() if apart(values, crowd.middle) <= 16}
         assert near <= found.keys()
         assert all(found[number] == live[number] for number in near)
         assert found.keys() - near <= set(range(20_000)) - set(free) - (live.keys() - near)
@@ -67,11 +77,11 @@ def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.Mo
     index = Index(None, 1, 4, 0)
     index.add(np.arange(1, 81, dtype=np.uint32), np.repeat(middles, 10), np.zeros((80, 1), np.uint64), None, None)
     for middle in middles.tolist():
-        crowd = index.crowd(middle)
+        crowd = index.crowd((middle,))
         assert crowd is not None
         assert crowd.count == 10
-        assert index.crowd(int(middles[0])) is not None
-    covered = index._crowds.covering(middles)
+        assert index.crowd((int(middles[0]),)) is not None
+    covered = index._crowds.covering(KeyColumns(middles, np.zeros((8, 1), np.uint64), NO_FLAGS))
     assert covered.sum() == 3
     assert covered[[0, 7]].all()
 
@@ -96,7 +106,7 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
             assert sorted(here.tolist()) == expected
         if round_ == 0:
             monkeypatch.setattr(crowds, "WORTH", 10**9)
-            assert index.crowd(BASE) is not None
+            assert index.crowd((BASE,)) is not None
 
 
 def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,24 @@ class HitBuffers:
             self.make(4 * room)
 
 
+NO_ORDER: NDArray[np.uint32] = np.empty(0, np.uint32)
+"""The order of a part whose entries lie in the order of the fingerprints that it searches."""
+NO_ORDER.flags.writeable = False
+
+
 class SearchPart(Protocol):
-    """A part of the index: entries at places. Entries with the same fingerprint lie side by side."""
+    """A part of the index: entries at places, found by one of their fingerprints.
+
+    In `order`, or in the order of places if that is empty, entries with the same fingerprint lie side by side.
+    """
+
+    @property
+    def draw(self) -> int:
+        """The number of the fingerprint by which it finds entries, 0 for the first."""
+
+    @property
+    def order(self) -> NDArray[np.uint32]:
+        """The places (n,) in the order of these fingerprints, or (0,)."""
 
     @property
     def rows(self) -> NDArray[np.uint32]: ...
@@ -87,6 +103,8 @@ class MatchBuffers:
                 hits.places[at:count],
                 hits.ends[at:count],
                 hits.tags[at:count],
+                source.draw,
+                source.order,
                 source.rows,
                 source.buckets,
                 source.sketches,
@@ -172,12 +190,13 @@ def answer_block(
     hits: HitBuffers,
 ) -> BlockAnswer:
     """Answer as many queries of a block as fit into `room` matches."""
-    fingerprints, wanted = queries.fingerprints[block], rule.wanted(queries, block)
-    last = len(fingerprints)
+    wanted, some = rule.wanted(queries, block), queries.at(block)
+    fingerprints = [some.draw(number) for number in range(rule.further + 1)]
+    last = len(some.fingerprints)
     parts: list[MatchBuffers] = []
     crowded = np.zeros(last, np.bool_)
     for source in sources:
-        last, found = ask(source, released, fingerprints, wanted, last, room, hits, crowded)
+        last, found = ask(source, released, fingerprints[source.draw], wanted, last, room, hits, crowded)
         parts.append(found)
     if crowded.any():
         for part in parts:
@@ -209,7 +228,7 @@ def answer(
     candidates.
 
     A query with more than `most` candidates in one part is crowded, and has no matches here. With `in_order` each
-    query's matches are ordered by entry. The first part should be the largest: it decides how many queries the
+    query's matches are ordered by entry. A match that several fingerprints find counts as often for `limit`. The first part should be the largest: it decides how many queries the
     others get. Memory: at most about 40 bytes x `limit` for each part.
     """
     hits = HitBuffers() if most is None else HitBuffers(most, capped=True)
@@ -226,7 +245,7 @@ def answer(
         room -= len(part.matches.entry)
         if done < end or room < 0:
             break
-    return _matches(parts, in_order), sum(part.candidates for part in parts)
+    return _matches(parts, in_order, rule.further > 0), sum(part.candidates for part in parts)
 
 
 def _room(matches: int) -> GatheredMatches:
@@ -235,11 +254,13 @@ def _room(matches: int) -> GatheredMatches:
         np.empty(matches, np.uint8),
         np.empty(matches, np.uint16),
         np.empty(matches, np.uint8),
+        np.empty(matches, np.uint8),
         np.empty(matches, np.int64),
     )
 
 
-def _matches(parts: Sequence[BlockAnswer], in_order: bool) -> Matches:
+def _matches(parts: Sequence[BlockAnswer], in_order: bool, repeated: bool) -> Matches:
+    """Join the answers. If matches may be `repeated`, because several fingerprints find them, keep the closest."""
     counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
@@ -249,10 +270,24 @@ def _matches(parts: Sequence[BlockAnswer], in_order: bool) -> Matches:
     else:
         columns = (_room(0), *(part.matches for part in parts))
         found = GatheredMatches._make(np.concatenate(same) for same in zip(*columns, strict=True))
-    if in_order:
-        order = np.lexsort((found.entry, np.repeat(np.arange(len(counts)), counts)))
+    if in_order or repeated:
+        queries = np.repeat(np.arange(len(counts)), counts)
+        order = np.lexsort((found.distance, found.entry, queries))
+        if repeated:
+            order = _first_of_each(order, queries, found.entry)
+            np.cumsum(np.bincount(queries[order], minlength=len(counts)), out=starts[1:])
         found = GatheredMatches._make(column[order] for column in found)
     return Matches(len(counts), starts, *found, crowded)
+
+
+def _first_of_each(
+    order: NDArray[np.int64], queries: NDArray[np.int64], entries: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first place of each pair of query and entry in an order that keeps equal pairs together."""
+    query, entry = queries[order], entries[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (query[1:] != query[:-1]) | (entry[1:] != entry[:-1])
+    return order[first]
 
 
 def spread(found: Matches, asked: NDArray[np.int64], crowded: NDArray[np.bool_]) -> Matches:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.fresh_entries import FreshEntries
+from simstream.index.keys import KeyColumns
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdColumns
 from simstream.model import U64
@@ -31,14 +32,15 @@ FIRST_ROOM_ENTRIES: Final = 4096
 class CrowdPart(Protocol):
     """A part of the index that can return all entries near a fingerprint."""
 
-    def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
-        """Return its entries within any distance; None if there are more than `most`."""
+    def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
+        """Return its entries with any fingerprint within any distance of the same draw's; None if there are more than
+        `most`."""
 
 
 class EntryCrowd:
-    """Entries within `radius` of `middle`, in columns that grow."""
+    """Entries around a `middle`, which has as many fingerprints as a page, in columns that grow."""
 
-    def __init__(self, middle: int, entries: FreshEntries) -> None:
+    def __init__(self, middle: tuple[int, ...], entries: FreshEntries) -> None:
         self.middle = middle
         self.count = 0
         self.used = 0
@@ -72,14 +74,14 @@ class EntryCrowd:
 class EntryCrowds:
     """The crowds of an index whose queries reach as far as `distance`.
 
-    A crowd reaches twice as far from its middle. So it has every entry near a query that is within the distance of
-    the middle.
+    A crowd has all entries with any fingerprint within twice the distance of the middle's. So it has every entry near
+    a query that is within the distance of the middle with all its fingerprints.
     """
 
-    def __init__(self, distance: int) -> None:
+    def __init__(self, distance: int, further: int = 0) -> None:
         self._distance = distance
         self._crowds: list[EntryCrowd] = []
-        self._middles: U64 = np.empty(0, np.uint64)
+        self._middles: U64 = np.empty((0, 1 + further), np.uint64)
         self._clock = 0
         self._owed = 0
         """Candidates of crowded queries that had no crowd."""
@@ -87,17 +89,19 @@ class EntryCrowds:
     def __len__(self) -> int:
         return sum(crowd.count for crowd in self._crowds)
 
-    def covering(self, fingerprints: U64) -> NDArray[np.bool_]:
-        """Return for each fingerprint (n,) whether a crowd has all entries within the distance of it."""
-        near = np.bitwise_count(fingerprints[:, None] ^ self._middles) <= self._distance
+    def covering(self, keys: KeyColumns) -> NDArray[np.bool_]:
+        """Return for each key (n,) whether a crowd has all entries near it."""
+        near = np.ones((len(keys.fingerprints), len(self._middles)), np.bool_)
+        for draw, middles in enumerate(self._middles.T):
+            near &= np.bitwise_count(keys.draw(draw)[:, None] ^ middles) <= self._distance
         found: NDArray[np.bool_] = near.any(axis=1)
         return found
 
-    def of(self, fingerprint: int) -> EntryCrowd | None:
-        """Return the closest crowd that covers this fingerprint, or None."""
+    def of(self, fingerprints: Sequence[int]) -> EntryCrowd | None:
+        """Return the closest crowd that covers a page with these fingerprints, or None."""
         if not self._crowds:
             return None
-        distances = np.bitwise_count(self._middles ^ np.uint64(fingerprint))
+        distances = np.bitwise_count(self._middles ^ np.array(fingerprints, np.uint64)).max(axis=1)
         which = int(distances.argmin())
         if distances[which] > self._distance:
             return None
@@ -105,7 +109,7 @@ class EntryCrowds:
         self._crowds[which].used = self._clock
         return self._crowds[which]
 
-    def make(self, fingerprint: int, parts: Sequence[CrowdPart], entries: int) -> EntryCrowd | None:
+    def make(self, fingerprints: tuple[int, ...], parts: Sequence[CrowdPart], entries: int) -> EntryCrowd | None:
         """Make a crowd for a crowded query that no crowd covers.
 
         Return None if a crowd would not pay yet, or would be too large. `entries` is the number of entries in all
@@ -115,12 +119,12 @@ class EntryCrowds:
         if WORTH * self._owed < entries:
             return None
         self._owed = 0
-        near = _about(parts, fingerprint, self._distance)
+        near = _about(parts, fingerprints, self._distance)
         if near is None or not len(near.rows):
             return None
-        middle = _middle(near.fingerprints)
-        if (middle ^ fingerprint).bit_count() > self._distance:
-            middle = fingerprint
+        middle = tuple(_middle(near.draw(draw)) for draw in range(len(fingerprints)))
+        if any((a ^ b).bit_count() > self._distance for a, b in zip(middle, fingerprints, strict=True)):
+            middle = fingerprints
         found = _about(parts, middle, 2 * self._distance)
         if found is None:
             return None
@@ -135,7 +139,7 @@ class EntryCrowds:
     def add(self, entries: FreshEntries) -> None:
         """Add the new entries that belong to a crowd."""
         for crowd in self._crowds:
-            mine = np.bitwise_count(entries.fingerprints ^ np.uint64(crowd.middle)) <= 2 * self._distance
+            mine = entries.are_near(crowd.middle, 2 * self._distance)
             if mine.any():
                 crowd.append(entries.where(mine))
         self._let_go()
@@ -153,7 +157,8 @@ class EntryCrowds:
         """Drop the least recently used crowds until the rest is within both limits."""
         while len(self._crowds) > MAX_CROWDS or len(self) > MAX_ENTRIES:
             self._crowds.remove(min(self._crowds, key=lambda crowd: crowd.used))
-        self._middles = np.array([crowd.middle for crowd in self._crowds], np.uint64)
+        middles = [crowd.middle for crowd in self._crowds]
+        self._middles = np.array(middles, np.uint64).reshape(len(middles), self._middles.shape[1])
 
 
 def _columns(room: int, sketch_words: int) -> CrowdColumns:
@@ -165,11 +170,11 @@ def _columns(room: int, sketch_words: int) -> CrowdColumns:
     )
 
 
-def _about(parts: Sequence[CrowdPart], fingerprint: int, distance: int) -> FreshEntries | None:
+def _about(parts: Sequence[CrowdPart], fingerprints: tuple[int, ...], distance: int) -> FreshEntries | None:
     """Return all entries within a distance; None if there are more than crowds may have."""
     found, room = None, MAX_ENTRIES
     for part in parts:
-        some = part.about(fingerprint, distance, room)
+        some = part.about(fingerprints, distance, room)
         if some is None:
             return None
         found = some if found is None else found.followed_by(some)

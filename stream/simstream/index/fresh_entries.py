@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import Fact
-from simstream.index.keys import KeyColumns
+from simstream.index.keys import KeyColumns, frozen
 from simstream.index.packed import is_like
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.model import U64
@@ -22,7 +22,7 @@ MEMTABLE = "memtable"
 
 
 class FreshEntries(NamedTuple):
-    """Entries in the order they came."""
+    """Entries in the order they came. Sketches begin with the further fingerprints, as in `KeyColumns`."""
 
     fingerprints: U64  # (n,)
     sketches: U64  # (n, S)
@@ -32,6 +32,17 @@ class FreshEntries(NamedTuple):
     def where(self, chosen: NDArray[np.bool_]) -> FreshEntries:
         """Return the chosen entries."""
         return FreshEntries(*(column[chosen] for column in self.columns))
+
+    def draw(self, number: int) -> U64:
+        """Return the fingerprints of one draw, 0 for the first; contiguous and read-only."""
+        return frozen(self.fingerprints if number == 0 else self.sketches[:, number - 1], np.uint64)
+
+    def are_near(self, fingerprints: Sequence[int], distance: int) -> NDArray[np.bool_]:
+        """Return for each entry (n,) whether one of its fingerprints is within the distance of the same draw's."""
+        near = np.zeros(len(self.rows), np.bool_)
+        for number, fingerprint in enumerate(fingerprints):
+            near |= np.bitwise_count(self.draw(number) ^ np.uint64(fingerprint)) <= distance
+        return near
 
     def followed_by(self, more: FreshEntries) -> FreshEntries:
         """Return these entries, then `more`."""

@@ -18,6 +18,7 @@ from simstream.closing import Closing
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.files.snapshot_part import Fact
 from simstream.index import crowds
 from simstream.index.answers import SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
@@ -29,7 +30,7 @@ from simstream.index.memtable import Memtable
 from simstream.index.merge_worker import BackgroundWorker
 from simstream.index.packed import TableSize
 from simstream.index.plan import Plan
-from simstream.index.segment import KIND, EntryRun, Segment
+from simstream.index.segment import KIND, EntryRun, Segment, SegmentBuild
 from simstream.index.segment_shelf import SegmentShelf
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
@@ -44,8 +45,9 @@ class Index(Closing):
     """Entries under numbers that the caller gives, and exact search among the live ones.
 
     With `plan` None each segment takes the cheapest complete plan for its size; no plan changes an answer.
-    `sketch_words` S may be 0. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it means
-    nothing if S is 0. `short` is the limit of a pair with a short page, at least as strict as the others. If None,
+    `sketch_words` S may be 0; the first `further` of them are further fingerprints, and entries within the distance by
+    any fingerprint are near. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it means
+    nothing without other words. `short` is the limit of a pair with a short page, at least as strict as the others. If None,
     no page counts as short; the `short` arguments are ignored.
 
     With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
@@ -68,9 +70,10 @@ class Index(Closing):
         memtable_limit: int = DEFAULT_MEMTABLE_ENTRIES,
         short: MatchLimits | None = None,
         *,
+        further: int = 0,
         background: bool = False,
     ) -> None:
-        self._rule = MatchRule(sketch_words, MatchLimits(distance, agreement), short)
+        self._rule = MatchRule(sketch_words, MatchLimits(distance, agreement), short, further)
         if not 1 <= memtable_limit <= MAX_MEMTABLE_ENTRIES:
             raise SettingsError(
                 f"a memtable of {memtable_limit} is out of range", f"give 1 to {MAX_MEMTABLE_ENTRIES}"
@@ -79,12 +82,14 @@ class Index(Closing):
             plan.flips_for(distance)
         self.sketch_words = sketch_words
         """S: the 64-bit words of each sketch."""
+        self.further = further
+        """How many of these words are further fingerprints."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
-        self._shelf = SegmentShelf(plan, distance, self._held, background)
+        self._shelf = SegmentShelf(SegmentBuild(plan, distance, further), self._held, background)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
-        self._crowds = EntryCrowds(distance)
+        self._crowds = EntryCrowds(distance, further)
         self._given_back = False
         """Whether numbers may belong to other entries now than in a crowd."""
         self.candidates = 0
@@ -164,38 +169,35 @@ class Index(Closing):
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
-        crowded = self._known_crowds().covering(asked.fingerprints)
+        crowded = self._known_crowds().covering(asked)
         others = np.flatnonzero(~crowded)
         if len(others) < len(crowded):
-            own = asked.short[others] if len(asked.short) else asked.short
-            asked = KeyColumns(
-                *(frozen(c, c.dtype) for c in (asked.fingerprints[others], asked.sketches[others], own))
-            )
+            asked = asked.at(others)
         parts = self._sources(), self._held.released, self._rule, asked
         matches, candidates = answer(*parts, MAX_MATCHES, False, crowds.MAX_UNCROWDED_CANDIDATES)
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 
-    def crowd(self, fingerprint: int) -> EntryCrowd | None:
-        """Return the crowd with all entries within the distance of a query, or None if there is no crowd yet.
+    def crowd(self, fingerprints: tuple[int, ...]) -> EntryCrowd | None:
+        """Return the crowd with all entries near a query's fingerprints, or None if there is no crowd yet.
 
         The crowd also has released entries until their numbers are given back. Cost: a few us; sometimes a new
         crowd, at .3 ns for each entry of the index.
         """
         known = self._known_crowds()
-        found = known.of(fingerprint)
+        found = known.of(fingerprints)
         if found is None:
             parts: list[Segment | Memtable] = [*self._shelf.segments.values(), self._memtable]
-            found = known.make(fingerprint, parts, len(self))
+            found = known.make(fingerprints, parts, len(self))
         return found
 
     def page(self, fingerprint: np.uint64, sketch: U64, short: bool, bucket: int) -> CrowdPage:
         """Return a page in the form that is compared with a crowd."""
         limits, strict = self._rule.limits, self._rule.short or self._rule.limits
-        agreements = (limits.agreement, strict.agreement) if self.sketch_words else (0, 0)
+        agreements = (limits.agreement, strict.agreement) if self._rule.has_sketch else (0, 0)
         told_apart = self._rule.short is not None
         limit = limits.distance, agreements[0], strict.distance, agreements[1]
-        return CrowdPage(fingerprint, sketch, short, bucket, told_apart, *limit)
+        return CrowdPage(fingerprint, sketch, self._rule.further, short, bucket, told_apart, *limit)
 
     def count(self, candidates: int, matches: int) -> None:
         """Count candidates and matches that were found elsewhere, as `query` does."""
@@ -214,16 +216,24 @@ class Index(Closing):
             self._crowds.forget(self._held.held)
         return self._crowds
 
-    def near(self, fingerprints: U64, limit: int = 1_000_000) -> Matches:
-        """Do what `query` does, but ignore the sketches and the strict limits for short pages."""
+    def near(self, fingerprints: U64, further: U64 | None = None, limit: int = 1_000_000) -> Matches:
+        """Do what `query` does, but ignore the sketches and the strict limits for short pages.
+
+        `further` (n, further) are the further fingerprints, if pages have any.
+        """
         self._shelf.raise_failure()
-        words = self.sketch_words
-        rule = MatchRule(words, MatchLimits(self._rule.limits.distance, 0))
-        asked = rule.shaped(fingerprints, np.zeros((len(fingerprints), words), np.uint64), None)
+        words, draws = self.sketch_words, self._rule.further
+        rule = MatchRule(words, MatchLimits(self._rule.limits.distance, 0), None, draws)
+        sketches = np.zeros((len(fingerprints), words), np.uint64)
+        if further is not None:
+            sketches[:, :draws] = further
+        asked = rule.shaped(fingerprints, sketches, None)
         return answer(self._sources(), self._held.released, rule, asked, limit, True)[0]
 
     def _sources(self) -> list[SearchPart]:
-        return [*sorted(self._shelf.segments.values(), key=len, reverse=True), self._memtable]
+        segments = sorted(self._shelf.segments.values(), key=len, reverse=True)
+        parts = [part for segment in segments for part in segment.searches()]
+        return [*parts, *(self._memtable.by(draw) for draw in range(self._rule.further + 1))]
 
     def join(
         self, queries: KeyColumns, others: KeyColumns, limit: int = 1_000_000, *, in_order: bool = True
@@ -297,7 +307,7 @@ class Index(Closing):
             "released": self._held.used(),
             "dropped": self._held.dropped(),
         }
-        facts = {
+        facts: dict[str, Fact] = {
             "count": len(entries.rows),
             "live": self._held.live,
             "next": self._shelf.next_number,
@@ -305,6 +315,8 @@ class Index(Closing):
             "distance": self._rule.limits.distance,
             "sketch_words": self.sketch_words,
         }
+        if self._rule.further:
+            facts["further"] = self._rule.further
         segments = [segment.part() for segment in self._shelf.segments.values()]
         return [*segments, SnapshotPart(MEMTABLE, MEMTABLE, facts, arrays, changes=True)]
 
@@ -414,6 +426,8 @@ def join(
     limits: MatchLimits,
     short: MatchLimits | None = None,
     limit: int = 1_000_000,
+    *,
+    further: int = 0,
 ) -> Matches:
     """Return the matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in
     `others`.
@@ -421,7 +435,8 @@ def join(
     For batches: it compares everything with everything. All `bucket`s are 0; `limit` as in `Index.query`. Raises
     SettingsError for limits out of range, and ValueError for shapes that do not fit. Cost: 0.1 ns a pair.
     """
-    return _join(MatchRule(queries.sketches.shape[1], limits, short), queries, others, limit, in_order=True)
+    rule = MatchRule(queries.sketches.shape[1], limits, short, further)
+    return _join(rule, queries, others, limit, in_order=True)
 
 
 def _join(rule: MatchRule, queries: KeyColumns, others: KeyColumns, limit: int, in_order: bool) -> Matches:
@@ -432,4 +447,5 @@ def _join(rule: MatchRule, queries: KeyColumns, others: KeyColumns, limit: int, 
     memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
     memtable.append(FreshEntries.of_keys(np.arange(count, dtype=np.uint32), known, None))
     nobody = np.zeros((count >> 6) + 1, np.uint64)
-    return answer([memtable], nobody, rule, asked, limit, in_order)[0]
+    parts = [memtable.by(draw) for draw in range(rule.further + 1)]
+    return answer(parts, nobody, rule, asked, limit, in_order)[0]

@@ -19,14 +19,31 @@ NO_FLAGS: NDArray[np.uint8] = np.empty(0, np.uint8)
 NO_FLAGS.flags.writeable = False
 MAX_WORDS = 64
 """The widest sketch, in words of 64 bits."""
+MAX_FURTHER = 2
+"""The most further fingerprints of a page."""
 
 
 class KeyColumns(NamedTuple):
-    """Keys in columns. `short` is empty if no page counts as short."""
+    """Keys in columns. `short` is empty if no page counts as short.
+
+    The first columns of `sketches` are the further fingerprints, if the recipe has any.
+    """
 
     fingerprints: U64  # (n,)
     sketches: U64  # (n, S)
     short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
+
+    def draw(self, number: int) -> U64:
+        """Return the fingerprints of one draw, 0 for the first; contiguous and read-only."""
+        return self.fingerprints if number == 0 else frozen(self.sketches[:, number - 1], np.uint64)
+
+    def at(self, places: NDArray[Any] | slice) -> KeyColumns:
+        """Return the keys at these places."""
+        return KeyColumns(
+            frozen(self.fingerprints[places], np.uint64),
+            frozen(self.sketches[places], np.uint64),
+            frozen(self.short[places], np.uint8) if len(self.short) else self.short,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +51,29 @@ class MatchRule:
     """The rule for a match of two keys; `short` is the limit of a pair with a short page.
 
     It is at least as strict as the other limits. If None, no page counts as short; the `short` columns are ignored.
-    `sketch_words` S may be 0: then agreements mean nothing. Raises SettingsError for numbers out of range.
+    `further` of the `sketch_words` S are further fingerprints. If no other words are left, agreements mean nothing.
+    Raises SettingsError for numbers out of range.
     """
 
     sketch_words: int
     limits: MatchLimits
     short: MatchLimits | None = None
+    further: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.sketch_words, self.limits)
+        if not 0 <= self.further <= MAX_FURTHER or self.further > self.sketch_words:
+            raise SettingsError(
+                f"{self.further} further fingerprints do not fit {self.sketch_words} words",
+                f"give 0 to {MAX_FURTHER} of these words",
+            )
+        _check(self.sketch_words - self.further, self.limits)
         if self.short is not None:
-            _check_short(self.sketch_words, self.limits, self.short)
+            _check_short(self.sketch_words - self.further, self.limits, self.short)
+
+    @property
+    def has_sketch(self) -> bool:
+        """Whether agreements mean anything."""
+        return self.sketch_words > self.further
 
     def shaped(self, fingerprints: U64, sketches: U64, short: Flags | None) -> KeyColumns:
         """Return keys as the kernels read them: contiguous, and read-only so that each kernel compiles once.
@@ -63,10 +92,11 @@ class MatchRule:
 
     def wanted(self, queries: KeyColumns, block: slice) -> MatchQueries:
         """Return what the kernel needs to confirm the candidates of a block of queries."""
-        least = self.limits.agreement if self.sketch_words else 0
+        least = self.limits.agreement if self.has_sketch else 0
         strict = self.short or self.limits
-        strict_agreement = strict.agreement if self.sketch_words else 0
-        return MatchQueries(queries.sketches[block], queries.short[block], least, strict.distance, strict_agreement)
+        strict_agreement = strict.agreement if self.has_sketch else 0
+        own = queries.sketches[block], self.further, queries.short[block]
+        return MatchQueries(*own, self.limits.distance, least, strict.distance, strict_agreement)
 
 
 def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:

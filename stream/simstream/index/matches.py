@@ -18,6 +18,7 @@ class Matches:
     distance: NDArray[np.uint8]
     agreement: NDArray[np.uint16]  # equal bits of the sketches; 0 without sketch
     short: NDArray[np.uint8]  # whether the entry's page is short; 0 if no page counts as short
+    same: NDArray[np.uint8]  # whether fingerprints and sketch equal the query's
     bucket: NDArray[np.int64]  # the entry's bucket
     crowded: NDArray[np.bool_]
     """(done,) queries with too many candidates; they have no matches here; see `Index.query_apart`."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.index.answers import HitBuffers
+from simstream.index.answers import NO_ORDER, HitBuffers
 from simstream.index.fresh_entries import FreshEntries
 from simstream.index.keys import frozen
 from simstream.kernels.index.hamming import scan
@@ -15,8 +18,12 @@ from simstream.model import U64
 class Memtable:
     """At most `limit` entries in the order in which they came.
 
-    Memory: 20 + 8 S bytes for each of `limit`, filled or not.
+    `draw` is the fingerprint by which `find` searches, 0 for the first; `by` makes a view for another one. Memory:
+    20 + 8 S bytes for each of `limit`, filled or not.
     """
+
+    draw = 0
+    order = NO_ORDER
 
     def __init__(self, limit: int, sketch_words: int, distance: int) -> None:
         self.limit = limit
@@ -65,14 +72,22 @@ class Memtable:
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
         """See `SearchPart.find`; each of equal fingerprints is its own run."""
-        values = frozen(self._columns.fingerprints[: self._count], np.uint64)
+        values = self.entries.draw(self.draw)
         following, count = scan(queries, first, self._distance, values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
-    def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
+    def by(self, draw: int) -> Memtable:
+        """Return a view that searches by another fingerprint, until the memtable changes."""
+        if draw == self.draw:
+            return self
+        view = copy(self)
+        view.draw = draw
+        return view
+
+    def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
         """See `crowds.CrowdPart.about`."""
-        near = np.bitwise_count(self.entries.fingerprints ^ np.uint64(fingerprint)) <= distance
+        near = self.entries.are_near(fingerprints, distance)
         return self.entries.where(near) if np.count_nonzero(near) <= most else None
 
     def clear(self) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.packed import Pause
-from simstream.index.plan import Plan
-from simstream.index.segment import EntryRun, Segment
+from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import count_released, merge_live, take_released
 from simstream.memory import zeros
 from simstream.model import U64
@@ -44,7 +43,7 @@ class SegmentMerger:
 
     inputs: tuple[Segment, ...]
     number: int
-    plan: Plan | None
+    build: SegmentBuild
     released: U64
     outcome: Segment | None = None
     dropped: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
@@ -59,8 +58,8 @@ class SegmentMerger:
         dropped = [released_numbers(segment.rows, self.released) for segment in self.inputs]
         merged = self._merged(pause)
         if len(merged):
-            bucket, distance = self.inputs[0].bucket, self.inputs[0].distance
-            self.outcome = Segment.build(self.number, bucket, self.plan, distance, merged, pause, unmerged=False)
+            bucket = self.inputs[0].bucket
+            self.outcome = Segment.build(self.number, bucket, self.build, merged, pause, unmerged=False)
         self.dropped = np.concatenate(dropped)
 
     def _merged(self, pause: Pause) -> EntryRun:

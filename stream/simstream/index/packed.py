@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.errors import StateDamaged
+from simstream.files.failures import START_OVER
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.plan import NARROW_BITS, Plan
@@ -28,7 +30,6 @@ from simstream.model import U64
 SCANNED = "scanned"
 """The name in place of a table's number: fingerprints that are scanned."""
 Arrays = Mapping[str, NDArray[Any]]
-About = tuple[NDArray[np.int64], U64]
 Pause = Callable[[], None]
 """Called between the steps of long work. It may do other work, or raise to end this work."""
 
@@ -46,9 +47,11 @@ class SegmentTables(Protocol):
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
         """See `SearchPart.find`."""
 
-    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
-        """Return places and fingerprints (m,) of all within any distance of one; None if there are more than
-        `most`."""
+    def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
+        """Return the places (m,) of all within any distance of one; None if there are more than `most`."""
+
+    def values(self, places: NDArray[np.int64]) -> U64:
+        """Return the fingerprints at these places."""
 
     def column(self) -> U64:
         """Return all n fingerprints, in order. Cost: linear."""
@@ -71,10 +74,14 @@ class ScannedColumn:
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
-    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+    def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
         """See `SegmentTables.about`."""
         places = np.flatnonzero(np.bitwise_count(self._values ^ np.uint64(fingerprint)) <= distance)
-        return (places, self._values[places]) if len(places) <= most else None
+        return places if len(places) <= most else None
+
+    def values(self, places: NDArray[np.int64]) -> U64:
+        """See `SegmentTables.values`."""
+        return self._values[places]
 
     def column(self) -> U64:
         """Return the fingerprints."""
@@ -143,7 +150,7 @@ class PackedTables:
             locate_packed(hits.places[:count], self._high, self._low, self._first, bits, hits.ends)
         return following, count
 
-    def about(self, fingerprint: int, distance: int, most: int) -> About | None:
+    def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
         """See `SegmentTables.about`. Goes over table 0."""
         bits = int(self.layout[0, BITS])
         found, ends, tags = (np.empty(most, np.uint64) for _ in range(3))
@@ -151,12 +158,17 @@ class PackedTables:
         count = int(pass_all(np.uint64(fingerprint), distance, *tables, found, ends, tags))
         if count < 0:
             return None
-        places = found[:count].astype(np.int64)
+        return found[:count].astype(np.int64)
+
+    def values(self, places: NDArray[np.int64]) -> U64:
+        """See `SegmentTables.values`."""
+        bits = int(self.layout[0, BITS])
         prefixes = np.searchsorted(self._first, places, side="right") - 1
         shift = np.uint64(32 - 8 * self._low.itemsize)
         suffixes = self._high[places].astype(np.uint64) << np.uint64(32)
         suffixes |= self._low[places].astype(np.uint64) << shift
-        return places, (prefixes.astype(np.uint64) << np.uint64(64 - bits)) | (suffixes >> np.uint64(bits))
+        found: U64 = (prefixes.astype(np.uint64) << np.uint64(64 - bits)) | (suffixes >> np.uint64(bits))
+        return found
 
     def column(self) -> U64:
         """Return table 0 as fingerprints."""
@@ -185,6 +197,20 @@ def build(column: U64, plan: Plan, distance: int, pause: Pause) -> SegmentTables
     return PackedTables.build(column, plan, distance, pause) if plan.tables else ScannedColumn(column, distance)
 
 
+def check(tables: SegmentTables, plan: Plan, distance: int, name: str) -> None:
+    """Check that fingerprints are in order, and that tables and directories agree with table 0; builds them again.
+
+    Raises StateDamaged, which names the segment.
+    """
+    column = tables.column()
+    if not bool((column[1:] >= column[:-1]).all()):
+        raise StateDamaged(f"the fingerprints of {name} are not in order", START_OVER)
+    again = build(column, plan, distance, lambda: None).arrays()
+    for part, array in tables.arrays().items():
+        if not np.array_equal(array, again[part]):
+            raise StateDamaged(f"the tables of {name} differ from its table 0 (in `{part}`)", START_OVER)
+
+
 def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
     """Whether arrays have the shapes and directories of tables of `count` fingerprints, so that lookups are safe.
 
@@ -209,6 +235,13 @@ def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
             return False
         at, where = end, where + 2**bits + 1
     return True
+
+
+def tables_of(arrays: Arrays, plan: Plan, distance: int) -> SegmentTables:
+    """Return the tables with these arrays, which must fit."""
+    if plan.tables:
+        return PackedTables(arrays, plan, distance)
+    return ScannedColumn(arrays["fingerprints"], distance)
 
 
 def low_type(layout: NDArray[np.int64]) -> type[np.uint16] | type[np.uint32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.files.snapshot_part import Fact
 from simstream.index import packed
-from simstream.index.answers import HitBuffers
+from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
 from simstream.index.fresh_entries import FreshEntries
+from simstream.index.further_tables import FurtherTables
 from simstream.index.keys import frozen
-from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
+from simstream.index.packed import Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan, choose
 from simstream.model import U64
 
@@ -24,8 +26,18 @@ KIND = "segment"
 NAME = "segment-"
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentBuild:
+    """How segments are built: for which distance, and over how many further fingerprints."""
+
+    plan: Plan | None
+    """None for the cheapest plan for the number of entries."""
+    distance: int
+    further: int = 0
+
+
 class EntryRun:
-    """Entries in the order of fingerprints: fingerprints (n,), rows (n,), sketches (n, S); immutable."""
+    """Entries in the order of their first fingerprints: these (n,), rows (n,), sketches (n, S); immutable."""
 
     __slots__ = ("fingerprints", "rows", "sketches")
 
@@ -47,6 +59,9 @@ class Segment:
     tables (`index/packed`).
     """
 
+    draw = 0
+    order = NO_ORDER
+
     number: int
     bucket: int
     plan: Plan
@@ -54,16 +69,24 @@ class Segment:
     rows: NDArray[np.uint32]
     sketches: U64
     tables: SegmentTables
+    further: tuple[FurtherTables, ...] = ()
     unmerged: bool = False
 
     @classmethod
     def build(
-        cls, number: int, bucket: int, plan: Plan | None, distance: int, run: EntryRun, pause: Pause, unmerged: bool
+        cls, number: int, bucket: int, build: SegmentBuild, run: EntryRun, pause: Pause, *, unmerged: bool
     ) -> Segment:
-        """Build from a run of one bucket. With `plan` None take the cheapest plan for the number of entries."""
-        chosen = plan if plan is not None else choose(distance, len(run))
-        tables = packed.build(run.fingerprints, chosen, distance, pause)
-        return cls(number, bucket, chosen, distance, run.rows, run.sketches, tables, unmerged)
+        """Build from a run of one bucket."""
+        distance = build.distance
+        plan = build.plan if build.plan is not None else choose(distance, len(run))
+        tables = packed.build(run.fingerprints, plan, distance, pause)
+        draws = range(1, build.further + 1)
+        further = tuple(FurtherTables.build(draw, run.sketches, plan, distance, pause) for draw in draws)
+        return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged)
+
+    def searches(self) -> list[SearchPart]:
+        """Return the part of the index that it is, once for each fingerprint of a page."""
+        return [self, *(by.search(self.rows, self.buckets, self.sketches) for by in self.further)]
 
     @property
     def name(self) -> str:
@@ -82,14 +105,18 @@ class Segment:
         """See `SearchPart.find`."""
         return self.tables.find(queries, first, hits)
 
-    def about(self, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
+    def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
         """See `crowds.CrowdPart.about`."""
-        found = self.tables.about(fingerprint, distance, most)
-        if found is None:
+        places = self.tables.about(fingerprints[0], distance, most)
+        for by, fingerprint in zip(self.further, fingerprints[1:], strict=True):
+            more = by.tables.about(fingerprint, distance, most)
+            if places is None or more is None:
+                return None
+            places = np.union1d(places, by.order[more].astype(np.int64))
+        if places is None or len(places) > most:
             return None
-        places, values = found
         buckets = np.full(len(places), self.bucket, np.int64)
-        return FreshEntries(values, self.sketches[places], self.rows[places], buckets)
+        return FreshEntries(self.tables.values(places), self.sketches[places], self.rows[places], buckets)
 
     def run(self) -> EntryRun:
         """Return all entries, with fingerprints of 8 bytes each."""
@@ -97,16 +124,25 @@ class Segment:
 
     def nbytes(self) -> dict[str, int]:
         """Return the bytes of tables, sketches and rows."""
-        tables = sum(array.nbytes for array in self.tables.arrays().values())
+        tables = sum(array.nbytes for array in self._table_arrays().values())
         return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
 
     def by_table(self) -> dict[str, TableSize]:
-        """Return the size of each of its tables."""
-        return self.tables.by_table()
+        """Return the size of each of its tables; those of the second fingerprint are `2.0`, `2.1` and so on."""
+        sizes = self.tables.by_table()
+        for by in self.further:
+            sizes.update((f"{by.draw + 1}.{name}", size) for name, size in by.tables.by_table().items())
+        return sizes
+
+    def _table_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = dict(self.tables.arrays())
+        for by in self.further:
+            arrays.update(by.arrays())
+        return arrays
 
     def part(self) -> SnapshotPart:
         """Return it as a part of a snapshot."""
-        facts = {
+        facts: dict[str, Fact] = {
             "count": len(self),
             "bucket": self.bucket,
             "distance": self.distance,
@@ -117,8 +153,10 @@ class Segment:
                 "flips": self.plan.flips,
             },
         }
+        if self.further:
+            facts["further"] = len(self.further)
         return SnapshotPart(
-            self.name, KIND, facts, {"rows": self.rows, "sketches": self.sketches, **self.tables.arrays()}
+            self.name, KIND, facts, {"rows": self.rows, "sketches": self.sketches, **self._table_arrays()}
         )
 
     @classmethod
@@ -132,7 +170,7 @@ class Segment:
             number, count, bucket = int(part.name.removeprefix(NAME)), _int(facts, "count"), _int(facts, "bucket")
             distance, plan = _int(facts, "distance"), _plan(facts["plan"])
             plan.flips_for(distance)
-            words = _int(facts, "sketch_words")
+            words, draws = _int(facts, "sketch_words"), _int({"further": 0, **facts}, "further")
         except (KeyError, ValueError, TypeError, SettingsError) as error:
             raise StateDamaged(f"{part.name} has missing or wrong facts ({error})", START_OVER) from error
         rows, sketches = part.arrays.get("rows"), part.arrays.get("sketches")
@@ -143,11 +181,13 @@ class Segment:
             and packed.is_like(sketches, np.uint64, (count, words))
             and packed.fits(part.arrays, plan, distance, count)
         )
-        if rows is None or sketches is None or not shaped:
+        found = [FurtherTables.of_arrays(i + 1, part.arrays, plan, distance, count) for i in range(draws)]
+        further = tuple(by for by in found if by is not None)
+        if rows is None or sketches is None or not shaped or len(further) < draws or draws > words:
             raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", START_OVER)
-        tables = _tables(part.arrays, plan, distance)
+        tables = packed.tables_of(part.arrays, plan, distance)
         own = frozen(rows, np.uint32), frozen(sketches, np.uint64)
-        return cls(number, bucket, plan, distance, *own, tables, unmerged)
+        return cls(number, bucket, plan, distance, *own, tables, further, unmerged)
 
     def check(self) -> None:
         """Check that fingerprints are in order, and that every table and directory agrees with table 0; builds them
@@ -155,19 +195,9 @@ class Segment:
 
         Raises StateDamaged.
         """
-        column = self.tables.column()
-        if not bool((column[1:] >= column[:-1]).all()):
-            raise StateDamaged(f"the fingerprints of {self.name} are not in order", START_OVER)
-        again = packed.build(column, self.plan, self.distance, lambda: None).arrays()
-        for name, array in self.tables.arrays().items():
-            if not np.array_equal(array, again[name]):
-                raise StateDamaged(f"the tables of {self.name} differ from its table 0 (in `{name}`)", START_OVER)
-
-
-def _tables(arrays: Arrays, plan: Plan, distance: int) -> SegmentTables:
-    if plan.tables:
-        return packed.PackedTables(arrays, plan, distance)
-    return packed.ScannedColumn(arrays["fingerprints"], distance)
+        packed.check(self.tables, self.plan, self.distance, self.name)
+        for by in self.further:
+            by.check(self.sketches, self.plan, self.distance, self.name)
 
 
 def _int(facts: Mapping[str, Any], name: str) -> int:

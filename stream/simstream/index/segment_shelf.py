@@ -15,8 +15,7 @@ from simstream.files.failures import START_OVER
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.merge import ReleasedCounter, SegmentMerger, to_merge
 from simstream.index.merge_worker import BackgroundWorker, InlineWorker
-from simstream.index.plan import Plan
-from simstream.index.segment import EntryRun, Segment
+from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import NUMBER_MASK, count_released
 from simstream.model import U64
 
@@ -38,8 +37,8 @@ class SegmentShelf:
     Later entries of it are merged in geometric sizes until a newer bucket begins.
     """
 
-    def __init__(self, plan: Plan | None, distance: int, held: EntryNumbers, background: bool) -> None:
-        self._plan, self._distance, self._held = plan, distance, held
+    def __init__(self, build: SegmentBuild, held: EntryNumbers, background: bool) -> None:
+        self._build, self._held = build, held
         self.worker: BackgroundWorker | InlineWorker = BackgroundWorker() if background else InlineWorker()
         self.segments: dict[str, Segment] = {}
         self.next_number = 0
@@ -53,7 +52,7 @@ class SegmentShelf:
     def seal(self, bucket: int, run: EntryRun) -> None:
         """Make a segment of new entries; `settle` merges it later."""
         number = self._take_number()
-        fresh = Segment.build(number, bucket, self._plan, self._distance, run, lambda: None, unmerged=True)
+        fresh = Segment.build(number, bucket, self._build, run, lambda: None, unmerged=True)
         self.segments[fresh.name] = fresh
         self._see(bucket)
 
@@ -132,7 +131,8 @@ class SegmentShelf:
         if not len(self.segments) == len(segments) == count:
             raise StateDamaged(f"the state names {count} segments, but has {len(segments)}", START_OVER)
         for segment in segments:
-            if (segment.distance, segment.sketches.shape[1]) != (self._distance, sketch_words):
+            found = segment.distance, segment.sketches.shape[1], len(segment.further)
+            if found != (self._build.distance, sketch_words, self._build.further):
                 raise StateDamaged(f"{segment.name} was made for another distance or another sketch", START_OVER)
             if segment.number >= following:
                 raise StateDamaged(f"{segment.name} has a number that was not given yet", START_OVER)
@@ -187,7 +187,7 @@ class SegmentShelf:
 
     def _submit(self, segments: Sequence[Segment], released: U64) -> None:
         self._busy.update(segment.name for segment in segments)
-        self.worker.submit(SegmentMerger(tuple(segments), self._take_number(), self._plan, released))
+        self.worker.submit(SegmentMerger(tuple(segments), self._take_number(), self._build, released))
 
     def _most_unmerged(self) -> int:
         counts = Counter(segment.bucket for segment in self.segments.values() if segment.unmerged)

@@ -31,7 +31,7 @@ from simstream.kernels.judge.best_match import (
     choose,
     choose_founded,
 )
-from simstream.model import U64
+from simstream.model import U64, fingerprints_of
 
 STEP_PAGES = 256
 """Pages of a batch that are compared at once with one another and with earlier pages of the batch.
@@ -104,7 +104,7 @@ class ClosestFinder:
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
         self._twins: dict[BatchPlace, list[EntryId]] = {}
         """Per page of `_entries` the entries with its own fingerprint, sketch, length and bucket."""
-        self._heirs: U64 = np.empty(0, np.uint64)
+        self._heirs: U64 = np.empty((0, self._policy.fingerprints), np.uint64)
         """The fingerprints of the first rows of `LivePages.promoted`, which only grows within a batch."""
         self._reindexed = self._store.reindexed
         """The epoch in which the index answered `_entries`."""
@@ -218,8 +218,10 @@ class ClosestFinder:
         """Return the live pages promoted in this batch whose fingerprints are within the distance."""
         store, known = self._store, len(self._heirs)
         if len(store.promoted) > known:
-            self._heirs = np.concatenate([self._heirs, store.fingerprints(store.promoted[known:])])
-        near = np.bitwise_count(self._heirs ^ np.uint64(page.fingerprint)) <= self._policy.distance
+            self._heirs = np.concatenate([self._heirs, store.fingerprints(store.promoted[known:], self._policy.fingerprints)])
+        own = fingerprints_of(page.fingerprint, page.sketch, self._policy.fingerprints)
+        distances = np.bitwise_count(self._heirs ^ np.array(own, np.uint64)).min(axis=1)
+        near = distances <= self._policy.distance
         return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
 
     def _with_heir(self, page: ComparedPage, row: Row, best: BestMatch | None) -> BestMatch | None:
@@ -249,7 +251,7 @@ class ClosestFinder:
 
     def _twins_of(self, answer: ClosestMatches) -> dict[BatchPlace, list[EntryId]]:
         batch, found, first = self._batch, answer.found, answer.first
-        same = np.flatnonzero((found.distance == 0) & (found.agreement == self._policy.sketch_bits))
+        same = np.flatnonzero(found.same)
         numbers = first + np.searchsorted(found.starts, same, side="right") - 1
         own = batch.short[numbers] == found.short[same].astype(np.bool_)
         own &= batch.buckets[numbers] == found.bucket[same]
@@ -291,7 +293,7 @@ class ClosestFinder:
 def _no_matches() -> Matches:
     none, small = np.empty(0, np.int64), np.empty(0, np.uint8)
     return Matches(
-        0, np.zeros(1, np.int64), none, small, np.empty(0, np.uint16), small, none, none.astype(np.bool_)
+        0, np.zeros(1, np.int64), none, small, np.empty(0, np.uint16), small, small, none, none.astype(np.bool_)
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from simstream.judge.numbers import ClusterId, Ordinal
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
+from simstream.model import WORD
 
 WIDE_DISTANCE = 16
 """Bits. Pages within this distance are worth showing, matches or not."""
@@ -38,7 +39,8 @@ class RejectionRule(StrEnum):
 
 
 class ComparedPage(Protocol):
-    """The facts of a page that decide a match; `sketch` is the sketch's bits as one integer."""
+    """The facts of a page that decide a match; `sketch` is the column's bits as one integer: the further
+    fingerprints, the second one lowest, then the sketch."""
 
     @property
     def fingerprint(self) -> int: ...
@@ -104,7 +106,7 @@ class Candidate(NamedTuple):
     """The number of the verdict on that page."""
     cluster_id: str
     distance: int
-    """The Hamming distance, in bits of 64."""
+    """The Hamming distance of the closest fingerprints, in bits of 64."""
     agreement: int
     """The number of agreeing bits of the two sketches."""
     similarity: float | None
@@ -124,8 +126,11 @@ class Candidate(NamedTuple):
 
 def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:
     """Compare a pair by the policy's limits, or by the strict limits if either page is short."""
-    distance = (page.fingerprint ^ other.fingerprint).bit_count()
-    agreement = policy.sketch_bits - (page.sketch ^ other.sketch).bit_count()
+    distance, differing = (page.fingerprint ^ other.fingerprint).bit_count(), page.sketch ^ other.sketch
+    for _ in range(policy.fingerprints - 1):
+        distance = min(distance, (differing & WORD).bit_count())
+        differing >>= 64
+    agreement = policy.sketch_bits - differing.bit_count()
     fails = None
     if distance > policy.distance:
         fails = RejectionRule.DISTANCE

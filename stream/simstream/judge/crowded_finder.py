@@ -59,7 +59,7 @@ class CrowdedFinder:
 
         Return None if there is no crowd.
         """
-        crowd = self._index.crowd(self._batch.fingerprints[number].item())
+        crowd = self._index.crowd(self._batch.draws(number, self._index.further))
         if crowd is None:
             return None
         to, page, ties = self._to(), self._page(number), set[ClusterRef]()

@@ -36,7 +36,7 @@ from simstream.judge.numbers import (
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
-from simstream.model import U64
+from simstream.model import U64, fingerprints_of
 
 BUCKETS_A_WINDOW = 8
 """The number of buckets of a window; the index holds about one more."""
@@ -137,12 +137,13 @@ class LivePages:
         """The rows indexed since `settle` in place of a canonical page that left. An earlier query misses them."""
         return self._changes.promoted
 
-    def fingerprints(self, rows: Sequence[Row]) -> U64:
-        """Return the fingerprints (n,) of stored pages."""
+    def fingerprints(self, rows: Sequence[Row], number: int) -> U64:
+        """Return the fingerprints (n, number) of stored pages, which have so many."""
         if len(rows) <= MAX_SINGLE_PAGES:
-            return np.array([self.record(row).fingerprint for row in rows], np.uint64)
-        found: U64 = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])["fingerprint"]
-        return found
+            records = [self.record(row) for row in rows]
+            return np.array([fingerprints_of(one.fingerprint, one.sketch, number) for one in records], np.uint64)
+        found = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])
+        return np.column_stack([found["fingerprint"], found["sketch"][:, : number - 1]])
 
     def known(self, identities: NDArray[np.uint64]) -> list[Sequence[EarlierVersion]]:
         """Return for each of n identities (n, 2) the pages that may be its live page.

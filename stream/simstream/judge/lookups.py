@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from simstream.judge.candidates import LivePage
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import ClusterId, ClusterRef, Ordinal, Row
 from simstream.judge.policy import Policy
-from simstream.model import U64
+from simstream.model import U64, fingerprint_hex
 from simstream.wire.verdict import similarity
 
 
@@ -30,7 +31,7 @@ class Match(NamedTuple):
 
     id: str
     distance: int
-    """The Hamming distance, in bits of 64."""
+    """The Hamming distance of the closest fingerprints, in bits of 64."""
     similarity: float | None
     """The agreement of the sketches from 0 to 1; None if the recipe has no sketch."""
     cluster_id: str
@@ -43,7 +44,8 @@ class KnownPage(NamedTuple):
     ordinal: Ordinal
     time: int
     """ms since 1970."""
-    fingerprint: int
+    fingerprint: str
+    """16 hex digits for each of its fingerprints."""
     short: bool
     cluster_id: str
 
@@ -77,12 +79,13 @@ def matches(
     ]
 
 
-def near(store: LivePages, fingerprint: int, most: int | None = None) -> list[Match]:
-    """Return the pages whose fingerprints are within the policy's distance, nearest first, with any sketch.
+def near(store: LivePages, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
+    """Return the pages within the policy's distance of a page's fingerprints, nearest first, with any sketch.
 
     It covers the same pages as `matches`, and computes no similarities.
     """
-    found = store.index.near(np.array([fingerprint], np.uint64))
+    keys = np.array([fingerprints], np.uint64)
+    found = store.index.near(keys[:, 0], keys[:, 1:])
     return [
         Match(store.id_of(row), distance, None, str(_cluster_id(store, row)))
         for _, distance, row in _ranked(store, found, by_agreement=False)[:most]
@@ -141,7 +144,7 @@ def _known(store: LivePages, row: Row) -> KnownPage:
         id=record.id,
         ordinal=record.ordinal,
         time=record.time,
-        fingerprint=record.fingerprint,
+        fingerprint=fingerprint_hex(record.fingerprint, record.sketch, store.index.further + 1),
         short=record.short,
         cluster_id=str(_cluster_id(store, row)),
     )

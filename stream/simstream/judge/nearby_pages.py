@@ -5,7 +5,7 @@ It compares every live page and does not use the index. So it shows what the ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import ClusterRef, Ordinal, Row
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
+from simstream.model import fingerprints_of
 from simstream.wire.verdict import similarity
 
 
@@ -52,7 +53,8 @@ def nearby(
     edge = _edge(store, time)
     own: list[tuple[Row, PageRecord]] = []
     others: list[tuple[Row, PageRecord]] = []
-    for row in _rows_within(page, store, max(distance, policy.distance)):
+    fingerprints = fingerprints_of(page.fingerprint, page.sketch, policy.fingerprints)
+    for row in _rows_within(fingerprints, store, max(distance, policy.distance)):
         record = store.record(row)
         if edge is None or record.time > edge:
             (own if record.identity == page.identity else others).append((row, record))
@@ -78,11 +80,13 @@ def _edge(store: LivePages, time: int) -> int | None:
     return (time if store.stream_time is None else max(time, store.stream_time)) - store.window_ms
 
 
-def _rows_within(page: IdentifiedPage, store: LivePages, distance: int) -> Iterator[Row]:
-    """Return the rows of the live pages within the distance."""
-    wanted = np.uint64(page.fingerprint)
+def _rows_within(fingerprints: Sequence[int], store: LivePages, distance: int) -> Iterator[Row]:
+    """Return the rows of the live pages of which any fingerprint is within the distance."""
+    wanted = np.array(fingerprints, np.uint64)
     for colds, records in store.pages.chunks():
-        near: NDArray[np.bool_] = np.bitwise_count(records["fingerprint"] ^ wanted) <= distance
+        near: NDArray[np.bool_] = np.bitwise_count(records["fingerprint"] ^ wanted[0]) <= distance
+        for i in range(1, len(wanted)):
+            near |= np.bitwise_count(records["sketch"][:, i - 1] ^ wanted[i]) <= distance
         if near.any():
             rows = records["row"][near]
             yield from rows[store.rows.are_live(rows, colds[near])].tolist()

@@ -42,6 +42,13 @@ class Policy:
     """Pages with fewer distinct words are short."""
     short_distance: int = 0
     short_agreement: int = 0
+    fingerprints: int = 1
+    """How many fingerprints a page has. The distance of two pages is the least of these; 1 is no part of the id."""
+
+    @property
+    def sketch_words(self) -> int:
+        """The 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
+        return self.fingerprints - 1 + self.sketch_bits // 64
 
     @property
     def limits(self) -> MatchLimits:
@@ -57,6 +64,8 @@ class Policy:
     def id(self) -> str:
         """Return 8 hex digits over all fields and the version of the rules."""
         names = [name for name in self.__slots__ if self.short_words or not name.startswith("short_")]
+        if self.fingerprints == 1:
+            names.remove("fingerprints")
         fields = [getattr(self, name) for name in names]
         content = msgspec.json.encode([SEMANTICS, *fields])
         return blake2b(content, digest_size=4, person=b"simstream policy").hexdigest()
@@ -100,7 +109,7 @@ def make_policy(
         )
     chosen = recipe.similarity if similarity is None else similarity
     limits = MatchLimits(distance, _agreement(chosen, bits))
-    policy = Policy(recipe_id, bits, *limits, window_ms, link)
+    policy = Policy(recipe_id, bits, *limits, window_ms, link, fingerprints=recipe.fingerprints)
     strict = _short_limits(recipe, limits)
     if recipe.short_words == 0 or strict == limits:
         return policy

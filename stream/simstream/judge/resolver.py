@@ -182,9 +182,9 @@ class Resolver:
         """
         return lookups.matches(self._store, self.policy, fingerprints, sketches, words, most)
 
-    def near(self, fingerprint: int, most: int | None = None) -> list[Match]:
-        """Return the pages within the policy's distance of a fingerprint, with any sketch, nearest first."""
-        return lookups.near(self._store, fingerprint, most)
+    def near(self, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
+        """Return the pages within the policy's distance of a page's fingerprints, with any sketch, nearest first."""
+        return lookups.near(self._store, fingerprints, most)
 
     def page(self, identity: bytes) -> KnownPage | None:
         """Return the live page with this identity."""

@@ -31,7 +31,7 @@ MAX_MEMTABLE_ENTRIES = 4096
 """The most entries that every query scans before they are sealed."""
 
 
-class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The facts of a snapshot besides its parts; `JudgeState.facts` returns them in this form."""
 
     log_id: str
@@ -50,6 +50,7 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gaps: list[tuple[str, int, int]]
     stream_time: int | None
     live_pages: int
+    fingerprints: int = 1
 
 
 class JudgeState:
@@ -69,7 +70,7 @@ class JudgeState:
         beat: Beat = lambda: None,
     ) -> None:
         self.policy = policy
-        self.acceptor = Acceptor(policy.recipe_id, policy.sketch_bits // 64)
+        self.acceptor = Acceptor(policy.recipe_id, policy.sketch_words)
         self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
         self.resolver = Resolver(policy, self.index, alert, beat=beat)
 
@@ -117,6 +118,7 @@ class JudgeState:
             gaps=[(*key, offset) for key, offset in sorted(acceptor.gaps.items())],
             stream_time=resolver.stream_time,
             live_pages=resolver.live_pages,
+            fingerprints=policy.fingerprints,
         )
         made: dict[str, Fact] = msgspec.to_builtins(facts)
         return made
@@ -158,7 +160,7 @@ def restore_acceptor(facts: Mapping[str, Any], log_id: str) -> Acceptor:
     """Return the acceptor of a snapshot alone. Raises StateDamaged, and WrongLog for another log."""
     known = state_facts(facts)
     _check_log(known, log_id)
-    acceptor = Acceptor(known.recipe, known.sketch_bits // 64)
+    acceptor = Acceptor(known.recipe, known.fingerprints - 1 + known.sketch_bits // 64)
     _take_up(acceptor, known)
     return acceptor
 
@@ -195,5 +197,5 @@ def state_facts(facts: Mapping[str, Any]) -> StateFacts:
 
 def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MAX_MEMTABLE_ENTRIES) -> Index:
     """Return an empty index for this policy."""
-    sketch_words, short = policy.sketch_bits // 64, policy.short_limits
-    return Index(None, sketch_words, *policy.limits, memtable_limit, short, background=background)
+    words, short, further = policy.sketch_words, policy.short_limits, policy.fingerprints - 1
+    return Index(None, words, *policy.limits, memtable_limit, short, further=further, background=background)

@@ -9,7 +9,7 @@ from simstream.judge.best_match import BestMatch
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import NO_AGE, NO_CLUSTER, Age, ClusterId, ClusterRef, is_lone
 from simstream.judge.policy import Policy
-from simstream.model import Verdict, VerdictKind
+from simstream.model import Verdict, VerdictKind, fingerprint_hex
 from simstream.wire.verdict import similarity
 
 
@@ -18,6 +18,7 @@ class VerdictMaker:
 
     def __init__(self, policy: Policy, store: LivePages) -> None:
         self._policy_id = policy.id
+        self._fingerprints = policy.fingerprints
         bits = policy.sketch_bits
         self._similarity = [similarity(agreement, bits) for agreement in range(bits + 1)]
         self._store = store
@@ -56,7 +57,7 @@ class VerdictMaker:
             cluster_id=cluster_id,
             canonical=canonical,
             merged_clusters=tuple(map(str, merged)) if merged else (),
-            fingerprint=f"{page.fingerprint:016x}" if cluster else None,
+            fingerprint=fingerprint_hex(page.fingerprint, page.sketch, self._fingerprints) if cluster else None,
             policy=self._policy_id,
             ordinal=page.ordinal,
             time=page.time,

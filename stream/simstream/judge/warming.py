@@ -37,7 +37,7 @@ def _warm_resolver(policy: Policy, beat: Beat) -> None:
     state = JudgeState(replace(policy, window_ms=WINDOW_MS), beat=beat)
     try:
         for first, count, time in ((0, PAGES, 0), (PAGES, 1, 0), (PAGES + 1, 1, 3 * WINDOW_MS)):
-            columns = _columns(first, count, time, policy.sketch_bits // 64)
+            columns = _columns(first, count, time, policy.sketch_words)
             sources = [PageSource("", 0, offset) for offset in columns.offset.tolist()]
             state.resolver.judge(columns, columns.time, first, sources)
     finally:
@@ -47,12 +47,13 @@ def _warm_resolver(policy: Policy, beat: Beat) -> None:
 def _warm_index(policy: Policy) -> None:
     """Fill an index for each plan, and ask it, release its entries and merge its segments."""
     fingerprints = np.zeros(1, np.uint64)
-    sketches = np.zeros((1, policy.sketch_bits // 64), np.uint64)
+    sketches = np.zeros((1, policy.sketch_words), np.uint64)
     short = np.zeros(1, np.bool_)
     keys = KeyColumns(fingerprints, sketches, short.view(np.uint8))
-    join(keys, keys, policy.limits, policy.short_limits)
+    further = policy.fingerprints - 1
+    join(keys, keys, policy.limits, policy.short_limits, further=further)
     for plan in dict.fromkeys(choose(policy.distance, entries) for entries in WARMED_FOR):
-        index = Index(plan, sketches.shape[1], *policy.limits, 1, policy.short_limits)
+        index = Index(plan, sketches.shape[1], *policy.limits, 1, policy.short_limits, further=further)
         for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
             index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
             index.query(fingerprints, sketches, short)

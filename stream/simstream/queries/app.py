@@ -110,12 +110,16 @@ def make_app(
     )
     def match_fingerprints(asked: models.FingerprintsQuestion) -> dict[str, object]:
         ready()
-        results = []
+        results, words, fingerprints = [], role.policy.sketch_bits // 64, role.policy.fingerprints
         for one in asked.fingerprints:
+            digits = [one.fingerprint[at : at + 16] for at in range(0, len(one.fingerprint), 16)]
+            if len(digits) != fingerprints:
+                raise HTTPException(422, f"a page has {fingerprints} fingerprints of 16 digits, not {len(digits)}")
+            if one.sketch is not None and len(one.sketch) != words:
+                raise HTTPException(422, f"a sketch has {words} words, not {len(one.sketch)}")
             sketch = None if one.sketch is None else [int(word, 16) for word in one.sketch]
-            if sketch is not None and len(sketch) != role.policy.sketch_bits // 64:
-                raise HTTPException(422, f"a sketch has {role.policy.sketch_bits // 64} words, not {len(sketch)}")
-            results.append(MatchResult(role.near(int(one.fingerprint, 16), sketch, asked.limit), None))
+            own = [int(one_of, 16) for one_of in digits]
+            results.append(MatchResult(role.near(own, sketch, asked.limit), None))
         return matches(results)
 
     @app.get(

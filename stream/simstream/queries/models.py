@@ -11,7 +11,6 @@ import msgspec
 from pydantic import (
     AliasPath,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -32,6 +31,9 @@ MAX_MATCHES = 100_000
 """The greatest number of matches in one answer."""
 Limit = Annotated[int, Field(ge=1, le=MAX_LISTED)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
+Fingerprint = Annotated[
+    str, Field(pattern=r"^([0-9a-f]{16}){1,3}$", description="16 hex digits for each fingerprint of a page")
+]
 
 
 class Question(BaseModel):
@@ -73,7 +75,7 @@ class PagesQuestion(Question):
 class FingerprintText(Question):
     """A fingerprint, as verdicts and `simstream fingerprint` have it."""
 
-    fingerprint: Hex
+    fingerprint: Fingerprint
     sketch: Annotated[
         list[Hex] | None, Field(description="its 64-bit words; without a sketch only the distance decides")
     ] = None
@@ -176,7 +178,7 @@ class KnownPageAnswer(BaseModel):
     id: str
     ordinal: int
     time: int
-    fingerprint: Annotated[Hex, BeforeValidator("{:016x}".format)]
+    fingerprint: Fingerprint
     cluster_id: str
 
 

@@ -94,13 +94,13 @@ class QueryRole:
             found.append(MatchResult(matches, page.reason or None))
         return found
 
-    def near(self, fingerprint: int, sketch: Sequence[int] | None, most: int) -> list[Match]:
-        """Return the live pages that match a fingerprint with its sketch (S words), or are near it without a
+    def near(self, fingerprints: Sequence[int], sketch: Sequence[int] | None, most: int) -> list[Match]:
+        """Return the live pages that match a page's fingerprints with its sketch, or are near them without a
         sketch."""
         with self._turns():
             if sketch is None:
-                return self._resolver.near(fingerprint, most)
-            keys = np.array([fingerprint], np.uint64), np.array([sketch], np.uint64)
+                return self._resolver.near(fingerprints, most)
+            keys = np.array(fingerprints[:1], np.uint64), np.array([[*fingerprints[1:], *sketch]], np.uint64)
             return self._resolver.match(*keys, np.array([self.policy.short_words], np.uint32), most)
 
     def page(self, page_id: str, most: int) -> tuple[KnownPage, KnownCluster] | None:

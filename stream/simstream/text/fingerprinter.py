@@ -66,8 +66,9 @@ class Fingerprinter(Closing):
     `extraction/slow_hosts`. `say` is called with a sentence before work that takes seconds. `secret` places words
     in tables, by default the process's secret; no result depends on it.
 
-    `recipe_id` is the recipe's id, `sketch_words` the number of 64-bit words of a sketch. Raises InputMissing
-    without jieba's tables. Cost: about 0.1 s with a full cache, else half a minute.
+    `recipe_id` is the recipe's id. `sketch_words` is the number of 64-bit words of the column `sketch`, which has
+    the further fingerprints and then the sketch. Raises InputMissing without jieba's tables. Cost: about 0.1 s with
+    a full cache, else half a minute.
     """
 
     def __init__(
@@ -83,13 +84,18 @@ class Fingerprinter(Closing):
         secret: Secret | None = None,
     ) -> None:
         self.recipe = recipe
-        self.sketch_words = recipe.sketch_bits // 64
+        self.sketch_words = recipe.sketch_words
         if say is not None and not compiled(cache):
             say("compiling kernels and building tables, once: this takes half a minute, or more on a busy machine")
         self._dictionary = dictionary.load(cache, changes_of(recipe))
         self._weights = weights.load(recipe, self._dictionary, cache, secret)
         self._rules = RecipeRules(
-            np.uint64(recipe.seed), recipe.hmm, recipe.min_words, recipe.sketch_characters, recipe.top
+            np.uint64(recipe.seed),
+            recipe.hmm,
+            recipe.min_words,
+            recipe.sketch_characters,
+            recipe.top,
+            recipe.fingerprints - 1,
         )
         self._variant = _variant(recipe)
         self._kernel = fingerprint_batch
@@ -255,7 +261,7 @@ class Fingerprinter(Closing):
         try:
             return self._run(utf8, offsets, self._rules)
         except Exception:  # noqa: BLE001 - any error: the loop below finds the page and names it
-            result = make_result(len(pages), self.recipe.sketch_bits)
+            result = make_result(len(pages), self.sketch_words)
         for i, page in enumerate(pages):
             try:
                 one = self._run(utf8[offsets[i] : offsets[i + 1]], offsets[i : i + 2] - offsets[i], self._rules)
@@ -270,7 +276,7 @@ class Fingerprinter(Closing):
         """Run one kernel call over n pages, with its own working memory."""
         longest = int(np.diff(offsets).max(initial=0))
         work: FingerprintWork = make_work(longest, self.recipe.sketch_bits)
-        result = make_result(len(offsets) - 1, self.recipe.sketch_bits)
+        result = make_result(len(offsets) - 1, self.sketch_words)
         known = (utf8, offsets, self._weights.lexicon, self._dictionary.trie, self._dictionary.hmm, rules)
         if self._variant is None:
             self._kernel(*known, work, result)

@@ -47,6 +47,7 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "shingle_words": 4,
     "hash": "mmh3",
     "ties": 0,
+    "fingerprints": 1,
 }
 """Settings that came later, each with the value that means the earlier behaviour. With it the setting is no part of
 the id."""
@@ -123,6 +124,9 @@ class Recipe:
     one-at-a-time. The sketch always uses MurmurHash3."""
     ties: Literal[0, 1] = 0
     """The value of a fingerprint's bit if the words for and against it weigh the same."""
+    fingerprints: Literal[1, 2, 3] = 1
+    """How many independent fingerprints a page has. Pages are candidates if any of these is within the distance: two
+    at distance 7 find more than one at 8."""
     min_words: int = 8
     """Pages with fewer distinct words are `too_short`."""
     max_text_bytes: int = 1 << 20
@@ -148,6 +152,11 @@ class Recipe:
     short_similarity: str | None = None
     """The limit for a pair with a short page, at least as strict as `distance` and `similarity`; None for the same
     limit."""
+
+    @property
+    def sketch_words(self) -> int:
+        """The 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
+        return self.fingerprints - 1 + self.sketch_bits // 64
 
     def __post_init__(self) -> None:
         for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):
@@ -190,6 +199,7 @@ class Recipe:
             ("shingle_words", 1 <= self.shingle_words <= most, f"1 to {most}"),
             ("hash", self.hash in ("mmh3", "fnv1", "jenkins"), "mmh3, fnv1 or jenkins"),
             ("ties", self.ties in (0, 1), "0 or 1"),
+            ("fingerprints", self.fingerprints in (1, 2, 3), "1, 2 or 3"),
         )
 
     def _page_checks(self) -> tuple[tuple[str, bool, str], ...]:

@@ -1,6 +1,7 @@
 """Gathers the matches of several parts of the index in the order of queries.
 
-`keys` are query << 32 | entry, with ascending queries. `facts` are short << 31 | distance << 16 | agreement.
+`keys` are query << 32 | entry, with ascending queries. `facts` are short << 31 | same << 30 | distance << 16 |
+agreement.
 `kernels/index/confirm` writes both.
 """
 
@@ -23,6 +24,7 @@ class GatheredMatches(NamedTuple):
     distance: NDArray[np.uint8]
     agreement: NDArray[np.uint16]
     short: NDArray[np.uint8]
+    same: NDArray[np.uint8]
     bucket: NDArray[np.int64]
 
 
@@ -54,4 +56,5 @@ def gather(
         out.distance[at] = uint8((facts[i] >> uint32(16)) & uint32(0xFF))
         out.agreement[at] = uint16(facts[i] & uint32(0xFFFF))
         out.short[at] = uint8(facts[i] >> uint32(31))
+        out.same[at] = uint8((facts[i] >> uint32(30)) & uint32(1))
         out.bucket[at] = buckets[i]

@@ -34,7 +34,8 @@ NEXT, TIES, CANDIDATES, MATCHES, TWIN, SIZE = range(6)
 
 
 class CrowdColumns(NamedTuple):
-    """Entries in columns, with a row for each sketch word; only the first n entries count."""
+    """Entries in columns, with a row for each sketch word (further fingerprints first); only the first n entries
+    count."""
 
     fingerprints: U64  # (room,)
     sketches: U64  # (S, room)
@@ -47,6 +48,7 @@ class CrowdPage(NamedTuple):
 
     fingerprint: np.uint64
     sketch: U64  # (S,)
+    further: int
     short: bool
     bucket: int
     told_apart: bool
@@ -91,7 +93,8 @@ def search(
     them and call again. Cost: some .5 ns an entry, and 2 to 3 ns more for a match.
     """
     fingerprints, rows, chosen, found = columns.fingerprints, columns.rows, to.chosen, to.found
-    words, bits = columns.sketches.shape[0], int64(64 * columns.sketches.shape[0])
+    words, further = columns.sketches.shape[0], int64(page.further)
+    bits = int64(64 * (words - further))
     distances, differences, near = scratch.distances, scratch.differences, scratch.near
     best, closest, chosen_row = int64(chosen[AGREEMENT]), int64(chosen[DISTANCE]), int64(chosen[ROW])
     most, least, ties, room = uint64(page.distance), int64(page.agreement), int64(found[TIES]), to.ties.size
@@ -105,7 +108,11 @@ def search(
         for i in range(size):
             distances[i] = popcount(fingerprints[begin + uint64(i)] ^ page.fingerprint)
             differences[i] = uint64(0)
-        for w in range(words):
+        for w in range(further):
+            for i in range(size):
+                other = popcount(columns.sketches[w, begin + uint64(i)] ^ page.sketch[w])
+                distances[i] = min(distances[i], other)
+        for w in range(further, words):
             for i in range(size):
                 differences[i] += popcount(columns.sketches[w, begin + uint64(i)] ^ page.sketch[w])
         passed = int64(0)
@@ -144,6 +151,10 @@ def search(
                 if closer:
                     best, closest, chosen_row = equal, distance, row
                 same = distance == 0 and equal == bits and is_short == page.short
+                if same and further > 0:
+                    same = fingerprints[begin + place] == page.fingerprint
+                    for w in range(further):
+                        same = same and columns.sketches[w, begin + place] == page.sketch[w]
                 if same and columns.buckets[begin + place] == page.bucket:
                     found[TWIN] = entry
             if room == 0:

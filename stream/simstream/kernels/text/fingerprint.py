@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simstream.kernels.jit import LEAN, lean_kernel
 from simstream.kernels.text.fold import fold_utf8
-from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, simhash, weigh
+from simstream.kernels.text.simhash import DistinctWords, count_words, draw_again, keep_heaviest, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
 from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, Trie, cut, make_scratch
 from simstream.kernels.text.words import Lexicon, PageWords, regroup
@@ -27,6 +27,8 @@ class RecipeRules(NamedTuple):
     top: int
     """How many of a page's words count in its SimHash, by falling weight, then in the order of the text; 0 for
     all."""
+    further: int
+    """How many further fingerprints a page has, 0 to 2."""
 
 
 class FingerprintWork(NamedTuple):
@@ -47,7 +49,7 @@ class FingerprintResult(NamedTuple):
     """The result of a batch of n pages; made by `make_result`."""
 
     fingerprints: NDArray[np.uint64]  # (n,)
-    sketches: NDArray[np.uint64]  # (n, sketch bits / 64)
+    sketches: NDArray[np.uint64]  # (n, further + sketch bits / 64): the further fingerprints, then the sketch
     words: NDArray[np.uint32]  # (n,) distinct words with a weight
 
 
@@ -83,10 +85,10 @@ def make_work(n_bytes: int, sketch_bits: int) -> FingerprintWork:
     )
 
 
-def make_result(n: int, sketch_bits: int) -> FingerprintResult:
+def make_result(n: int, sketch_words: int) -> FingerprintResult:
     """Make room for the result of n pages."""
     return FingerprintResult(
-        np.zeros(n, np.uint64), np.zeros((n, sketch_bits // 64), np.uint64), np.zeros(n, np.uint32)
+        np.zeros(n, np.uint64), np.zeros((n, sketch_words), np.uint64), np.zeros(n, np.uint32)
     )
 
 
@@ -129,7 +131,7 @@ def fingerprint_batch(
     """Fingerprint n pages: page i is `utf8[offsets[i]:offsets[i + 1]]`, and its results go to row i.
 
     Words of weight 0 count only in the sketch, neither in the SimHash nor as distinct words. A page with fewer
-    distinct words than `rules.min_words` gets fingerprint and sketch 0. No page may be longer than `work` was made
+    distinct words than `rules.min_words` gets fingerprints and sketch 0. No page may be longer than `work` was made
     for, and `work` must be fresh. Cost: linear in the bytes, without the GIL and without allocation.
     """
     for page in range(len(offsets) - 1):
@@ -144,13 +146,17 @@ def fingerprint_batch(
         if rules.top > 0:
             keep_heaviest(work.distinct.weight, n, rules.top)
         result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
+        for i in range(rules.further):
+            draw_again(work.distinct.hash, n, i)
+            result.sketches[page, i] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
         if len(work.bins) == 0:
             continue
+        out = result.sketches[page][rules.further :]
         if rules.sketch_characters > 0:
             run = (rules.sketch_characters, rules.seed)
-            sketch_runs(work.points, points, lexicon.traits, run, work.bins, result.sketches[page])
+            sketch_runs(work.points, points, lexicon.traits, run, work.bins, out)
         else:
-            sketch(work.words.hash, m, work.bins, result.sketches[page])
+            sketch(work.words.hash, m, work.bins, out)
 
 
 @lean_kernel

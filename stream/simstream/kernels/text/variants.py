@@ -18,7 +18,7 @@ from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWor
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.modes import ACCURATE, SEARCH, full_tokens, search_tokens
 from simstream.kernels.text.other_hashes import FNV1, JENKINS, MMH3, cyclic, fnv1, jenkins
-from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, simhash, weigh
+from simstream.kernels.text.simhash import DistinctWords, count_words, draw_again, keep_heaviest, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
 from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie, cut, is_han
 from simstream.kernels.text.trie import I32, Points
@@ -289,18 +289,28 @@ def fingerprint_variants(
             result.sketches[page, :] = 0
             continue
         hashes, weights = features(points, words, m, distinct, n, lexicon, rules, variant)
-        if variant.ties:
-            # On complements the strict rule gives 0 if the sum is 0 or above.
-            result.fingerprints[page] = ~simhash(~hashes, weights, len(hashes), work.sums)
-        else:
-            result.fingerprints[page] = simhash(hashes, weights, len(hashes), work.sums)
+        result.fingerprints[page] = _simhash(hashes, weights, variant.ties, work)
+        for i in range(rules.further):
+            draw_again(hashes, len(hashes), i)
+            result.sketches[page, i] = _simhash(hashes, weights, variant.ties, work)
         if len(work.bins) == 0:
             continue
+        out = result.sketches[page][rules.further :]
         if rules.sketch_characters > 0:
             run = (rules.sketch_characters, rules.seed)
-            sketch_runs(work.points, length, lexicon.traits, run, work.bins, result.sketches[page])
+            sketch_runs(work.points, length, lexicon.traits, run, work.bins, out)
         else:
-            sketch(words.hash, m, work.bins, result.sketches[page])
+            sketch(words.hash, m, work.bins, out)
+
+
+@njit(nogil=True)
+def _simhash(
+    hashes: NDArray[np.uint64], weights: NDArray[np.int64], ties: bool, work: FingerprintWork
+) -> np.uint64:
+    """Return the SimHash with the bit `ties` where the words for and against it weigh the same."""
+    if ties:  # on complements the strict rule gives 0 if the sum is 0 or above
+        return ~simhash(~hashes, weights, len(hashes), work.sums)
+    return simhash(hashes, weights, len(hashes), work.sums)
 
 
 __all__ = [

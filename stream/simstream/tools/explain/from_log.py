@@ -86,7 +86,7 @@ class LogHistory:
 
     def batches(self, end: int, /) -> Iterator[AcceptedBatch]:
         """See PageHistory. Raises WrongLog if frames are missing, or the log ends too early."""
-        acceptor = Acceptor(self._policy.recipe_id, self._policy.sketch_bits // 64)
+        acceptor = Acceptor(self._policy.recipe_id, self._policy.sketch_words)
         with self._counting("judging", end) as tick:
             for record in _records(self._log, FINGERPRINTS, FRAMES_A_POLL, lambda _: tick(acceptor.ordinal)):
                 if record.offset != acceptor.next_frame:

@@ -148,7 +148,10 @@ def check(loaded: LoadedSnapshot) -> None:
         raise StateDamaged("it has no memtable, or the memtable has no distance")
     # The policy's limits decide no order and no count, so any limits do.
     link: Link = "any" if known.link == "any" else "canonical"
-    policy = Policy(known.recipe, known.sketch_bits, distances[0], 0, known.window_ms, link)
+    limits = distances[0], 0
+    policy = Policy(
+        known.recipe, known.sketch_bits, *limits, known.window_ms, link, fingerprints=known.fingerprints
+    )
     resolver = Resolver(policy, make_index(policy))
     try:
         resolver.restore(loaded.parts, known.stream_time, known.live_pages)
