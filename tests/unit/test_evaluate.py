@@ -103,6 +103,22 @@ def test_all_pairs_within_a_distance_are_found(left: list[int], right: list[int]
     }
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1).map(lambda value: value & 0x0F0F)] * 3), max_size=20))
+def test_the_distance_of_pages_with_several_fingerprints_is_the_least(pages: list[tuple[int, int, int]]) -> None:
+    draws = np.array(pages, np.uint64).reshape(len(pages), 3)
+    for right in (None, draws):
+        found = [(i, j, d) for part in within(draws, right, 3, 1) for i, j, d in zip(*map(list, part), strict=True)]
+        near = {
+            (i, j, min((x ^ y).bit_count() for x, y in zip(one, other, strict=True)))
+            for i, one in enumerate(pages)
+            for j, other in enumerate(pages)
+            if right is not None or i < j
+        }
+        assert len(set(found)) == len(found)
+        assert set(found) == {(i, j, d) for i, j, d in near if d <= 3}
+
+
 def test_more_hits_than_there_is_room_for_are_all_found() -> None:
     same = np.zeros(400, np.uint64)
     assert sum(len(part.a) for part in within(same, None, 0, 2)) == 400 * 399 // 2

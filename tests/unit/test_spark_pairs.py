@@ -39,7 +39,7 @@ def entries(seed: int, count: int) -> list[Entry]:
 
 
 def by_blocks(rows: list[Entry], policy: Policy) -> list[Match]:
-    blocks = FingerprintBlocks.of(policy.distance)
+    blocks = FingerprintBlocks.of(policy.distance, policy.fingerprints)
     groups = defaultdict(list)
     for key, part in blocked(rows, blocks, policy):
         groups[key].append(part)
@@ -50,8 +50,13 @@ def by_hand(rows: list[Entry], policy: Policy) -> list[Match]:
     found = []
     for place, (number, bits, sketch, short) in enumerate(rows):
         for other, other_bits, other_sketch, other_short in rows[place + 1 :]:
-            distance = ((bits ^ other_bits) & (2**64 - 1)).bit_count()
-            unlike = (int.from_bytes(sketch) ^ int.from_bytes(other_sketch)).bit_count()
+            further = 8 * (policy.fingerprints - 1)
+            pairs = [((bits ^ other_bits) & (2**64 - 1)).bit_count()]
+            for at in range(0, further, 8):
+                one, two = (int.from_bytes(column[at : at + 8]) for column in (sketch, other_sketch))
+                pairs.append((one ^ two).bit_count())
+            distance = min(pairs)
+            unlike = (int.from_bytes(sketch[further:]) ^ int.from_bytes(other_sketch[further:])).bit_count()
             agreement = policy.sketch_bits - unlike
             strict = policy.short_words and (short or other_short)
             most = policy.short_distance if strict else policy.distance
@@ -61,10 +66,15 @@ def by_hand(rows: list[Entry], policy: Policy) -> list[Match]:
     return found
 
 
+@pytest.mark.parametrize("fingerprints", [1, 2, 3])
 @pytest.mark.parametrize("distance", [0, 3, 8, 16])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_all_matches_are_found_and_each_is_told_once(seed: int, distance: int) -> None:
+def test_all_matches_are_found_and_each_is_told_once(seed: int, distance: int, fingerprints: int) -> None:
     policy = dataclasses.replace(POLICY, distance=distance, short_distance=min(distance, 5))
+    if fingerprints > 1:  # the first words of the column are fingerprints then
+        bits = 128 - 64 * (fingerprints - 1)
+        limits = {"agreement": bits * 7 // 10, "short_agreement": bits * 8 // 10}
+        policy = dataclasses.replace(policy, sketch_bits=bits, fingerprints=fingerprints, **limits)
     rows = entries(seed, 150)
     expected = by_hand(rows, policy)
     assert sorted(by_blocks(rows, policy)) == expected

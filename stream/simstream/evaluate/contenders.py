@@ -74,7 +74,7 @@ class RecipeRun:
             distance=policy.distance,
             agreement=policy.agreement,
             bits=policy.sketch_bits,
-            bytes_per_page=8 + policy.sketch_bits // 8,
+            bytes_per_page=8 * (policy.fingerprints + policy.sketch_bits // 64),
             corpora=[
                 on_corpus(truth.corpus.name, rows, policy.distance, distances, bool(policy.sketch_bits), spent)
                 for truth, rows, spent in zip(truths, counts, costs, strict=True)

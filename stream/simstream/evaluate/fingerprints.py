@@ -28,10 +28,14 @@ class CorpusPrints(NamedTuple):
     """The fingerprints of n pages under one recipe."""
 
     fingerprint: U64  # (n,)
-    sketch: U64  # (n, sketch words)
+    sketch: U64  # (n, further + sketch words): the further fingerprints, then the sketch
     words: NDArray[np.uint32]  # (n,)
     kind: NDArray[np.uint8]  # (n,)
     reason: NDArray[np.uint8]  # (n,)
+
+    def all_fingerprints(self, further: int) -> U64:
+        """Return the fingerprints (n, 1 + further) of each page."""
+        return np.column_stack([self.fingerprint, self.sketch[:, :further]])
 
     @property
     def readable(self) -> NDArray[np.bool_]:

@@ -138,10 +138,12 @@ def between(
         for right in all_prints[number + 1 :]:
             one, other = left.readable, right.readable
             pairs += int(one.sum()) * int(other.sum())
-            for near in within(left.fingerprint[one], right.fingerprint[other], reach, threads):
+            draws = [prints.all_fingerprints(rule.further) for prints in (left, right)]
+            sketches = left.sketch[one, rule.further :], right.sketch[other, rule.further :]
+            for near in within(draws[0][one], draws[1][other], reach, threads):
                 confirmed = rule.confirms(
                     near.distance,
-                    _agreement(left.sketch[one], near.a, right.sketch[other], near.b),
+                    _agreement(sketches[0], near.a, sketches[1], near.b),
                     np.minimum(left.words[one][near.a], right.words[other][near.b]),
                 )
                 counts += np.bincount(2 * near.distance + confirmed, minlength=len(counts))
@@ -161,7 +163,8 @@ def class_of(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
 def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, reach: int) -> SampledPairs:
     """Count all pairs of readable pages within `reach`, by 4 distance + 2 confirmed + same group."""
     places = np.flatnonzero(prints.readable)
-    sketch, words, group = prints.sketch[places], prints.words[places], truth.corpus.group[places]
+    sketch, words = prints.sketch[places, rule.further :], prints.words[places]
+    group = truth.corpus.group[places]
 
     def kind_of(near: NearPlaces) -> NDArray[np.int64]:
         agreement = _agreement(sketch, near.a, sketch, near.b)
@@ -169,7 +172,7 @@ def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, 
         same = (group[near.a] == group[near.b]) & (group[near.a] != NO_GROUP)
         return np.asarray(4 * near.distance + 2 * confirmed + same, np.int64)
 
-    parts = within(prints.fingerprint[places], None, reach, truth.threads)
+    parts = within(prints.all_fingerprints(rule.further)[places], None, reach, truth.threads)
     found = sample(parts, 4 * (reach + 1), kind_of)
     return found._replace(a=places[found.a], b=places[found.b])
 
@@ -184,8 +187,9 @@ def _agreement(
 
 def _labelled(pairs: LabelledPairs, prints: CorpusPrints, rule: PolicyThresholds) -> LabelledResult:
     a, b = pairs.a, pairs.b
-    distance = np.bitwise_count(prints.fingerprint[a] ^ prints.fingerprint[b]).astype(np.int64)
-    agreement = _agreement(prints.sketch, a, prints.sketch, b)
+    draws, sketch = prints.all_fingerprints(rule.further), prints.sketch[:, rule.further :]
+    distance = np.bitwise_count(draws[a] ^ draws[b]).min(axis=1).astype(np.int64)
+    agreement = _agreement(sketch, a, sketch, b)
     confirmed = rule.confirms(distance, agreement, np.minimum(prints.words[a], prints.words[b]))
     return LabelledResult(prints.readable[a] & prints.readable[b], distance, confirmed)
 

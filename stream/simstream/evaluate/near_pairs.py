@@ -44,19 +44,26 @@ KindOf = Callable[[NearPlaces], NDArray[np.int64]]
 
 
 def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterator[NearPlaces]:
-    """Yield all pairs of a place of `left` and a place of `right` within the distance, in parts.
+    """Yield all pairs of a place of `left` (n, F) or (n,) and a place of `right` within the distance, in parts.
 
-    If `right` is None, yields all pairs a < b of places of `left`. Parts come in the order of `a`.
+    The distance of two pages is the least of their F fingerprints. If `right` is None, yields all pairs a < b of
+    places of `left`. Parts come in the order of `a`.
     """
+    asked = left.reshape(len(left), -1) if left.size else left.reshape(0, 1)
+    known = asked if right is None else right.reshape(len(right), -1) if right.size else right.reshape(0, 1)
+    columns = [np.ascontiguousarray(draw) for draw in known.T]
 
     def part(at: int) -> NearPlaces:
-        column = left[at:] if right is None else right
-        a, b, d = _scan(left[at : at + _BATCH_QUERIES], column, distance)
-        if right is None:
-            later = b > a
-            a, b, d = a[later] + at, b[later] + at, d[later]
-            return NearPlaces(a, b, d)
-        return NearPlaces(a + at, b, d)
+        first = at if right is None else 0
+        queries, found = asked[at : at + _BATCH_QUERIES], []
+        for draw, column in enumerate(columns):
+            a, b, _ = _scan(np.ascontiguousarray(queries[:, draw]), column[first:], distance)
+            later = b > a if right is None else np.ones(len(a), np.bool_)
+            a, b = a[later] + at, b[later] + first
+            apart = np.bitwise_count(asked[a] ^ known[b])
+            new = (apart[:, :draw] > distance).all(axis=1)
+            found.append(NearPlaces(a[new], b[new], apart[new].min(axis=1).astype(np.int64)))
+        return found[0] if len(found) == 1 else NearPlaces(*map(np.concatenate, zip(*found, strict=True)))
 
     with ThreadPoolExecutor(threads, thread_name_prefix="scan") as pool:
         yield from pool.map(part, range(0, len(left), _BATCH_QUERIES))

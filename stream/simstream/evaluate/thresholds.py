@@ -18,6 +18,8 @@ class PolicyThresholds(NamedTuple):
     short_words: int
     short_distance: int
     short_agreement: int
+    further: int = 0
+    """How many fingerprints of a page follow the first; these stand before its sketch."""
 
     def confirms(
         self, distance: NDArray[np.int64], agreement: NDArray[np.int64], words: NDArray[np.uint32]
@@ -33,5 +35,10 @@ class PolicyThresholds(NamedTuple):
 def rule_of(policy: Policy) -> PolicyThresholds:
     """Return the limits of a policy."""
     return PolicyThresholds(
-        policy.distance, policy.agreement, policy.short_words, policy.short_distance, policy.short_agreement
+        policy.distance,
+        policy.agreement,
+        policy.short_words,
+        policy.short_distance,
+        policy.short_agreement,
+        policy.fingerprints - 1,
     )

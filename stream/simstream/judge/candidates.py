@@ -14,7 +14,7 @@ import msgspec
 from simstream.judge.numbers import ClusterId, Ordinal
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
-from simstream.model import WORD
+from simstream.model import fingerprints_of
 
 WIDE_DISTANCE = 16
 """Bits. Pages within this distance are worth showing, matches or not."""
@@ -124,13 +124,16 @@ class Candidate(NamedTuple):
         return self.rejected_by is None
 
 
+def closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
+    """Return distance and agreement of two pages from the bits in which fingerprints and columns `sketch` differ."""
+    fingerprints = fingerprints_of(fingerprint, sketch, policy.fingerprints)
+    agreement = policy.sketch_bits - (sketch >> 64 * (policy.fingerprints - 1)).bit_count()
+    return min(bits.bit_count() for bits in fingerprints), agreement
+
+
 def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:
     """Compare a pair by the policy's limits, or by the strict limits if either page is short."""
-    distance, differing = (page.fingerprint ^ other.fingerprint).bit_count(), page.sketch ^ other.sketch
-    for _ in range(policy.fingerprints - 1):
-        distance = min(distance, (differing & WORD).bit_count())
-        differing >>= 64
-    agreement = policy.sketch_bits - differing.bit_count()
+    distance, agreement = closeness(page.fingerprint ^ other.fingerprint, page.sketch ^ other.sketch, policy)
     fails = None
     if distance > policy.distance:
         fails = RejectionRule.DISTANCE

@@ -2,7 +2,9 @@
 
 The 64 bits are cut into k + 1 blocks. Two fingerprints within distance k agree in at least one of them, so it is
 enough to compare fingerprints that agree in a block: one group for each block and each value of it. Any machine can
-search a group with the index's own tables. A pair is told by the first block in which it agrees.
+search a group with the index's own tables. A pair is told by the first block in which it agrees. If pages have
+several fingerprints, each is cut; the blocks of the first come first, and a pair is told by its first fingerprint
+within the distance.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for batches.
 """
@@ -34,18 +36,26 @@ Match = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FingerprintBlocks:
-    """The cut of fingerprints for a distance from 0 to 16: `count` blocks of `bits` bits, from the highest on."""
+    """The cut of fingerprints for a distance from 0 to 16: `each` blocks of `bits` bits, from the highest on.
 
-    count: int
+    A page has `count` blocks: those of all its fingerprints.
+    """
+
+    each: int
     bits: int
+    count: int
 
     @classmethod
-    def of(cls, distance: int) -> FingerprintBlocks:
-        return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)))
+    def of(cls, distance: int, fingerprints: int = 1) -> FingerprintBlocks:
+        return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)), fingerprints * (distance + 1))
+
+    def draw(self, block: int) -> int:
+        """Return the number of the fingerprint that the block is cut from, 0 for the first."""
+        return block // self.each
 
     def value(self, fingerprints: U64, block: int) -> NDArray[np.int64]:
-        """Return the block's bits (n,) of fingerprints (n,)."""
-        down = np.uint64(64 - (block + 1) * self.bits)
+        """Return the block's bits (n,) of the fingerprints (n,) that it is cut from."""
+        down = np.uint64(64 - (block % self.each + 1) * self.bits)
         return ((fingerprints >> down) & np.uint64((1 << self.bits) - 1)).astype(np.int64)
 
 
@@ -57,7 +67,7 @@ def blocked(
     while rows := list(islice(kept, ROWS)):
         packed = np.array([(n, f, s, np.frombuffer(k, np.uint64)) for n, f, k, s in rows], _packed(policy))
         for block in range(blocks.count):
-            values = blocks.value(packed["fingerprint"].view(np.uint64), block)
+            values = blocks.value(_draw(packed, blocks.draw(block)), block)
             order = np.argsort(values, kind="stable")
             starts = np.flatnonzero(np.diff(values[order], prepend=-1))
             for run in np.split(order, starts[1:]):
@@ -75,19 +85,27 @@ def matches(block: int, parts: Iterable[bytes], blocks: FingerprintBlocks, polic
 
 
 def _packed(policy: Policy) -> np.dtype[Any]:
-    sketch = ("sketch", "<u8", (policy.sketch_bits // 64,))
+    sketch = ("sketch", "<u8", (policy.sketch_words,))
     return np.dtype([("number", "<i8"), ("fingerprint", "<i8"), ("short", "?"), sketch])
 
 
+def _draw(entries: NDArray[Any], number: int) -> U64:
+    """Return the fingerprints (n,) of one draw, 0 for the first."""
+    column = entries["fingerprint"].view(np.uint64) if number == 0 else entries["sketch"][:, number - 1]
+    return np.ascontiguousarray(column)
+
+
 class _EntryGroup:
-    """Return the entries of a group, in the order of their fingerprints."""
+    """Return the entries of a group, in the order of the fingerprints that its block is cut from."""
 
     def __init__(self, entries: NDArray[Any], block: int, blocks: FingerprintBlocks, policy: Policy) -> None:
-        fingerprints = np.ascontiguousarray(entries["fingerprint"]).view(np.uint64)
+        fingerprints = _draw(entries, blocks.draw(block))
         order = np.argsort(fingerprints, kind="stable")
         self._fingerprints = fingerprints[order]
         self._numbers, self._short = entries["number"][order], entries["short"][order]
-        self._sketches = entries["sketch"][order]
+        further = policy.fingerprints - 1
+        self._sketches = entries["sketch"][order, further:]
+        self._all = np.column_stack([_draw(entries, 0)[order], entries["sketch"][order, :further]])
         self._block, self._blocks, self._policy = block, blocks, policy
 
     def candidates(self) -> Iterator[FingerprintPairs]:
@@ -103,10 +121,13 @@ class _EntryGroup:
         """Return the matches among these pairs that this block yields."""
         differ = self._fingerprints[pairs.left] ^ self._fingerprints[pairs.right]
         told = np.ones(len(differ), np.bool_)
-        for block in range(self._block):
+        draw = self._blocks.draw(self._block)
+        for block in range(draw * self._blocks.each, self._block):
             told &= self._blocks.value(differ, block) != 0
-        left, right, differ = pairs.left[told], pairs.right[told], differ[told]
-        distance = np.bitwise_count(differ).astype(np.int32)
+        apart = np.bitwise_count(self._all[pairs.left] ^ self._all[pairs.right])
+        told &= (apart[:, :draw] > self._policy.distance).all(axis=1)
+        left, right = pairs.left[told], pairs.right[told]
+        distance = apart[told].min(axis=1).astype(np.int32)
         unlike = np.bitwise_count(self._sketches[left] ^ self._sketches[right]).sum(axis=1, dtype=np.int32)
         agreement = self._policy.sketch_bits - unlike
         good = agreement >= self._policy.agreement

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from simstream.judge.candidates import closeness
 from simstream.judge.policy import Policy
-from simstream.model import PageKind
+from simstream.model import WORD, PageKind
 from simstream.spark.pairs import Entry
 
 ENTRIES: Final = "number long, fingerprint long, sketch binary, short boolean"
 Version = tuple[int, int, int, bytes, bool]
 """Number, kind, fingerprint, sketch, and whether it is short."""
-_BITS: Final = (1 << 64) - 1
 
 
 def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
@@ -32,9 +33,8 @@ def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
 
 
 def _match(one: Version, other: Version, policy: Policy) -> bool:
-    distance = ((one[2] ^ other[2]) & _BITS).bit_count()
-    unlike = (int.from_bytes(one[3]) ^ int.from_bytes(other[3])).bit_count()
-    agreement = policy.sketch_bits - unlike
+    sketches = (int.from_bytes(version[3], "little") for version in (one, other))
+    distance, agreement = closeness((one[2] ^ other[2]) & WORD, operator.xor(*sketches), policy)
     if policy.short_words and (one[4] or other[4]):
         return distance <= policy.short_distance and agreement >= policy.short_agreement
     return distance <= policy.distance and agreement >= policy.agreement
