@@ -19,9 +19,7 @@ Flags = NDArray[np.bool_]
 class NaiveIndex:
     """Live entries by their number. It gives no numbers: it is told the fast index's, and checks them."""
 
-    def __init__(
-        self, distance: int, agreement: int, short: MatchLimits | None = None, further: int = 0
-    ) -> None:
+    def __init__(self, distance: int, agreement: int, short: MatchLimits | None = None, further: int = 0) -> None:
         self.distance, self.agreement, self.short, self.further = distance, agreement, short, further
         self.live: dict[int, Key] = {}
         self._number: dict[Key, int] = {}

@@ -19,7 +19,7 @@ import numpy as np
 from simstream.index import SCAN, Plan, choose
 from simstream.index.answers import HitBuffers
 from simstream.index.index import Index
-from simstream.index.segment import EntryRun, Segment
+from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.model import U64
 from tests.bench.measure import title
 
@@ -63,7 +63,7 @@ def ask(segment: Segment, wanted: U64) -> set[tuple[int, int]]:
 def sealed(known: U64, plan: Plan, distance: int) -> Segment:
     """One segment of sorted fingerprints, without sketches."""
     run = EntryRun(known, np.arange(len(known), dtype=np.uint32), np.empty((len(known), 0), np.uint64))
-    return Segment.build(0, 0, plan, distance, run, lambda: None, unmerged=False)
+    return Segment.build(0, 0, SegmentBuild(plan, distance), run, lambda: None, unmerged=False)
 
 
 def segments(known: U64, count: int, distance: int) -> None:

@@ -35,7 +35,7 @@ def news(tmp_path: Path) -> Path:
     return path
 
 
-def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> list[bytes]:
+def killed_on_the_way(program: Program, count: int, kills: int, seed: int, *flags: object) -> list[bytes]:
     """Serve until `count` verdicts are there, with a kill -9 whenever a random number of new ones was seen.
 
     Frames are small, so that one transaction does not take all; and from its start the process runs in short turns,
@@ -47,7 +47,7 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> li
     with program.place.open() as log, watching(log) as watcher:
         seen = on_the_way = 0
         for _ in range(kills):
-            with program.serve(**small) as service:
+            with program.serve(*flags, **small) as service:
                 wanted = min(count, seen + rng.randrange(1, count // (2 * kills)))
                 end = time.monotonic() + PATIENCE_S
                 while watcher.look(0.01) < wanted:
@@ -62,7 +62,7 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int) -> li
                 break
             on_the_way += 1
         assert on_the_way, "it was killed too late to be a test"
-        with program.serve(**small) as service:
+        with program.serve(*flags, **small) as service:
             watcher.wait(count, service)
             service.ready()  # the one before may have judged all: then this one has just begun
             assert service.end() == 0
@@ -100,6 +100,22 @@ def test_a_recipe_that_asks_more_of_short_pages_gives_the_verdicts_of_the_quadra
     lax, strict = (on_folder.dedup(made, "--versions", "--recipe", name) for name in ("default", recipe))
     assert [bare(v) for v in verdicts] == [bare(v) for v in strict]
     assert 5 <= sum(a["verdict"] != b["verdict"] for a, b in zip(lax, strict, strict=True)) <= 300
+
+
+@pytest.mark.long
+def test_kills_change_no_verdict_on_pages_of_two_fingerprints(on_folder: Program, tmp_path: Path) -> None:
+    recipe, made = tmp_path / "two.toml", pages.write(tmp_path / "pages.jsonl", 1_000)
+    recipe.write_text("fingerprints = 2\ndistance = 7\n", encoding="utf-8")
+    on_folder.good("topics", "create", "--partitions", 1)
+    on_folder.good("feed", made)
+    verdicts = killed_on_the_way(on_folder, 1_000, 2, 3, "--recipe", recipe)
+    with on_folder.place.open() as log:
+        assert verdicts == naive_verdicts(log, recipe=recipe)
+    assert [bare(v) for v in verdicts] == [bare(v) for v in on_folder.dedup(made, "--versions", "--recipe", recipe)]
+    found = [json.loads(v) for v in verdicts]
+    assert {len(v["fingerprint"]) for v in found if v["fingerprint"]} == {32}
+    one = on_folder.dedup(made, "--versions", "--distance", "7")
+    assert sum(v["verdict"] == "near_duplicate" for v in found) > sum(v["verdict"] == "near_duplicate" for v in one)
 
 
 def test_three_kills_on_the_way_change_no_verdict(program: Program, made: Path) -> None:

@@ -64,9 +64,7 @@ class IndexLife(RuleBasedStateMachine):
         plan, limit = PLANS[rng.integers(len(PLANS))], int(rng.integers(1, 40))
         background = bool(rng.integers(2))
         limits = DISTANCE, self.least
-        return Index(
-            plan, self.words, *limits, limit, self.short, further=self.further, background=background
-        )
+        return Index(plan, self.words, *limits, limit, self.short, further=self.further, background=background)
 
     def keys(self, rng: np.random.Generator, count: int) -> tuple[U64, U64, NDArray[np.bool_]]:
         fingerprints = self.centres[rng.integers(0, 3, count)]

@@ -47,7 +47,9 @@ pages = st.tuples(
         [PageKind.READABLE] * 8 + [PageKind.TOO_SHORT, PageKind.FAILED, PageKind.UNREADABLE, PageKind.WITHDRAWN]
     ),
     st.builds(lambda base, flips: base ^ flips, st.sampled_from(BASES), st.one_of(st.just(0), bits)),
-    st.builds(lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), bits, sketch_bits)),
+    st.builds(
+        lambda base, flips: base ^ flips, st.sampled_from(SKETCH_BASES), st.one_of(st.just(0), bits, sketch_bits)
+    ),
     st.integers(-12, 4),  # time against the newest
     st.sampled_from([9, 19, 20, 300]),  # distinct words
 )

@@ -60,7 +60,9 @@ def test_a_crowd_has_all_live_entries_about_its_middle(
         made += 1
         rows = crowd.columns.rows[: crowd.count] & np.uint32(NUMBER_MASK)
         columns = crowd.columns.fingerprints, *crowd.columns.sketches[:further]
-        found = dict(zip(rows.tolist(), zip(*(c[: crowd.count].tolist() for c in columns), strict=True), strict=True))
+        found = dict(
+            zip(rows.tolist(), zip(*(c[: crowd.count].tolist() for c in columns), strict=True), strict=True)
+        )
         assert len(found) == crowd.count
         near = {number for number, values in live.items() if apart(values, crowd.middle) <= 16}
         assert near <= found.keys()

@@ -356,8 +356,27 @@ def test_what_was_not_saved_is_unknown_to_the_next_one(cache, tmp_path) -> None:
         assert [match.id for match in other.match(OTHER)] == ["lost"]
 
 
-def test_warming_compiles_all_that_the_index_needs_for_tables() -> None:
-    policy = Policy("00000000", 192, 8, 154, None, "any", 32, 8, 162)
+def test_a_page_matches_by_any_of_its_fingerprints(cache, tmp_path) -> None:
+    two = replace(preset("default"), name="two", fingerprints=2, distance=16, similarity="0", short_similarity=None)
+    with Deduper(path=tmp_path / "state", recipe=two, cache=cache, workers=0) as deduper:
+        first, *_ = deduper.judge(
+            [{"id": "a", "text": STORY}, {"id": "b", "text": EDITED}, {"id": "c", "text": OTHER}]
+        )
+        explained = deduper.explain({"id": "d", "text": EDITED})
+    with Deduper(path=tmp_path / "state", recipe=two, cache=cache, workers=0) as again:
+        found = {match.id: match.distance for match in again.match(STORY)}
+    digits = {one: fingerprint([STORY, EDITED], recipe=replace(two, fingerprints=one)).tolist() for one in (1, 2)}
+    assert digits[1] == digits[2], "the first fingerprint stays"
+    assert first.fingerprint is not None
+    assert (len(first.fingerprint), int(first.fingerprint[:16], 16)) == (32, digits[1][0])
+    distances = {one.id: one.distance for one in explained.candidates}
+    assert distances["a"] == found["b"] <= (digits[1][0] ^ digits[1][1]).bit_count()
+    assert found["a"] == distances["b"] == 0
+
+
+@pytest.mark.parametrize("fingerprints", [1, 3])
+def test_warming_compiles_all_that_the_index_needs_for_tables(fingerprints: int) -> None:
+    policy = Policy("00000000", 192, 8, 154, None, "any", 32, 8, 162, fingerprints)
     warm_judge(policy)
     kernels = (probe_packed, locate_packed, pack, unpack, rotate, scan, merge_live, confirm_rows, gather)
     before = [len(kernel.signatures) for kernel in kernels]
@@ -365,10 +384,12 @@ def test_warming_compiles_all_that_the_index_needs_for_tables() -> None:
     rng = np.random.default_rng(1)
     for first in range(1, 40_000, 20_000):
         numbers = np.arange(first, first + 20_000, dtype=np.uint32)
-        keys = rng.integers(0, 2**64, (20_000, 4), np.uint64)
+        keys = rng.integers(0, 2**64, (20_000, 3 + fingerprints), np.uint64)
         index.add(numbers, keys[:, 0], keys[:, 1:], None, None)
         index.release(numbers[::2])
         index.settle()
-        assert len(index.query(keys[1:99:2, 0], keys[1:99:2, 1:]).entry) == 49
+        asked = keys[1:99:2].copy()
+        asked[:, 0] = rng.integers(0, 2**64, 49, np.uint64) if fingerprints > 1 else asked[:, 0]
+        assert len(index.query(asked[:, 0], asked[:, 1:]).entry) == 49
     assert any(int(part.facts["plan"]["tables"]) for part in index.parts() if part.kind == "segment")
     assert [len(kernel.signatures) for kernel in kernels] == before

@@ -100,6 +100,7 @@ IDENTITY: dict[str, dict[str, Any]] = {
     "features": {"weights": "none", "features": "shingles"},
     "shingle_words": {"shingle_words": 3},
     "hash": {"hash": "fnv1"},
+    "fingerprints": {"fingerprints": 2},
     "ties": {"ties": 1},
     "tf_power": {"tf_power": 0.5},
     "tf_cap": {"tf_cap": 16},

@@ -46,10 +46,19 @@ def command(
     size_of(inputs)
     records = with_progress(inputs, settings.max_record_bytes, "fingerprinting", FieldNames(text_field, id_field))
     with make_fingerprinter(settings, say) as fingerprinter:
+        further = fingerprinter.recipe.fingerprints - 1
+        if decimal and further:
+            raise UsageError(
+                f"the recipe {fingerprinter.recipe.name} has {further + 1} fingerprints a page",
+                "leave --decimal out: find-all compares one number a page",
+            )
+        number = "d" if decimal else "064b" if bits else "016x"
         fingerprinted = RecordFingerprinter(fingerprinter, settings.max_record_bytes, timed=False)
         for batch in fingerprinted.batches(records, 1):
-            for page, value in zip(batch.pages, batch.columns.fingerprint.tolist(), strict=True):
-                shown = f"{value:064b}" if bits else str(value) if decimal else f"{value:016x}"
+            columns = batch.columns
+            prints = zip(columns.fingerprint.tolist(), *columns.sketch[:, :further].T.tolist(), strict=True)
+            for page, values in zip(batch.pages, prints, strict=True):
+                shown = "".join(format(value, number) for value in values)
                 if page.kind != PageKind.READABLE:
                     if decimal:
                         continue  # find-all would take a hyphen for a sign

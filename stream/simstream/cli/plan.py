@@ -28,10 +28,16 @@ _UNITS: Final = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "K
     "--distance", metavar="K", type=int, help="Greatest Hamming distance (default: that of the recipe `default`)."
 )
 @click.option(
+    "--fingerprints",
+    metavar="F",
+    type=click.IntRange(1, 3),
+    help="Fingerprints of a page (default: that of the recipe `default`).",
+)
+@click.option(
     "--memory", metavar="M", help="Memory of the machine, such as 64GB: mark the designs that do not fit."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(pages: str, distance: int | None, memory: str | None, as_json: bool) -> None:
+def command(pages: str, distance: int | None, fingerprints: int | None, memory: str | None, as_json: bool) -> None:
     """Show what tables over N fingerprints cost at distance K: a scan, the designs of the index and of the paper.
 
     Measures the costs of a scanned value, a table, a probe and a candidate on one core of this machine, for about a
@@ -39,13 +45,12 @@ def command(pages: str, distance: int | None, memory: str | None, as_json: bool)
     """
     entries = count("--pages", pages)
     memory_bytes = None if memory is None else nbytes("--memory", memory)
+    from simstream.text.recipe import preset
     from simstream.tools.plan.costs import weigh_here
 
-    if distance is None:
-        from simstream.text.recipe_file import load_recipe
-
-        distance = load_recipe("default").distance
-    found = weigh_here(entries, distance, memory_bytes)
+    recipe = preset("default")
+    distance = recipe.distance if distance is None else distance
+    found = weigh_here(entries, distance, memory_bytes, fingerprints or recipe.fingerprints)
     if as_json:
         print_json(found)
     else:
@@ -57,7 +62,8 @@ def _print(report: PlanReport) -> None:
 
     width = None if sys.stdout.isatty() else _PIPED_COLUMNS
     console = Console(highlight=False, soft_wrap=True, width=width)
-    console.print(f"[bold]{report.pages:,} pages, distance {report.distance}[/]")
+    each = f", {report.fingerprints} fingerprints a page" if report.fingerprints > 1 else ""
+    console.print(f"[bold]{report.pages:,} pages, distance {report.distance}{each}[/]")
     console.print(_table(report))
     console.print(f"[green]→[/] {_served(report)}")
     speed = report.measured

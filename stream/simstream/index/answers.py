@@ -228,8 +228,9 @@ def answer(
     candidates.
 
     A query with more than `most` candidates in one part is crowded, and has no matches here. With `in_order` each
-    query's matches are ordered by entry. A match that several fingerprints find counts as often for `limit`. The first part should be the largest: it decides how many queries the
-    others get. Memory: at most about 40 bytes x `limit` for each part.
+    query's matches are ordered by entry. A match that several fingerprints find counts as often for `limit`. The
+    first part should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x
+    `limit` for each part.
     """
     hits = HitBuffers() if most is None else HitBuffers(most, capped=True)
     parts: list[BlockAnswer] = []

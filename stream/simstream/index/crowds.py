@@ -33,8 +33,7 @@ class CrowdPart(Protocol):
     """A part of the index that can return all entries near a fingerprint."""
 
     def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
-        """Return its entries with any fingerprint within any distance of the same draw's; None if there are more than
-        `most`."""
+        """Return its entries with any fingerprint within a distance of this draw's; None if more than `most`."""
 
 
 class EntryCrowd:
@@ -74,8 +73,8 @@ class EntryCrowd:
 class EntryCrowds:
     """The crowds of an index whose queries reach as far as `distance`.
 
-    A crowd has all entries with any fingerprint within twice the distance of the middle's. So it has every entry near
-    a query that is within the distance of the middle with all its fingerprints.
+    A crowd has all entries with any fingerprint within twice the distance of the middle's. So it has every entry
+    near a query that is within the distance of the middle with all its fingerprints.
     """
 
     def __init__(self, distance: int, further: int = 0) -> None:
@@ -91,10 +90,10 @@ class EntryCrowds:
 
     def covering(self, keys: KeyColumns) -> NDArray[np.bool_]:
         """Return for each key (n,) whether a crowd has all entries near it."""
-        near = np.ones((len(keys.fingerprints), len(self._middles)), np.bool_)
+        farthest = np.zeros((len(keys.fingerprints), len(self._middles)), np.uint8)
         for draw, middles in enumerate(self._middles.T):
-            near &= np.bitwise_count(keys.draw(draw)[:, None] ^ middles) <= self._distance
-        found: NDArray[np.bool_] = near.any(axis=1)
+            np.maximum(farthest, np.bitwise_count(keys.draw(draw)[:, None] ^ middles), out=farthest)
+        found: NDArray[np.bool_] = np.logical_or.reduce(farthest <= self._distance, axis=1)
         return found
 
     def of(self, fingerprints: Sequence[int]) -> EntryCrowd | None:

@@ -47,7 +47,7 @@ class FurtherTables:
 
     @classmethod
     def build(cls, draw: int, sketches: U64, plan: Plan, distance: int, pause: Pause) -> FurtherTables:
-        """Build from the column sketch (n, S) of a segment. Cost: a stable sort, and 24 bytes an entry meanwhile."""
+        """Build from a segment's column `sketch` (n, S). Cost: a stable sort, and 24 bytes an entry meanwhile."""
         pause()
         column = sketches[:, draw - 1]
         order = np.argsort(column, kind="stable")

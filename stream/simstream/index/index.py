@@ -45,10 +45,10 @@ class Index(Closing):
     """Entries under numbers that the caller gives, and exact search among the live ones.
 
     With `plan` None each segment takes the cheapest complete plan for its size; no plan changes an answer.
-    `sketch_words` S may be 0; the first `further` of them are further fingerprints, and entries within the distance by
-    any fingerprint are near. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it means
-    nothing without other words. `short` is the limit of a pair with a short page, at least as strict as the others. If None,
-    no page counts as short; the `short` arguments are ignored.
+    `sketch_words` S may be 0; the first `further` of them are further fingerprints, and entries within the distance
+    by any fingerprint are near. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it
+    means nothing without other words. `short` is the limit of a pair with a short page, at least as strict as the
+    others. If None, no page counts as short; the `short` arguments are ignored.
 
     With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
     them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes.

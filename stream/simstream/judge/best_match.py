@@ -218,7 +218,9 @@ class ClosestFinder:
         """Return the live pages promoted in this batch whose fingerprints are within the distance."""
         store, known = self._store, len(self._heirs)
         if len(store.promoted) > known:
-            self._heirs = np.concatenate([self._heirs, store.fingerprints(store.promoted[known:], self._policy.fingerprints)])
+            self._heirs = np.concatenate(
+                [self._heirs, store.fingerprints(store.promoted[known:], self._policy.fingerprints)]
+            )
         own = fingerprints_of(page.fingerprint, page.sketch, self._policy.fingerprints)
         distances = np.bitwise_count(self._heirs ^ np.array(own, np.uint64)).min(axis=1)
         near = distances <= self._policy.distance

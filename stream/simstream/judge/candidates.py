@@ -125,7 +125,7 @@ class Candidate(NamedTuple):
 
 
 def closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
-    """Return distance and agreement of two pages from the bits in which fingerprints and columns `sketch` differ."""
+    """Return distance and agreement of two pages, from the differing bits of fingerprint and column `sketch`."""
     fingerprints = fingerprints_of(fingerprint, sketch, policy.fingerprints)
     agreement = policy.sketch_bits - (sketch >> 64 * (policy.fingerprints - 1)).bit_count()
     return min(bits.bit_count() for bits in fingerprints), agreement

@@ -125,8 +125,8 @@ class Recipe:
     ties: Literal[0, 1] = 0
     """The value of a fingerprint's bit if the words for and against it weigh the same."""
     fingerprints: Literal[1, 2, 3] = 1
-    """How many independent fingerprints a page has. Pages are candidates if any of these is within the distance: two
-    at distance 7 find more than one at 8."""
+    """How many independent fingerprints a page has. Pages are candidates if any of these is within the distance:
+    two at distance 7 find more than one at 8."""
     min_words: int = 8
     """Pages with fewer distinct words are `too_short`."""
     max_text_bytes: int = 1 << 20

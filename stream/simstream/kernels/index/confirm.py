@@ -21,8 +21,8 @@ AHEAD = 8
 class MatchQueries(NamedTuple):
     """Queries, and the limits of a match. The first `further` columns of the sketches are further fingerprints.
 
-    `distance` is the limit that the search for candidates had. The strict limits hold for a pair with a short page. Without strict limits, they equal the other ones, and
-    `short` is empty.
+    `distance` is the limit that the search for candidates had. The strict limits hold for a pair with a short page.
+    Without strict limits, they equal the other ones, and `short` is empty.
     """
 
     sketches: U64  # (n, S)
@@ -98,14 +98,14 @@ def confirm_rows(
 ) -> tuple[int, int]:
     """Write the live entries of each hit that match its query.
 
-    The entries of hit i are `rows[places[i]:ends[i]]` with their sketches; `tags` are query << 8 | distance. The hits
-    are those of fingerprint number `draw`, 0 for the first. If `order` is not empty, places count in it, and it has
-    the places of rows and sketches. `buckets` has one bucket for each row, or one for all. For each match it writes
-    `keys` = query << 32 | entry, `facts` = short << 31 | same << 30 | distance << 16 | agreement, and the bucket into
-    `found_in`; `same` says, for draw 0, that fingerprints and sketches are equal. Each draw writes the matches that
-    it finds, with the least distance by this and the later ones. It adds the number of live entries of each query to
-    `candidates`, without those that a later draw finds. It stops before the first query whose matches do not all
-    fit, and returns the numbers of hits and matches of the queries before it.
+    The entries of hit i are `rows[places[i]:ends[i]]` with their sketches; `tags` are query << 8 | distance. The
+    hits are those of fingerprint number `draw`, 0 for the first. If `order` is not empty, places count in it, and
+    it has the places of rows and sketches. `buckets` has one bucket for each row, or one for all. For each match it
+    writes `keys` = query << 32 | entry, `facts` = short << 31 | same << 30 | distance << 16 | agreement, and the
+    bucket into `found_in`; `same` says, for draw 0, that fingerprints and sketches are equal. Each draw writes the
+    matches that it finds, with the least distance by this and the later ones. It adds the number of live entries of
+    each query to `candidates`, without those that a later draw finds. It stops before the first query whose matches
+    do not all fit, and returns the numbers of hits and matches of the queries before it.
     """
     own, own_short, least, further = wanted.sketches, wanted.short, wanted.agreement, wanted.further
     bits = 64 * (sketches.shape[1] - further)
@@ -143,7 +143,9 @@ def confirm_rows(
                 same = draw == 0 and distance == 0 and equal == bits
                 if same and further > 0:
                     same = tags[i] & uint64(255) == uint64(0) and _equal_further(sketches, j, own, query, further)
-                facts[count] = (rows[j] & uint32(SHORT_BIT)) | uint32((int64(same) << 30) | (distance << 16) | equal)
+                facts[count] = (rows[j] & uint32(SHORT_BIT)) | uint32(
+                    (int64(same) << 30) | (distance << 16) | equal
+                )
                 found_in[count] = buckets[j if buckets.size == rows.size else 0]
                 count += 1
     if query >= 0:

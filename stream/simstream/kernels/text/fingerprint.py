@@ -87,9 +87,7 @@ def make_work(n_bytes: int, sketch_bits: int) -> FingerprintWork:
 
 def make_result(n: int, sketch_words: int) -> FingerprintResult:
     """Make room for the result of n pages."""
-    return FingerprintResult(
-        np.zeros(n, np.uint64), np.zeros((n, sketch_words), np.uint64), np.zeros(n, np.uint32)
-    )
+    return FingerprintResult(np.zeros(n, np.uint64), np.zeros((n, sketch_words), np.uint64), np.zeros(n, np.uint32))
 
 
 @njit(nogil=True, **LEAN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from simstream.model import Record
+from simstream.model import Record, fingerprint_hex
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page import PageLimits, decode
 
@@ -41,6 +41,11 @@ class TextReader:
             return PageText(None, f"another page, {page.id}, is there now")
         now = int(columns.fingerprint[0])
         if fingerprint is not None and now != fingerprint:
-            what = f"the page there now has the fingerprint {now:016x}: its text changed, or was read differently"
+            sketch, number = (
+                int.from_bytes(columns.sketch[0].tobytes(), "little"),
+                self._fingerprinter.recipe.fingerprints,
+            )
+            shown = fingerprint_hex(now, sketch, number)
+            what = f"the page there now has the fingerprint {shown}: its text changed, or was read differently"
             return PageText(None, what, page.detail or None)
         return PageText(page.text, None, page.detail or None, page.cut)

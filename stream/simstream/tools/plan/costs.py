@@ -13,6 +13,8 @@ from simstream.tools.plan.speed import MachineSpeed, SizeCosts, measure
 
 STATE_BYTES: Final = 52
 """Bytes a page beside the tables: row 4, sketch 24, state 13, identity 11 (docs/design/state.md)."""
+ORDER_BYTES: Final = 4
+"""Bytes a page for the order of each further fingerprint."""
 MAX_PAGES: Final = (1 << 31) - 1
 """The number of pages that one judge can hold."""
 
@@ -41,10 +43,14 @@ class PlanRow(msgspec.Struct, frozen=True):
 
 
 class PlanReport(msgspec.Struct, frozen=True):
-    """All designs for a number of pages, and the measured speeds behind their costs."""
+    """All designs for a number of pages, and the measured speeds behind their costs.
+
+    The costs are those of all `fingerprints` of a page together.
+    """
 
     pages: int
     distance: int
+    fingerprints: int
     memory_bytes: int | None
     measured: MachineSpeed
     designs: list[PlanRow]
@@ -60,21 +66,24 @@ class PlanReport(msgspec.Struct, frozen=True):
         return min((row for row in self.designs if row.fits), key=lambda row: row.microseconds)
 
 
-def weigh_here(pages: int, distance: int, memory_bytes: int | None) -> PlanReport:
+def weigh_here(pages: int, distance: int, memory_bytes: int | None, fingerprints: int = 1) -> PlanReport:
     """Call `weigh` with the speed of this machine, which is measured if that is useful. Takes about a second."""
-    weigh(pages, distance, memory_bytes, UNKNOWN)
+    weigh(pages, distance, memory_bytes, UNKNOWN, fingerprints)
     flips = max(choose(distance, pages).flips_for(distance), default=0)
-    return weigh(pages, distance, memory_bytes, measure(distance, flips))
+    return weigh(pages, distance, memory_bytes, measure(distance, flips), fingerprints)
 
 
-def weigh(pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed) -> PlanReport:
+def weigh(
+    pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed, fingerprints: int = 1
+) -> PlanReport:
     """Return every design for a number of pages at a distance of 0 to 16.
 
     Errors: SettingsError for another distance; UsageError if no design fits into the memory.
     """
     chosen = choose(distance, pages)
     rows = [
-        _row(design, pages, memory_bytes, speed, design.serves == chosen) for design in designs(distance, pages)
+        _row(design, pages, memory_bytes, speed, fingerprints, design.serves == chosen)
+        for design in designs(distance, pages)
     ]
     if memory_bytes is not None and not any(row.fits for row in rows):
         least = min(rows, key=lambda row: row.all_bytes)
@@ -84,22 +93,25 @@ def weigh(pages: int, distance: int, memory_bytes: int | None, speed: MachineSpe
             f"give --memory {_gb(least.all_bytes)} or more, keep fewer pages (a window), or divide them"
             f" among {-(-least.all_bytes // memory_bytes)} machines",
         )
-    return PlanReport(pages, distance, memory_bytes, speed, rows)
+    return PlanReport(pages, distance, fingerprints, memory_bytes, speed, rows)
 
 
-def _row(design: TableDesign, pages: int, memory_bytes: int | None, speed: MachineSpeed, serves: bool) -> PlanRow:
-    table_bytes = design.nbytes(pages)
-    all_bytes = table_bytes + STATE_BYTES * pages
+def _row(
+    design: TableDesign, pages: int, memory_bytes: int | None, speed: MachineSpeed, fingerprints: int, serves: bool
+) -> PlanRow:
+    further = fingerprints - 1
+    table_bytes = fingerprints * design.nbytes(pages) + further * ORDER_BYTES * pages
+    all_bytes = table_bytes + (STATE_BYTES + 8 * further) * pages
     return PlanRow(
         name=design.name,
         tables=len(design.masks),
         prefix_bits=design.bits,
         flips=design.flips,
-        probes=design.probes(),
-        candidates=design.expected_candidates(pages),
+        probes=fingerprints * design.probes(),
+        candidates=fingerprints * design.expected_candidates(pages),
         table_bytes=table_bytes,
         all_bytes=all_bytes,
-        microseconds=query_ns(design, pages, speed) / 1000,
+        microseconds=fingerprints * query_ns(design, pages, speed) / 1000,
         fits=memory_bytes is None or all_bytes <= memory_bytes,
         serves=serves,
     )
