@@ -167,7 +167,7 @@ class FingerprintColumns:
     time: NDArray[np.int64]  # (n,) ms since 1970
     identity: U64  # (n, 2)
     fingerprint: U64  # (n,) 0 where the page is not readable
-    sketch: U64  # (n, sketch bits / 64)
+    sketch: U64  # (n, further + sketch bits / 64): the further fingerprints, then the sketch
     words: NDArray[np.uint32]  # (n,) distinct words
     id_ends: NDArray[np.uint32]  # (n,)
     url_ends: NDArray[np.uint32]  # (n,)
@@ -259,7 +259,7 @@ class Verdict(msgspec.Struct, frozen=True):
     near_duplicate_of: str | None
     """The id of the closest live page that matches, or None."""
     distance: int | None
-    """The Hamming distance to it, in bits of 64."""
+    """The Hamming distance of the closest fingerprints, in bits of 64."""
     similarity: float | None
     """The similarity of the two sketches, from 0 to 1, rounded to 4 decimals; empty without a match or a sketch."""
     cluster_id: str | None
@@ -269,7 +269,7 @@ class Verdict(msgspec.Struct, frozen=True):
     merged_clusters: tuple[str, ...]
     """The ids of clusters that this page joined to its own; they are not used again."""
     fingerprint: str | None
-    """16 hex digits."""
+    """16 hex digits for each fingerprint of the page."""
     policy: str
     """The id of the policy: recipe, distance, similarity, window and link."""
     ordinal: int
