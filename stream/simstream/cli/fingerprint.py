@@ -14,7 +14,9 @@ from simstream.terminal import printable
 
 @click.command("fingerprint")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--bits", is_flag=True, help="Print 64 characters 0 and 1 for each fingerprint instead of 16 hex digits.")
+@click.option(
+    "--bits", is_flag=True, help="Print 64 characters 0 and 1 for a fingerprint instead of 16 hex digits."
+)
 @click.option(
     "--decimal",
     is_flag=True,

@@ -6,8 +6,8 @@ The layout is little-endian. Every column begins at a multiple of 8 bytes, so th
     header (MessagePack) | offset i64 | time i64 | identity 2 u64 | fingerprint u64 | sketch S u64
     | words u32 | end of id u32 | end of URL u32 | kind u8 | reason u8 | ids | URLs
 
-A page takes about 70 bytes, without its id and URL. If pages have several fingerprints, the further ones are the first
-of the S words of `sketch`.
+A page takes about 70 bytes, without its id and URL. If pages have several fingerprints, the further ones are the
+first of the S words of `sketch`.
 """
 
 from __future__ import annotations
