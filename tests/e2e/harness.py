@@ -23,6 +23,7 @@ from simstream.judge.acceptor import Acceptor
 from simstream.judge.policy import make_policy
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log
 from simstream.model import Record
+from simstream.text.recipe import PRESETS
 from simstream.text.recipe_file import load_recipe
 from simstream.wire import verdict as wire
 from tests.e2e import nursery
@@ -82,8 +83,9 @@ class Program:
         return done.stdout.decode()
 
     def dedup(self, *arguments: object, stdin: bytes = b"") -> list[dict[str, Any]]:
-        """The verdicts that `dedup` prints."""
-        done = self.run("dedup", "--max-unreadable", 1, *arguments, stdin=stdin)
+        """The verdicts that `dedup` prints with a service's distance."""
+        distance = str(PRESETS["default"].distance)
+        done = self.run("dedup", "--max-unreadable", 1, *arguments, stdin=stdin, SIMSTREAM_DISTANCE=distance)
         assert done.returncode == 0, done.stderr.decode()
         return [json.loads(line) for line in done.stdout.splitlines()]
 

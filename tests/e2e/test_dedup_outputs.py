@@ -291,6 +291,14 @@ def test_distance_auto_is_the_widest_that_the_files_afford_and_says_which(alone:
     wide = alone.run("dedup", path, *options, "auto")
     assert wide.stderr.decode().count("judged with --distance 12") == 1
     assert wide.stdout == alone.run("dedup", path, *options, 12).stdout
+    plain = alone.run("dedup", path, *options[:2])
+    assert (plain.stdout, plain.stderr) == (wide.stdout, wide.stderr)
+    for settled in (
+        alone.run("dedup", path, *options[:2], SIMSTREAM_DISTANCE="5"),
+        alone.run("dedup", path, *options, 5),
+    ):
+        assert b"judged with" not in settled.stderr
+        assert settled.stdout != wide.stdout
     piped = alone.run("dedup", "-", *options, "auto", stdin=path.read_bytes())
     assert "judged with --distance 8" in piped.stderr.decode()
     fifo = tmp_path / "fifo.jsonl"

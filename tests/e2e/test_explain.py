@@ -44,6 +44,22 @@ def test_the_verdicts_that_are_explained_are_those_of_dedup(alone: Program, tmp_
         assert one["text_missing"] is None
 
 
+def test_files_are_explained_with_the_distance_that_dedup_chose_for_their_size(
+    alone: Program, tmp_path: Path
+) -> None:
+    old, new = pages.write(tmp_path / "old.jsonl", 100), pages.write(tmp_path / "new.jsonl", 200, seed=2)
+    quiet = ("--max-unreadable", 1, "--versions")
+    wide = alone.run("dedup", new, "--against", old, *quiet).stdout.splitlines()
+    published = {verdict["id"]: verdict for verdict in map(json.loads, wide)}
+    further = [name for name, verdict in published.items() if (verdict["distance"] or 0) > 8]
+    assert further
+    for one in explained(alone, *further, "-i", old, "-i", new, "--versions"):
+        assert 8 < one["verdict"]["distance"] <= one["rules"]["distance"] == 12
+        assert one["verdict"] == published[one["verdict"]["id"]]
+    piped = explained(alone, *further, "-i", old, "-i", "-", "--versions", stdin=new.read_bytes())
+    assert {one["rules"]["distance"] for one in piped} == {8}
+
+
 def test_a_near_duplicate_is_explained_with_words_candidates_and_differences(alone: Program) -> None:
     [one] = explained(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff")
     verdict = wire.decode(json.dumps(one["verdict"]).encode())
@@ -78,7 +94,7 @@ def test_each_kind_of_verdict_says_what_it_means(alone: Program) -> None:
         "https://news.example/a/10399": "the page was answered with status 404",
         "https://shop.example/item/5": "`text` is of the wrong type (list)",
     }
-    text = shown(alone, *meanings, "--versions", "-i", DEMO)
+    text = shown(alone, *meanings, "--versions", "-i", DEMO, "--distance", 8)
     parts = text.split("═" * 40 + "\n")
     for part, (page_id, meaning) in zip(parts, meanings.items(), strict=True):
         assert part.startswith(page_id)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from simstream.text.recipe import PRESETS
 from tests import corpora
 from tests.archives import answer, warc
 from tests.e2e.harness import Program, command_line, environment
@@ -58,7 +59,8 @@ def write(path: Path, pages: list[dict[str, Any]]) -> None:
 @pytest.mark.long
 def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path: Path) -> None:
     names = collection(tmp_path)
-    dedup = alone.run("dedup", *names, "-o", "verdicts.jsonl", "--clusters", "clusters.jsonl")
+    outputs = ("-o", "verdicts.jsonl", "--clusters", "clusters.jsonl")
+    dedup = alone.run("dedup", *names, *outputs, "--distance", PRESETS["default"].distance)
     assert dedup.returncode == 1  # the archive breaks off
     found = [json.loads(line) for line in (tmp_path / "clusters.jsonl").read_bytes().splitlines()]
     expected = {(group["canonical"], frozenset(group["pages"])) for group in found}

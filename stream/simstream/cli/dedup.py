@@ -88,14 +88,14 @@ def command(
     All cores fingerprint and extract HTML, unless --threads or the setting extract.workers says otherwise. --exact
     keeps all texts in a temporary file while it runs.
 
-    --distance auto takes the greatest distance, up to 12, that the index affords for the size of the input, and
-    says which. It finds more than the recipe's distance.
+    Unless --distance or the settings name a number, it is `auto`: the greatest distance, up to 12, that the index
+    affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance.
 
     --least-jaccard keeps each distinct text in a temporary file, too. All verdicts and outputs then follow from J.
-    Fingerprints and sketches only choose which texts are compared, within --distance (default: auto) and
+    Fingerprints and sketches only choose which texts are compared, within --distance and
     --similarity (default: J - 0.25). Short pages are compared as all others.
     """
-    settings, automatic = settle_for_files(config, flags, by_default=least_jaccard is not None)
+    settings, automatic = settle_for_files(config, flags)
     from simstream.cli.dedup_judging import FileJudge, with_candidates
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
     from simstream.sources.fields import FieldNames
@@ -140,12 +140,12 @@ def command(
         except InputError as error:
             broken = error  # what was read before the damage counts
         extras.finish(inputs, lines)
-        if automatic:
-            say(f"judged with --distance {settings.distance}")
         if broken is not None:
             if str(unread):
                 say(str(unread))
             raise broken
+    if automatic:
+        say(f"judged with --distance {settings.distance}")
     if output != "-":
         _sum_up(output, kinds, perf_counter() - began)
     report_separated(names)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import (
     judging_options,
     log_options,
@@ -72,12 +73,12 @@ def command(
     """Explain the verdicts of the pages ID...: words, candidates, and the rule that decided.
 
     Judges the log again up to each page, and needs the flags that `serve` has. With -i, judges files as `dedup`
-    does. Changes nothing, and joins no consumer group.
+    does: name all files that `dedup` read, those of --against first. Changes nothing, and joins no consumer group.
     """
     ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
     counts = [flags.pop(name) for name in ("words", "candidates")]
     _check(ids, inputs, ordinal, flags["log"])
-    settings = settle_on_all_cores(config, **flags)
+    settings = _settle(config, inputs, flags)
     from simstream.tools.explain.request import ExplainRequest
 
     words, candidates = (MAX_SHOWN if count is None and not as_json else count for count in counts)
@@ -98,16 +99,23 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
         raise UsageError("both --input and --log were given", "give one of them")
 
 
-def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> ExplainAnswer:
+def _settle(config: str | None, inputs: Sequence[str], flags: Mapping[str, Any]) -> Settings:
+    """Return the settings; for files with the distance that `dedup` has. Raises SettingsError and InputMissing."""
+    if not inputs:
+        return settle_on_all_cores(config, **flags)
     from simstream.sources.read import size_of
+
+    size_of([path for path in inputs if path != _STDIN])  # refuse an unreadable input before anything is built
+    settings, automatic = settle_for_files(config, flags)
+    return with_auto_distance(settings, size_of(inputs)) if automatic else settings
+
+
+def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> ExplainAnswer:
     from simstream.tools.explain.explainer import Explainer
     from simstream.tools.explain.from_files import FileHistory
     from simstream.tools.explain.from_log import LogHistory
     from simstream.wire.page import PageLimits
 
-    size_of(
-        [path for path in files.inputs if path != _STDIN]
-    )  # refuse an unreadable input before anything is built
     with make_deduper(settings) as deduper:
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits)

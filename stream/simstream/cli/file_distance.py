@@ -21,15 +21,15 @@ class FileSettings(NamedTuple):
     automatic: bool
 
 
-def settle_for_files(config: str | None, flags: Mapping[str, Any], *, by_default: bool) -> FileSettings:
+def settle_for_files(config: str | None, flags: Mapping[str, Any]) -> FileSettings:
     """Return the settings of a command over files. Raises SettingsError.
 
-    The distance is automatic if `flags` say so, or `by_default` if neither they nor other settings name one.
+    The distance is automatic if `flags` say so, or if neither they nor other settings name one.
     """
     if (flags["distance"] or "").lower() == AUTO:
         return FileSettings(settle_on_all_cores(config, **{**flags, "distance": None}), automatic=True)
     settings = settle_on_all_cores(config, **flags)
-    return FileSettings(settings, by_default and resolve(flags, file=config).origin["distance"] == "default")
+    return FileSettings(settings, resolve(flags, file=config).origin["distance"] == "default")
 
 
 def with_auto_distance(settings: Settings, size: int | None, *, confirmed: bool = False) -> Settings:

@@ -59,7 +59,7 @@ judging_options = _together(
     click.option(
         "--distance",
         metavar="K",
-        help="Greatest Hamming distance of a match (default: the recipe's; dedup also takes auto).",
+        help="Greatest Hamming distance of a match (default: the recipe's; for dedup and explain -i: auto).",
     ),
     similarity_option,
     click.option("--window", metavar="72h", help="Forget pages older than this, by stream time (default: never)."),
