@@ -15,6 +15,7 @@ import msgspec
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
+from pydantic import BaseModel
 
 from simstream import __version__
 from simstream.errors import SimstreamError, UsageError, VerdictLate
@@ -90,12 +91,7 @@ def make_app(
         ready()
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
 
-    @app.post(
-        "/match",
-        summary="Find the live pages that each text matches; adds no page",
-        response_model=models.MatchesAnswer,
-        responses=_ERRORS,
-    )
+    @app.post("/match", **_asking("Find the live pages that each text matches; adds no page", models.MatchesAnswer))
     def match(asked: models.PagesQuestion) -> dict[str, object]:
         ready()
         contents = [{"text": text} for text in asked.texts]
@@ -104,9 +100,9 @@ def make_app(
 
     @app.post(
         "/match/fingerprints",
-        summary="Find the live pages that each fingerprint matches, with or without its sketch",
-        response_model=models.MatchesAnswer,
-        responses=_ERRORS,
+        **_asking(
+            "Find the live pages that each fingerprint matches, with or without its sketch", models.MatchesAnswer
+        ),
     )
     def match_fingerprints(asked: models.FingerprintsQuestion) -> dict[str, object]:
         ready()
@@ -124,9 +120,7 @@ def make_app(
 
     @app.get(
         "/page",
-        summary="Show a page's cluster with its members, and its verdict if it is recent",
-        response_model=models.PageAnswer,
-        responses=_ERRORS,
+        **_asking("Show a page's cluster with its members, and its verdict if it is recent", models.PageAnswer),
     )
     def page(
         id: Annotated[str, Query(max_length=2048)],  # the field's name everywhere
@@ -141,12 +135,7 @@ def make_app(
             )
         return {"page": page, "cluster": cluster, "verdict": verdict}
 
-    @app.get(
-        "/cluster/{cluster_id}",
-        summary="Show a cluster and its oldest members",
-        response_model=models.ClusterAnswer,
-        responses=_ERRORS,
-    )
+    @app.get("/cluster/{cluster_id}", **_asking("Show a cluster and its oldest members", models.ClusterAnswer))
     def cluster(cluster_id: int, limit: Listed = 100) -> KnownCluster:
         ready()
         found = role.cluster(cluster_id, limit) if 0 <= cluster_id < 2**63 else None
@@ -184,6 +173,11 @@ def make_app(
         return await judge.judge(asked.model_dump(exclude_none=True), timeout)
 
     return app
+
+
+def _asking(summary: str, answer: type[BaseModel]) -> dict[str, Any]:
+    """Return the description of a question to the live state."""
+    return {"summary": summary, "response_model": answer, "responses": _ERRORS}
 
 
 def _decoded(content: dict[str, str]) -> Page:
