@@ -25,6 +25,7 @@ from tests.e2e import pages
 from tests.e2e.browser import chromium
 from tests.e2e.harness import PATIENCE_S, Program, Service, all_verdicts
 from tests.kafka_fixtures import TopicPlace
+from tests.naive_truth import jaccard, share
 
 COUNT = 300
 
@@ -194,6 +195,36 @@ def test_the_command_asks_the_same(scene: QueriedService) -> None:
     assert nobody.returncode == 1
     assert b"serve --roles query" in nobody.stderr
     assert len(nobody.stderr.splitlines()) == 1
+
+
+def test_with_the_files_of_the_pages_it_says_how_much_of_each_text_is_in_the_other(scene: QueriedService) -> None:
+    files, api = scene.folder / "pages.jsonl", ("--api", f"http://127.0.0.1:{scene.port}")
+    told = [page for line in files.read_bytes().splitlines() if (page := parsed(line))]
+    texts = {page["id"]: page["text"] for page in told if isinstance(page.get("text"), str) and "id" in page}
+    asked = next(text for text in texts.values() if len(matched(scene, text)) > 2)
+    done = scene.program.run("match", asked, *api, "--json", "--with", files)
+    assert done.returncode == 0, done.stderr
+    matches = json.loads(done.stdout)["matches"]
+    known = [match for match in matches if match["id"] in texts]
+    assert len(known) > 1
+    for match in known:
+        other = texts[match["id"]]
+        exact = (jaccard(asked, other), share(asked, other), share(other, asked))
+        assert (match["jaccard"], match["of_page"], match["of_other"]) == pytest.approx(exact, abs=1e-4)
+    shown = scene.program.run("match", "-i", files, *api, "--with", files).stdout.decode()
+    assert f"  {known[0]['id']}  true J {known[0]['jaccard']:.4f}: " in shown
+    (scene.folder / "none.jsonl").write_bytes(b'{"id":"nobody","text":"alone"}')
+    none = scene.program.run("match", asked, *api, "--json", "--with", scene.folder / "none.jsonl").stdout
+    assert {match["jaccard"] for match in json.loads(none)["matches"]} == {None}
+    both = scene.program.run("match", "-i", "-", *api, "--with", "-")
+    assert (both.returncode, b"both stdin" in both.stderr) == (2, True)
+
+
+def parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
 
 
 def test_a_page_that_is_judged_over_the_api_is_known_once_its_verdict_is_committed(scene: QueriedService) -> None:

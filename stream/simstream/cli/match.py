@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from simstream.cli.options import settings_options, settle
+from simstream.cli.options import make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
 from simstream.tools.match_questions import PageQuestion, asked, batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from simstream.settings import Settings
 
@@ -40,23 +40,75 @@ TIMEOUT_S = 60.0
     show_default=True,
     help="Show at most N matches a page.",
 )
+@click.option(
+    "--with",
+    "beside",
+    metavar="INPUT",
+    multiple=True,
+    help="Find the texts of matches in INPUT, and show how much of each text is in the other (repeatable).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
-@settings_options
+@recipe_option
 def command(
-    text: str | None, source: str | None, api: str | None, limit: int, as_json: bool, config: str | None
+    text: str | None,
+    source: str | None,
+    api: str | None,
+    limit: int,
+    beside: tuple[str, ...],
+    as_json: bool,
+    config: str | None,
+    recipe: str | None,
 ) -> None:
     """Show the live pages that TEXT, or each page of INPUT, matches, the closest first.
 
     Asks a service that runs with `serve --roles query`, and adds no page to it. Without TEXT and -i, reads the text
     from stdin.
+
+    A service keeps no texts. With --with, its matches are looked up in files, and all answers come at the end.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
-    settings = settle(config)
+    if "-" in beside and text is None and source in (None, "-"):
+        raise UsageError("the pages and --with are both stdin", "name a file for one of them")
+    settings = settle(config, recipe=recipe)
     host = f"[{settings.query_host}]" if ":" in settings.query_host else settings.query_host
     url = (api or f"http://{host}:{settings.query_port}").rstrip("/")
-    for batch in batches(_pages(text, source, settings)):
-        _show(batch, _ask(url, [page.content for page in batch], limit), as_json)
+    answers = _answers(url, _pages(text, source, settings), limit)
+    if beside:
+        _show_beside(answers, beside, settings, as_json)
+        return
+    for page, result in answers:
+        _show(page, result, as_json)
+
+
+def _answers(url: str, pages: Iterator[PageQuestion], limit: int) -> Iterator[tuple[PageQuestion, dict[str, Any]]]:
+    for batch in batches(pages):
+        yield from zip(batch, _ask(url, [page.content for page in batch], limit), strict=True)
+
+
+def _show_beside(
+    answers: Iterator[tuple[PageQuestion, dict[str, Any]]], beside: Sequence[str], settings: Settings, as_json: bool
+) -> None:
+    """Print all answers, with what the texts have in common with the texts of the pages in the files `beside`."""
+    from simstream.cli.progress import say, with_progress
+    from simstream.sources.read import size_of
+    from simstream.tools.matched_texts import MatchedTexts
+    from simstream.tools.text_shares import TextShares
+    from simstream.wire.page import PageLimits
+
+    size_of(beside)  # refuse an unreadable input before anything is asked
+    with (
+        make_fingerprinter(settings, say) as fingerprinter,
+        MatchedTexts(fingerprinter, PageLimits(max_record_bytes=settings.max_record_bytes)) as texts,
+    ):
+        held = [(page._replace(content={}), texts.ask(page.content), result) for page, result in answers]
+        ids = {match["id"] for _, _, result in held for match in result["matches"]}
+        texts.read(with_progress(beside, settings.max_record_bytes, "reading texts", transient=True), ids)
+        for page, number, result in held:
+            for match in result["matches"]:
+                shares = texts.shares(number, match["id"])
+                match.update(shares._asdict() if shares else dict.fromkeys(TextShares._fields))
+            _show(page, result, as_json)
 
 
 def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator[PageQuestion]:
@@ -92,16 +144,22 @@ def _detail(body: bytes) -> str:
         return "check that --api names a role `query`"
 
 
-def _show(batch: list[PageQuestion], results: list[dict[str, Any]], as_json: bool) -> None:
-    for page, result in zip(batch, results, strict=True):
-        page_id = page.id
-        if as_json:
-            click.echo(msgspec.json.encode({"id": page_id, **result}))
-            continue
-        if not result["matches"]:
-            reason = page.reason or result["reason"]
-            click.echo(f"{page_id}  {'not compared: ' + reason if reason else 'matches no live page'}")
-        for match in result["matches"]:
-            similar = "     -" if match["similarity"] is None else f"{match['similarity']:.4f}"
-            bits = f"{match['distance']:2d} bits"
-            click.echo(f"{page_id}  {similar}  {bits}  cluster {match['cluster_id']}  {match['id']}")
+def _show(page: PageQuestion, result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode({"id": page.id, **result}))
+        return
+    if not result["matches"]:
+        reason = page.reason or result["reason"]
+        click.echo(f"{page.id}  {'not compared: ' + reason if reason else 'matches no live page'}")
+    for match in result["matches"]:
+        similar = "     -" if match["similarity"] is None else f"{match['similarity']:.4f}"
+        bits = f"{match['distance']:2d} bits"
+        click.echo(f"{page.id}  {similar}  {bits}  cluster {match['cluster_id']}  {match['id']}{_shares(match)}")
+
+
+def _shares(match: dict[str, Any]) -> str:
+    """Return how much of each text is in the other one; nothing without --with, or if a text is missing."""
+    if match.get("jaccard") is None:
+        return ""
+    here, there = (f"{100 * match[name]:.4g} %" for name in ("of_page", "of_other"))
+    return f"  true J {match['jaccard']:.4f}: {there} of that page is in this one, {here} of this one in that page"

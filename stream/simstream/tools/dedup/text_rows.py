@@ -51,6 +51,10 @@ class TextRows(Closing):
             self._file.flush()
             return os.pread(self._file.fileno(), self.size(number), self._ends[number])
 
+    def text(self, number: int) -> str:
+        """Return the text of a row that `encoded` made."""
+        return self.read(number).decode("utf-8", "surrogatepass")
+
     def close(self) -> None:
         """Remove the file. May be called twice."""
         self._file.close()
@@ -70,7 +74,7 @@ def jaccards(
     """
     for begin, end in _parts(rows, a, b):
         numbers, places = np.unique(np.concatenate([a[begin:end], b[begin:end]]), return_inverse=True)
-        texts = [rows.read(number).decode("utf-8", "surrogatepass") for number in numbers.tolist()]
+        texts = [rows.text(number) for number in numbers.tolist()]
         sets = shingle_sets(texts, threads)
         yield jaccard(sets, places[: end - begin], places[end - begin :], threads)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
-from simstream.evaluate.truth import shingle_sets, similarity
 from simstream.judge.candidates import RejectionRule
 from simstream.judge.policy import Policy
 from simstream.model import PageKind, VerdictKind
@@ -19,6 +17,7 @@ from simstream.tools.explain.reasons import sentences
 from simstream.tools.explain.rejudge import Rejudge, VerdictCase
 from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, PageHistory, WantedIds
 from simstream.tools.explain.texts import PageText, TextReader
+from simstream.tools.text_shares import text_shares
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
 
@@ -67,11 +66,7 @@ def measure_overlap(other: Counterpart, theirs: PageText, text: PageText) -> Tex
     """Return how much of each text is in the other one, or None if one is missing. Cost: some 60 ns a character."""
     if not theirs.text or not text.text:
         return None
-    found = similarity(shingle_sets([text.text, theirs.text]), np.array([0]), np.array([1]))
-    shares = (share.item() for share in (found.jaccard, found.of_a, found.of_b))
-    # 1 means whole, so a share that only rounds to 1 is .9999.
-    rounded = (share if share == 1 else min(round(share, 4), 0.9999) for share in shares)
-    return TextOverlap(other.id, other.ordinal, *rounded)
+    return TextOverlap(other.id, other.ordinal, *text_shares(text.text, theirs.text))
 
 
 class Explainer:
