@@ -15,6 +15,7 @@ import uuid
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -278,14 +279,11 @@ class TopicWriter:
         """
         tally = RecordCounts(self.path, positions_only=True)
         tally.advance()
-        file = GroupFile(self.path, topic, self._files)
-        try:
+        with closing(GroupFile(self.path, topic, self._files)) as file:
             file.seek(tally.firm)
             while file.next():
                 pass
             return file.at
-        finally:
-            file.close()
 
     def _cut_off(self) -> None:
         """Cut off a torn tail, and sync all groups before it."""
@@ -317,12 +315,11 @@ def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:
     except FileNotFoundError:
         raise TopicMissing(f"the file {path} is gone", "restore the file, or use another folder") from None
     head = os.pread(fd, FILE_HEADER, 0)
-    if head[: len(FILE_MAGIC)] != FILE_MAGIC:
-        os.close(fd)
+    if head == FILE_MAGIC + uuid.UUID(topic.id).bytes:
+        return fd
+    os.close(fd)
+    if not head.startswith(FILE_MAGIC):
         raise LogDamaged(f"{path} is not a file of a log", "restore the file, or use another folder")
-    if head[len(FILE_MAGIC) :] != uuid.UUID(topic.id).bytes:
-        os.close(fd)
-        raise TopicRecreated(
-            f"{path} belongs to another {topic.name}", "start this process again: it then begins with the new topic"
-        )
-    return fd
+    raise TopicRecreated(
+        f"{path} belongs to another {topic.name}", "start this process again: it then begins with the new topic"
+    )
