@@ -340,7 +340,7 @@ def _convert(values: Mapping[str, Any], origin: Mapping[str, str], wrong: list[S
         except msgspec.ValidationError:
             advice = _advice(name)
             if name == "distance" and str(value).lower() == "auto":
-                advice += "; only the flag `--distance auto` of `simstream dedup` may be auto"
+                advice += "; only `simstream dedup` and `explain -i` take auto, as the flag `--distance auto`"
             wrong.append(SettingsError(f"{name} is {value!r} ({origin.get(name, FILE)})", advice))
     return msgspec.convert(_nested(good), Settings, strict=False)
 
