@@ -74,14 +74,25 @@ def naive(judge: NaiveTrueJudge, pages: list[NaivePage], policy_id: str) -> tupl
         verdicts.append(judge.judge(page))
         for other in judge.found:
             alike = similarity(agreement_of(page, other, judge.policy), judge.policy.sketch_bits)
-            pairs.append(TruePair(other.id, page.id, distance(page, other), alike, jaccard(page.text, other.text)))
+            pairs.append(
+                TruePair(
+                    other.id, page.id, distance(page, other, judge.policy), alike, jaccard(page.text, other.text)
+                )
+            )
     return [Verdict(**{name: getattr(v, name) for name in v.__struct_fields__} | {"policy": policy_id})
             for v in verdicts], pairs  # fmt: skip
 
 
-@pytest.mark.parametrize("link", ["any", "canonical"])
-@pytest.mark.parametrize("window", [None, 5])
-def test_verdicts_pairs_and_kept_pages_are_those_of_the_quadratic_judge(link: Link, window: int | None) -> None:
+@pytest.mark.parametrize(
+    ("link", "window", "fingerprints"),
+    [("any", None, 1), ("any", 5, 2), ("canonical", None, 2), ("canonical", 5, 1)],
+)
+def test_verdicts_pairs_and_kept_pages_are_those_of_the_quadratic_judge(
+    link: Link, window: int | None, fingerprints: int
+) -> None:
+    one = Policy("0badcafe", 128, 4, 80, window, link, 20, 1, 120)
+    two = Policy("0badcafe", 64, 4, 40, window, link, 20, 1, 60, fingerprints=2)
+    policy = one if fingerprints == 1 else two
     seen = Counter[str]()
 
     @settings(deadline=None, max_examples=examples(200))
@@ -92,7 +103,6 @@ def test_verdicts_pairs_and_kept_pages_are_those_of_the_quadratic_judge(link: Li
     )
     @example(LIFE, 0.3, 1)
     def check(batches: list[list[Any]], least: float, first: int) -> None:
-        policy = Policy("0badcafe", 128, 4, 80, window, link, 20, 1, 120)
         made, told, at = [], [], 0
         for rows in batches:
             made.append(batch_of(rows, at))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -22,6 +23,15 @@ def test_the_distance_shrinks_with_the_collection_down_to_the_recipes() -> None:
     for pages, distance in zip(sizes, found, strict=True):
         affordable = plan.choose(distance, pages).cost_ns(pages, distance) <= MAX_INDEX_NS
         assert affordable or distance == DEFAULT.distance
+
+
+def test_a_second_fingerprint_and_pages_that_the_texts_confirm() -> None:
+    two = replace(DEFAULT, fingerprints=2)
+    chosen = [(choose_distance(DEFAULT, 10**power), choose_distance(two, 10**power)) for power in range(1, 9)]
+    assert chosen[0] == (MAX_AUTO_DISTANCE, MAX_AUTO_DISTANCE)
+    assert all(one >= other for one, other in chosen)
+    assert any(one > other for one, other in chosen)
+    assert choose_distance(PRESETS["google2007"], 100, confirmed=True) == MAX_AUTO_DISTANCE
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in PRESETS.items() if not recipe.sketch_bits])

@@ -16,7 +16,7 @@ from simstream.deduper import FingerprintedPages
 from simstream.judge.accepted_page import AcceptedPage, accepted_pages
 from simstream.judge.numbers import Ordinal
 from simstream.judge.policy import Policy
-from simstream.model import ENDING_KINDS, VERDICT_OF_KIND, PageKind, Verdict, VerdictKind
+from simstream.model import ENDING_KINDS, VERDICT_OF_KIND, PageKind, Verdict, VerdictKind, fingerprint_hex
 from simstream.tools.dedup.true_clusters import LiveClusters, LivePage
 from simstream.tools.dedup.true_matches import LeastJaccard, TextMatch, TrueMatcher
 from simstream.wire.verdict import similarity
@@ -142,7 +142,7 @@ class TrueJudge(Closing):
             cluster_id=str(own.cluster) if own else None,
             canonical=self._live.canonical(own).id if own else None,
             merged_clusters=tuple(map(str, merged)),
-            fingerprint=f"{page.fingerprint:016x}" if own else None,
+            fingerprint=fingerprint_hex(page.fingerprint, page.sketch, self.policy.fingerprints) if own else None,
             policy=self._policy_id,
             ordinal=page.ordinal,
             time=page.time,
