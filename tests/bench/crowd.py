@@ -16,9 +16,11 @@ from tests.bench.made_pages import BATCH, distinct, policy, template
 from tests.bench.state import judge
 
 
-def costs(batches: Iterator[FingerprintColumns], sizes: Sequence[int], link: str = "any") -> list[float]:
+def costs(
+    batches: Iterator[FingerprintColumns], sizes: Sequence[int], link: str = "any", fingerprints: int = 1
+) -> list[float]:
     """Return the microseconds of CPU a page, for the batch after which this many pages are live."""
-    state, found, live = JudgeState(policy(link)), [], 0
+    state, found, live = JudgeState(policy(link, fingerprints=fingerprints)), [], 0
     for columns in batches:
         began = time.process_time()
         judge(state, columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,9 @@ from simstream.model import U64, FingerprintColumns, PageKind
 BATCH = 2000
 
 
-def policy(link: str = "any", window_ms: int | None = None) -> Policy:
+def policy(link: str = "any", window_ms: int | None = None, fingerprints: int = 1) -> Policy:
     """The default recipe's numbers."""
-    return Policy("0badcafe", 192, 8, 154, window_ms, link, 32, 8, 162)
+    return Policy("0badcafe", 192, 8, 154, window_ms, link, 32, 8, 162, fingerprints)
 
 
 class PageMaker:
@@ -117,3 +118,12 @@ def template(pages: int) -> Iterator[FingerprintColumns]:
         noise = rng.random((n, 192)) < 0.05
         sketches = sketches ^ np.packbits(noise, axis=1).view(np.uint64)
         yield columns_of(first, fingerprints, sketches)
+
+
+def alike_by_one(pages: int, draw: int) -> Iterator[FingerprintColumns]:
+    """Pages of two fingerprints that are alike by one of them, 0 or 1; the other one is random."""
+    rng = np.random.default_rng(7)
+    for columns in template(pages):
+        other = rng.integers(0, 2**64, len(columns), np.uint64)
+        draws = (columns.fingerprint, other) if draw == 0 else (other, columns.fingerprint)
+        yield replace(columns, fingerprint=draws[0], sketch=np.column_stack([draws[1], columns.sketch]))

@@ -24,11 +24,6 @@ def alike(rng: np.random.Generator, count: int) -> np.ndarray:
     return found
 
 
-def apart(values: tuple[int, ...], others: tuple[int, ...]) -> int:
-    """The distance of the closest fingerprints of two pages."""
-    return min((one ^ other).bit_count() for one, other in zip(values, others, strict=True))
-
-
 @pytest.mark.parametrize("further", [0, 2])
 @pytest.mark.parametrize("limit", [64, 1024])
 def test_a_crowd_has_all_live_entries_about_its_middle(
@@ -54,7 +49,8 @@ def test_a_crowd_has_all_live_entries_about_its_middle(
             del live[number]
         index.settle()
         free += index.dropped().tolist()
-        crowd = index.crowd(tuple(alike(rng, 1 + further).tolist()))
+        draw = int(rng.integers(1 + further))
+        crowd = index.crowd(draw, int(alike(rng, 1)[0]))
         if crowd is None:
             continue
         made += 1
@@ -64,7 +60,7 @@ def test_a_crowd_has_all_live_entries_about_its_middle(
             zip(rows.tolist(), zip(*(c[: crowd.count].tolist() for c in columns), strict=True), strict=True)
         )
         assert len(found) == crowd.count
-        near = {number for number, values in live.items() if apart(values, crowd.middle) <= 16}
+        near = {number for number, values in live.items() if (values[draw] ^ crowd.middle).bit_count() <= 16}
         assert near <= found.keys()
         assert all(found[number] == live[number] for number in near)
         assert found.keys() - near <= set(range(20_000)) - set(free) - (live.keys() - near)
@@ -79,11 +75,11 @@ def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.Mo
     index = Index(None, 1, 4, 0)
     index.add(np.arange(1, 81, dtype=np.uint32), np.repeat(middles, 10), np.zeros((80, 1), np.uint64), None, None)
     for middle in middles.tolist():
-        crowd = index.crowd((middle,))
+        crowd = index.crowd(0, middle)
         assert crowd is not None
         assert crowd.count == 10
-        assert index.crowd((int(middles[0]),)) is not None
-    covered = index._crowds.covering(KeyColumns(middles, np.zeros((8, 1), np.uint64), NO_FLAGS))
+        assert index.crowd(0, int(middles[0])) is not None
+    covered = index._crowds[0].covering(KeyColumns(middles, np.zeros((8, 1), np.uint64), NO_FLAGS))
     assert covered.sum() == 3
     assert covered[[0, 7]].all()
 
@@ -108,7 +104,7 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
             assert sorted(here.tolist()) == expected
         if round_ == 0:
             monkeypatch.setattr(crowds, "WORTH", 10**9)
-            assert index.crowd((BASE,)) is not None
+            assert index.crowd(0, BASE) is not None
 
 
 def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,14 +32,14 @@ FIRST_ROOM_ENTRIES: Final = 4096
 class CrowdPart(Protocol):
     """A part of the index that can return all entries near a fingerprint."""
 
-    def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
-        """Return its entries with any fingerprint within a distance of this draw's; None if more than `most`."""
+    def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
+        """Return its entries within any distance by their fingerprint of this draw; None if more than `most`."""
 
 
 class EntryCrowd:
-    """Entries around a `middle`, which has as many fingerprints as a page, in columns that grow."""
+    """Entries around a `middle`, in columns that grow."""
 
-    def __init__(self, middle: tuple[int, ...], entries: FreshEntries) -> None:
+    def __init__(self, middle: int, entries: FreshEntries) -> None:
         self.middle = middle
         self.count = 0
         self.used = 0
@@ -71,16 +71,16 @@ class EntryCrowd:
 
 
 class EntryCrowds:
-    """The crowds of an index whose queries reach as far as `distance`.
+    """The crowds of an index by one of its fingerprints, `draw`, whose queries reach as far as `distance`.
 
-    A crowd has all entries with any fingerprint within twice the distance of the middle's. So it has every entry
-    near a query that is within the distance of the middle with all its fingerprints.
+    A crowd reaches twice as far from its middle. So it has every entry near a query that is within the distance of
+    the middle. `most` is the greatest number of entries of all these crowds together.
     """
 
-    def __init__(self, distance: int, further: int = 0) -> None:
-        self._distance = distance
+    def __init__(self, distance: int, draw: int = 0, most: int = MAX_ENTRIES) -> None:
+        self._distance, self.draw, self._most = distance, draw, most
         self._crowds: list[EntryCrowd] = []
-        self._middles: U64 = np.empty((0, 1 + further), np.uint64)
+        self._middles: U64 = np.empty(0, np.uint64)
         self._clock = 0
         self._owed = 0
         """Candidates of crowded queries that had no crowd."""
@@ -89,18 +89,16 @@ class EntryCrowds:
         return sum(crowd.count for crowd in self._crowds)
 
     def covering(self, keys: KeyColumns) -> NDArray[np.bool_]:
-        """Return for each key (n,) whether a crowd has all entries near it."""
-        farthest = np.zeros((len(keys.fingerprints), len(self._middles)), np.uint8)
-        for draw, middles in enumerate(self._middles.T):
-            np.maximum(farthest, np.bitwise_count(keys.draw(draw)[:, None] ^ middles), out=farthest)
-        found: NDArray[np.bool_] = np.logical_or.reduce(farthest <= self._distance, axis=1)
+        """Return for each key (n,) whether a crowd has all entries within the distance of its fingerprint."""
+        near = np.bitwise_count(keys.draw(self.draw)[:, None] ^ self._middles) <= self._distance
+        found: NDArray[np.bool_] = near.any(axis=1)
         return found
 
-    def of(self, fingerprints: Sequence[int]) -> EntryCrowd | None:
-        """Return the closest crowd that covers a page with these fingerprints, or None."""
+    def of(self, fingerprint: int) -> EntryCrowd | None:
+        """Return the closest crowd that covers this fingerprint, or None."""
         if not self._crowds:
             return None
-        distances = np.bitwise_count(self._middles ^ np.array(fingerprints, np.uint64)).max(axis=1)
+        distances = np.bitwise_count(self._middles ^ np.uint64(fingerprint))
         which = int(distances.argmin())
         if distances[which] > self._distance:
             return None
@@ -108,7 +106,7 @@ class EntryCrowds:
         self._crowds[which].used = self._clock
         return self._crowds[which]
 
-    def make(self, fingerprints: tuple[int, ...], parts: Sequence[CrowdPart], entries: int) -> EntryCrowd | None:
+    def make(self, fingerprint: int, parts: Sequence[CrowdPart], entries: int) -> EntryCrowd | None:
         """Make a crowd for a crowded query that no crowd covers.
 
         Return None if a crowd would not pay yet, or would be too large. `entries` is the number of entries in all
@@ -118,13 +116,13 @@ class EntryCrowds:
         if WORTH * self._owed < entries:
             return None
         self._owed = 0
-        near = _about(parts, fingerprints, self._distance)
+        near = self._about(parts, fingerprint, self._distance)
         if near is None or not len(near.rows):
             return None
-        middle = tuple(_middle(near.draw(draw)) for draw in range(len(fingerprints)))
-        if any((a ^ b).bit_count() > self._distance for a, b in zip(middle, fingerprints, strict=True)):
-            middle = fingerprints
-        found = _about(parts, middle, 2 * self._distance)
+        middle = _middle(near.draw(self.draw))
+        if (middle ^ fingerprint).bit_count() > self._distance:
+            middle = fingerprint
+        found = self._about(parts, middle, 2 * self._distance)
         if found is None:
             return None
         order = np.argsort(found.rows & np.uint32(NUMBER_MASK))  # data by row lies side by side, too
@@ -138,7 +136,7 @@ class EntryCrowds:
     def add(self, entries: FreshEntries) -> None:
         """Add the new entries that belong to a crowd."""
         for crowd in self._crowds:
-            mine = entries.are_near(crowd.middle, 2 * self._distance)
+            mine = entries.are_near(self.draw, crowd.middle, 2 * self._distance)
             if mine.any():
                 crowd.append(entries.where(mine))
         self._let_go()
@@ -154,10 +152,20 @@ class EntryCrowds:
 
     def _let_go(self) -> None:
         """Drop the least recently used crowds until the rest is within both limits."""
-        while len(self._crowds) > MAX_CROWDS or len(self) > MAX_ENTRIES:
+        while len(self._crowds) > MAX_CROWDS or len(self) > self._most:
             self._crowds.remove(min(self._crowds, key=lambda crowd: crowd.used))
-        middles = [crowd.middle for crowd in self._crowds]
-        self._middles = np.array(middles, np.uint64).reshape(len(middles), self._middles.shape[1])
+        self._middles = np.array([crowd.middle for crowd in self._crowds], np.uint64)
+
+    def _about(self, parts: Sequence[CrowdPart], fingerprint: int, distance: int) -> FreshEntries | None:
+        """Return all entries within a distance; None if there are more than crowds may have."""
+        found, room = None, self._most
+        for part in parts:
+            some = part.about(self.draw, fingerprint, distance, room)
+            if some is None:
+                return None
+            found = some if found is None else found.followed_by(some)
+            room -= len(some.rows)
+        return found
 
 
 def _columns(room: int, sketch_words: int) -> CrowdColumns:
@@ -167,18 +175,6 @@ def _columns(room: int, sketch_words: int) -> CrowdColumns:
         np.empty(room, np.uint32),
         np.empty(room, np.int64),
     )
-
-
-def _about(parts: Sequence[CrowdPart], fingerprints: tuple[int, ...], distance: int) -> FreshEntries | None:
-    """Return all entries within a distance; None if there are more than crowds may have."""
-    found, room = None, MAX_ENTRIES
-    for part in parts:
-        some = part.about(fingerprints, distance, room)
-        if some is None:
-            return None
-        found = some if found is None else found.followed_by(some)
-        room -= len(some.rows)
-    return found
 
 
 def _middle(fingerprints: U64) -> int:

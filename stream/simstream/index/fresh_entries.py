@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +37,9 @@ class FreshEntries(NamedTuple):
         """Return the fingerprints of one draw, 0 for the first; contiguous and read-only."""
         return frozen(self.fingerprints if number == 0 else self.sketches[:, number - 1], np.uint64)
 
-    def are_near(self, fingerprints: Sequence[int], distance: int) -> NDArray[np.bool_]:
-        """Return for each entry (n,) whether one of its fingerprints is within the distance of the same draw's."""
-        near = np.zeros(len(self.rows), np.bool_)
-        for number, fingerprint in enumerate(fingerprints):
-            near |= np.bitwise_count(self.draw(number) ^ np.uint64(fingerprint)) <= distance
+    def are_near(self, draw: int, fingerprint: int, distance: int) -> NDArray[np.bool_]:
+        """Return for each entry (n,) whether its fingerprint of this draw is within the distance of another one."""
+        near: NDArray[np.bool_] = np.bitwise_count(self.draw(draw) ^ np.uint64(fingerprint)) <= distance
         return near
 
     def followed_by(self, more: FreshEntries) -> FreshEntries:

@@ -57,6 +57,11 @@ class FurtherTables:
         """Return the segment with these columns as a part of the index."""
         return FurtherSearch(self.draw, self.order, rows, buckets, sketches, self.tables)
 
+    def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
+        """Return the segment's places (m,), ascending; see `SegmentTables.about`."""
+        found = self.tables.about(fingerprint, distance, most)
+        return None if found is None else np.sort(self.order[found].astype(np.int64))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the tables and the order, each with the fingerprint's number in its name."""
         own = {"order": self.order, **self.tables.arrays()}

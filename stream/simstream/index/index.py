@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,13 @@ from simstream.model import U64, MatchLimits
 DEFAULT_MEMTABLE_ENTRIES = 4096
 MAX_MATCHES = 1_000_000
 MAX_MEMTABLE_ENTRIES = 1 << 24
+
+
+class CrowdedAnswer(NamedTuple):
+    """All entries near a crowded query, each in at least one of these crowds or matches."""
+
+    crowds: list[EntryCrowd]
+    matches: list[Matches]
 
 
 class Index(Closing):
@@ -89,7 +96,8 @@ class Index(Closing):
         self._shelf = SegmentShelf(SegmentBuild(plan, distance, further), self._held, background)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
-        self._crowds = EntryCrowds(distance, further)
+        most = crowds.MAX_ENTRIES // (1 + further)
+        self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further)]
         self._given_back = False
         """Whether numbers may belong to other entries now than in a crowd."""
         self.candidates = 0
@@ -130,7 +138,8 @@ class Index(Closing):
         fresh = FreshEntries.of_keys(np.asarray(entries), keys, buckets)
         known = self._known_crowds()
         self._held.hold(fresh.rows & np.uint32(NUMBER_MASK))
-        known.add(fresh)
+        for by in known:
+            by.add(fresh)
         if len(self._memtable) + len(fresh.rows) <= self._memtable.limit:
             self._memtable.append(fresh)
             return
@@ -161,7 +170,7 @@ class Index(Closing):
         return matches
 
     def query_apart(self, fingerprints: U64, sketches: U64, short: Flags | None = None) -> Matches:
-        """Do what `query` does, without an order and without the crowded queries. Ask `crowd` or `query` for each
+        """Do what `query` does, without an order and without the crowded queries. Ask `query_crowded` for each
         of these.
 
         A crowded query has very many candidates, or lies within a crowd. Which queries are crowded is no part of an
@@ -169,7 +178,7 @@ class Index(Closing):
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
-        crowded = self._known_crowds().covering(asked)
+        crowded = np.logical_or.reduce([by.covering(asked) for by in self._known_crowds()])
         others = np.flatnonzero(~crowded)
         if len(others) < len(crowded):
             asked = asked.at(others)
@@ -178,18 +187,45 @@ class Index(Closing):
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 
-    def crowd(self, fingerprints: tuple[int, ...]) -> EntryCrowd | None:
-        """Return the crowd with all entries near a query's fingerprints, or None if there is no crowd yet.
+    def query_crowded(self, fingerprint: U64, sketch: U64, short: Flags) -> CrowdedAnswer:
+        """Return all near entries of one crowded query: fingerprint (1,), sketch (1, S), short (1,).
 
-        The crowd also has released entries until their numbers are given back. Cost: a few us; sometimes a new
-        crowd, at .3 ns for each entry of the index.
+        For each fingerprint of the page these are a crowd, or matches. Cost: a few us and the matches; sometimes a
+        new crowd, at .3 ns for each entry of the index.
         """
-        known = self._known_crowds()
-        found = known.of(fingerprints)
+        asked, found = self._rule.shaped(fingerprint, sketch, short), CrowdedAnswer([], [])
+        for by in self._known_crowds():
+            crowd = by.of(int(asked.draw(by.draw)[0]))
+            if crowd is None and self._rule.further:  # it may be crowded by another fingerprint alone
+                few = self._answer_by(by.draw, asked, crowds.MAX_UNCROWDED_CANDIDATES)
+                if not few.crowded[0]:
+                    found.matches.append(few)
+                    continue
+            crowd = crowd or self.crowd(by.draw, int(asked.draw(by.draw)[0]))
+            if crowd is None:
+                found.matches.append(self._answer_by(by.draw, asked, None))
+            else:
+                found.crowds.append(crowd)
+        return found
+
+    def crowd(self, draw: int, fingerprint: int) -> EntryCrowd | None:
+        """Return the crowd with all entries near a fingerprint of this draw, or None if there is no crowd yet.
+
+        The crowd also has released entries until their numbers are given back.
+        """
+        by = self._known_crowds()[draw]
+        found = by.of(fingerprint)
         if found is None:
             parts: list[Segment | Memtable] = [*self._shelf.segments.values(), self._memtable]
-            found = known.make(fingerprints, parts, len(self))
+            found = by.make(fingerprint, parts, len(self))
         return found
+
+    def _answer_by(self, draw: int, asked: KeyColumns, most: int | None) -> Matches:
+        """Answer queries by one of their fingerprints alone."""
+        parts = [part for part in self._sources() if part.draw == draw]
+        matches, candidates = answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, most)
+        self.count(candidates, len(matches.entry))
+        return matches
 
     def page(self, fingerprint: np.uint64, sketch: U64, short: bool, bucket: int) -> CrowdPage:
         """Return a page in the form that is compared with a crowd."""
@@ -209,11 +245,12 @@ class Index(Closing):
         """The bitmap of released numbers, 64 a word. It holds until numbers are added or given back."""
         return self._held.released
 
-    def _known_crowds(self) -> EntryCrowds:
-        """Return the crowds, without entries whose numbers were given back."""
+    def _known_crowds(self) -> list[EntryCrowds]:
+        """Return the crowds by each fingerprint, without entries whose numbers were given back."""
         if self._given_back:
             self._given_back = False
-            self._crowds.forget(self._held.held)
+            for by in self._crowds:
+                by.forget(self._held.held)
         return self._crowds
 
     def near(self, fingerprints: U64, further: U64 | None = None, limit: int = 1_000_000) -> Matches:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -85,9 +84,9 @@ class Memtable:
         view.draw = draw
         return view
 
-    def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
+    def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
         """See `crowds.CrowdPart.about`."""
-        near = self.entries.are_near(fingerprints, distance)
+        near = self.entries.are_near(draw, fingerprint, distance)
         return self.entries.where(near) if np.count_nonzero(near) <= most else None
 
     def clear(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,15 +105,13 @@ class Segment:
         """See `SearchPart.find`."""
         return self.tables.find(queries, first, hits)
 
-    def about(self, fingerprints: Sequence[int], distance: int, most: int) -> FreshEntries | None:
+    def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
         """See `crowds.CrowdPart.about`."""
-        places = self.tables.about(fingerprints[0], distance, most)
-        for by, fingerprint in zip(self.further, fingerprints[1:], strict=True):
-            more = by.tables.about(fingerprint, distance, most)
-            if places is None or more is None:
-                return None
-            places = np.union1d(places, by.order[more].astype(np.int64))
-        if places is None or len(places) > most:
+        if draw == 0:
+            places = self.tables.about(fingerprint, distance, most)
+        else:
+            places = self.further[draw - 1].about(fingerprint, distance, most)
+        if places is None:
             return None
         buckets = np.full(len(places), self.bucket, np.int64)
         return FreshEntries(self.tables.values(places), self.sketches[places], self.rows[places], buckets)

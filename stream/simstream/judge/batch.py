@@ -70,10 +70,6 @@ class PageBatch:
         """Return the identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
 
-    def draws(self, number: BatchPlace, further: int) -> tuple[int, ...]:
-        """Return the fingerprints of page `number`, of which `further` follow the first."""
-        return self.fingerprints[number].item(), *self.sketches[number, :further].tolist()
-
     def found(self, number: BatchPlace, row: Row) -> None:
         """Note that page `number`, in this row, has founded an entry."""
         group = self.groups[number]

@@ -161,14 +161,11 @@ class ClosestFinder:
 
     def _of_crowd(self, number: BatchPlace) -> Chosen:
         """Do what `_found` does for a page with very many candidates."""
-        chosen = self._crowded.choose(number)
-        if chosen is None:  # there is no crowd yet: get all matches of this page this once
-            batch, page = self._batch, slice(number, number + 1)
-            asked = batch.fingerprints[page], batch.sketches[page], batch.short[page]
-            alone = ClosestMatches(number, self._index.query(*asked, in_order=False))
-            self._twins.update(self._twins_of(alone))
-            chosen = self._crowded.choose_known(number, alone.found)
-        found, ties, twin = chosen
+        batch, page = self._batch, slice(number, number + 1)
+        near = self._index.query_crowded(batch.fingerprints[page], batch.sketches[page], batch.short[page])
+        for known in near.matches:
+            self._twins.update(self._twins_of(ClosestMatches(number, known)))
+        found, ties, twin = self._crowded.choose(number, near)
         if twin:
             self._twins[number] = [twin]
         agreement, distance, row = found[AGREEMENT].item(), found[DISTANCE].item(), found[ROW].item()

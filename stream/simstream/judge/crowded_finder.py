@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.index.matches import Matches
+from simstream.index.index import CrowdedAnswer
 from simstream.judge.batch import PageBatch
 from simstream.judge.live_pages import LivePages
-from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
+from simstream.judge.numbers import BatchPlace, ClusterRef, EntryId, Row
 from simstream.kernels.judge.best_match import SEEN_CLUSTERS, choose
 from simstream.kernels.judge.crowd import (
     CANDIDATES,
@@ -53,32 +53,25 @@ class CrowdedFinder:
         self._taken = 0
         """How many of the pages that have founded an entry are in `_fellows`."""
 
-    def choose(self, number: BatchPlace) -> Outcome | None:
-        """Return the best live match, and the clusters of all matches, in a crowd and among earlier pages of the
-        batch.
+    def choose(self, number: BatchPlace, near: CrowdedAnswer) -> Outcome:
+        """Return the best live match, and the clusters of all matches, among the near entries and the earlier pages
+        of the batch.
 
-        Return None if there is no crowd.
+        The entry of the same key is reported only if it is in a crowd.
         """
-        crowd = self._index.crowd(self._batch.draws(number, self._index.further))
-        if crowd is None:
-            return None
-        to, page, ties = self._to(), self._page(number), set[ClusterRef]()
-        self._search(page, crowd.columns, crowd.count, to, ties)
+        to, live, ties = self._to(), self._store.columns(), set[ClusterRef]()
+        for found in near.matches:
+            clusters = np.empty(len(found.entry) if len(self._room) else 0, np.int64)
+            columns = found.entry, found.distance, found.agreement
+            count = choose(*columns, 0, len(found.entry), live, to.chosen, to.seen, clusters, 0)
+            ties.update(clusters[:count].tolist())
+        page = self._page(number)
+        for crowd in near.crowds:
+            self._search(page, crowd.columns, crowd.count, to, ties)
         self._index.count(int(to.found[CANDIDATES]), int(to.found[MATCHES]))
         twin = EntryId(Row(int(to.found[TWIN])))
         self._search(page, self._columns(), number, to, ties)
         return to.chosen, ties, twin
-
-    def choose_known(self, number: BatchPlace, found: Matches) -> Outcome:
-        """Do what `choose` does, given all matches of this page in the index. Does not report an entry with its
-        key."""
-        to, live = self._to(), self._store.columns()
-        ties = np.empty(len(found.entry) if len(self._room) else 0, np.int64)
-        columns = found.entry, found.distance, found.agreement
-        count = choose(*columns, 0, len(found.entry), live, to.chosen, to.seen, ties, 0)
-        clusters = set(ties[:count].tolist())
-        self._search(self._page(number), self._columns(), number, to, clusters)
-        return to.chosen, clusters, NO_ENTRY
 
     def _to(self) -> CrowdSearch:
         return CrowdSearch(
