@@ -119,8 +119,8 @@ class LiveClusters:
 
     def all_of(self, text: int) -> Iterator[LivePage]:
         """Yield every page that stands for a text, by ordinal. Cost: linear in the pages that stood for it."""
-        last = None
-        for _, page in sorted(self._standing.get(text, ())):
+        last, standing = None, self._standing.get(text, ())
+        for _, page in sorted(standing) if len(standing) > 1 else standing:
             if page is not last and self._stands(page):
                 yield page
             last = page

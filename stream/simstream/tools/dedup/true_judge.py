@@ -33,9 +33,12 @@ class TruePair(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A match with one live page; the least is the closest."""
+    """A match with one live page. The least is the closest; ordinals differ, so that pages are not compared."""
 
-    rank: tuple[float, int, int, int]
+    unlike: float  # -J
+    disagreement: int
+    distance: int
+    ordinal: int
     page: LivePage
     text: TextMatch
 
@@ -151,4 +154,4 @@ class TrueJudge(Closing):
 
 
 def _ranked(match: TextMatch, page: LivePage) -> _Match:
-    return _Match((-match.jaccard, -match.agreement, match.distance, page.ordinal), page, match)
+    return _Match(-match.jaccard, -match.agreement, match.distance, page.ordinal, page, match)

@@ -109,7 +109,7 @@ class TrueMatcher(Closing):
                 span = slice(found.starts[n], found.starts[n + 1])
                 good = span.start + np.flatnonzero(alike[span] >= self._rule.least)
                 facts = (found.entry[good], found.distance[good], found.agreement[good], alike[good])
-                yield [TextMatch(*one) for one in zip(*(column.tolist() for column in facts), strict=True)]
+                yield list(map(TextMatch._make, zip(*(column.tolist() for column in facts), strict=True)))
             at += found.done
 
     def confirm(self, pages: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
