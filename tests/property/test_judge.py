@@ -410,3 +410,25 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     assert verdicts == naive_verdicts(policy)
     assert {v.verdict for v in verdicts} >= {"new", "near_duplicate", "unchanged", "withdrawn", "unreadable"}
     assert link == "canonical" or any(v.merged_clusters for v in verdicts)
+
+
+@pytest.mark.parametrize("crowded", [512, 1, 0])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_pages_that_differ_in_a_further_fingerprint_alone_share_no_entry(
+    batch: int, crowded: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+    monkeypatch.setattr(crowds, "WORTH", 10**9)
+    policy = Policy(RECIPE, 64, 3, 50, None, "any", fingerprints=2)
+    resolver, naive, far = Resolver(policy, index_for(policy, memtable_limit=64)), NaiveJudge(policy), (1 << 20) - 1
+    keys = [(0, 0), (1, 0), (2, 0), (0, far), (far, far), (far, far << 20)]
+    rows = [(n, (n, PageKind.READABLE, first, second, 1000 + n, 300)) for n, (first, second) in enumerate(keys)]
+    verdicts = []
+    for at in range(0, len(rows), batch):
+        columns = columns_of(rows[at : at + batch], 2)
+        sources = [PageSource("t.pages", 0, int(o)) for o in columns.offset]
+        verdicts += resolver.judge(columns, columns.time, at, sources)
+    header, columns = frames.FrameHeader(RECIPE, "t.pages", "T", 0, 0, len(rows), 2), columns_of(rows, 2)
+    assert verdicts == [naive.judge(page) for page in pages_of(AcceptedPages(header, columns, columns.time, 0))]
+    named = [None, *(verdicts[n].id for n in (0, 0, 0, 3, 4))]
+    assert [v.near_duplicate_of for v in verdicts] == named
