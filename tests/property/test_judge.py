@@ -342,7 +342,7 @@ TestCanonicalShortNoSketch = machine(
 
 TestAnyTwo = machine("AnyTwoMachine", Policy(RECIPE, 64, 3, 50, 8, "any", fingerprints=2))
 TestAnyTwoCrowded = machine(
-    "AnyTwoCrowdedMachine", Policy(RECIPE, 64, 3, 50, None, "any", 20, 1, 58, fingerprints=2), crowded=0
+    "AnyTwoCrowdedMachine", Policy(RECIPE, 64, 3, 50, None, "any", 20, 1, 58, fingerprints=2), crowded=1
 )
 TestCanonicalTwo = machine(
     "CanonicalTwoMachine", Policy(RECIPE, 64, 3, 50, 8, "canonical", 20, 1, 58, fingerprints=2), few=10**6
