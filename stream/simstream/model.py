@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 U64 = NDArray[np.uint64]
 PYTHON = "python"
 """`source.topic` of pages that a program hands over, and the log's id in a Deduper's folder."""
-WORD: Final = (1 << 64) - 1
+FINGERPRINT_MASK: Final = (1 << 64) - 1
 MAX_ID_BYTES = 2048
 MAX_URL_BYTES = 8192
 
 
-def fingerprints_of(fingerprint: int, sketch: int, number: int) -> tuple[int, ...]:
+def fingerprints_of(fingerprint: int, sketch: int, count: int) -> tuple[int, ...]:
     """Return all fingerprints of a page that has so many.
 
     `sketch` is the bits of the column `sketch` as one integer: the further fingerprints, the second one lowest, and
     then the sketch.
     """
-    return fingerprint, *(sketch >> 64 * i & WORD for i in range(number - 1))
+    return fingerprint, *(sketch >> 64 * i & FINGERPRINT_MASK for i in range(count - 1))
 
 
-def fingerprint_hex(fingerprint: int, sketch: int = 0, number: int = 1) -> str:
+def fingerprint_hex(fingerprint: int, sketch: int = 0, count: int = 1) -> str:
     """Return 16 hex digits for each fingerprint of a page; see `fingerprints_of`."""
-    return "".join(f"{one:016x}" for one in fingerprints_of(fingerprint, sketch, number))
+    return "".join(f"{one:016x}" for one in fingerprints_of(fingerprint, sketch, count))
 
 
 class PageKind(IntEnum):

@@ -219,10 +219,10 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
     assert found == 40
 
 
-def test_a_source_that_is_given_partitions_while_it_closes_asks_nothing(
+def test_a_consumer_that_gets_partitions_while_it_closes_asks_the_broker_nothing(
     kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = kafka_log.open_consumer()
+    consumer = kafka_log.open_consumer()
     cluster, end = cluster_of(kafka_place), time.monotonic() + 40
     while not group_state(cluster, page_consumer.group_of(cluster)).members and time.monotonic() < end:
         time.sleep(0.1)
@@ -235,9 +235,9 @@ def test_a_source_that_is_given_partitions_while_it_closes_asks_nothing(
         return ask(self, *how, **more)
 
     monkeypatch.setattr(KafkaCluster, "ask", noted)
-    source.close()
+    consumer.close()
     assert not asked
-    assert not source.positions()
+    assert not consumer.positions()
 
 
 def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(

@@ -117,3 +117,26 @@ def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -
     assert state.resolver.live_pages == 4 * len(fingerprints)
     assert len(state.index) == len(fingerprints)
     state.check()
+
+
+@pytest.mark.parametrize("fingerprints", [1, 2, 3])
+def test_candidates_are_counted_alike_whether_pages_are_crowded_or_not(
+    fingerprints: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    keys = rng.integers(0, 2**64, (3_000, 3 + fingerprints), np.uint64)
+    for draw in range(fingerprints):
+        keys[1_000:, draw] = alike(rng, 2_000)
+    keys[1_000:, fingerprints:] = 0
+    counted = []
+    for crowded, worth in ((10**6, 32), (64, 10**9), (64, 0)):  # never; always beside a crowd; never beside one
+        monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+        monkeypatch.setattr(crowds, "WORTH", worth)
+        state, before = JudgeState(policy(fingerprints=fingerprints), memtable_limit=512), (0, 0)
+        for first in range(0, 3_000, 250):
+            judge(state, columns_of(first, keys[first : first + 250, 0], keys[first : first + 250, 1:]))
+            now = state.index.candidates, state.index.rejected
+            assert all(new >= old for new, old in zip(now, before, strict=True)), "metrics only grow"
+            before = now
+        counted.append(before)
+    assert counted[1:] == counted[:1] * 2

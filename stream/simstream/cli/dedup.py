@@ -43,7 +43,7 @@ class _ShareType(click.FloatRange):
     "--least-jaccard",
     metavar="J",
     type=_ShareType(0, 1, min_open=True),
-    help="Match pages if the exact similarity of their texts is at least J; --pairs then has all such pairs.",
+    help="Match pages if the true similarity of their texts is at least J; --pairs then lists every match.",
 )
 @click.option(
     "--exact", is_flag=True, help="Add `jaccard`, the exact similarity of both texts, to each line of --pairs."
@@ -93,7 +93,7 @@ def command(
 
     --least-jaccard keeps each distinct text in a temporary file, too. All verdicts and outputs then follow from J.
     Fingerprints and sketches only choose which texts are compared, within --distance and
-    --similarity (default: J - 0.25). Short pages are compared as all others.
+    --similarity (default: J - 0.25). Short pages are compared like all others.
     """
     settings, automatic = settle_for_files(config, flags)
     from simstream.cli.dedup_judging import FileJudge, with_candidates

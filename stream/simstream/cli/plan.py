@@ -31,7 +31,7 @@ _UNITS: Final = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "K
     "--fingerprints",
     metavar="F",
     type=click.IntRange(1, 3),
-    help="Fingerprints of a page (default: that of the recipe `default`).",
+    help="Number of fingerprints a page (default: that of the recipe `default`).",
 )
 @click.option(
     "--memory", metavar="M", help="Memory of the machine, such as 64GB: mark the designs that do not fit."

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from simstream.deduper.pages import refuse_foreign_number, refuse_single
 from simstream.errors import InputError, UsageError
 from simstream.model import PYTHON, U64, FingerprintColumns, Page, PageKind, PageSource, Record
@@ -95,7 +97,8 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
         cache: The folder for tables that are built once; by default the one of the setting `cache`.
 
     Returns:
-        An array of uint64, shape (n,). A text of fewer words than the recipe's `min_words` has the fingerprint 0.
+        An array of uint64, shape (n,); (n, F) if the recipe gives a page F fingerprints. A text of fewer words than
+        the recipe's `min_words` has the fingerprint 0.
 
     Raises:
         TypeError: `texts` is a single text, a mapping or a table.
@@ -112,7 +115,10 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
         (True, 0)
     """
     refuse_single("fingerprint", "texts", texts)
-    return _shared_fingerprinter(recipe_of(recipe), cache).texts(texts)[0]
+    fingerprinter = _shared_fingerprinter(recipe_of(recipe), cache)
+    first, sketches, _ = fingerprinter.texts(texts)
+    further = fingerprinter.recipe.fingerprints - 1
+    return np.column_stack([first, sketches[:, :further]]) if further else first
 
 
 def recipe_of(named: str | Path | Recipe) -> Recipe:

@@ -28,7 +28,7 @@ class CorpusPrints(NamedTuple):
     """The fingerprints of n pages under one recipe."""
 
     fingerprint: U64  # (n,)
-    sketch: U64  # (n, further + sketch words): the further fingerprints, then the sketch
+    sketch: U64  # (n, further + sketch bits / 64): the further fingerprints, then the sketch
     words: NDArray[np.uint32]  # (n,)
     kind: NDArray[np.uint8]  # (n,)
     reason: NDArray[np.uint8]  # (n,)

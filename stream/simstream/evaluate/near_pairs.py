@@ -46,8 +46,8 @@ KindOf = Callable[[NearPlaces], NDArray[np.int64]]
 def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterator[NearPlaces]:
     """Yield all pairs of a place of `left` (n, F) or (n,) and a place of `right` within the distance, in parts.
 
-    The distance of two pages is the least of their F fingerprints. If `right` is None, yields all pairs a < b of
-    places of `left`. Parts come in the order of `a`.
+    The distance of two pages is that of the closest of their F fingerprints. If `right` is None, yields all pairs a
+    < b of places of `left`. Parts come in the order of `a`.
     """
     asked = left.reshape(len(left), -1) if left.size else left.reshape(0, 1)
     known = asked if right is None else right.reshape(len(right), -1) if right.size else right.reshape(0, 1)

@@ -46,14 +46,15 @@ class HitBuffers:
 
 
 NO_ORDER: NDArray[np.uint32] = np.empty(0, np.uint32)
-"""The order of a part whose entries lie in the order of the fingerprints that it searches."""
+"""The `order` of a part whose hits have the places of its entries."""
 NO_ORDER.flags.writeable = False
 
 
 class SearchPart(Protocol):
     """A part of the index: entries at places, found by one of their fingerprints.
 
-    In `order`, or in the order of places if that is empty, entries with the same fingerprint lie side by side.
+    A hit is a run of places with one fingerprint. If `order` is not empty, these are places in `order`, which holds
+    the places of rows and sketches.
     """
 
     @property
@@ -62,7 +63,7 @@ class SearchPart(Protocol):
 
     @property
     def order(self) -> NDArray[np.uint32]:
-        """The places (n,) in the order of these fingerprints, or (0,)."""
+        """The places (n,) of rows and sketches in the order of these fingerprints, or (0,)."""
 
     @property
     def rows(self) -> NDArray[np.uint32]: ...
@@ -190,7 +191,8 @@ def answer_block(
     hits: HitBuffers,
 ) -> BlockAnswer:
     """Answer as many queries of a block as fit into `room` matches."""
-    wanted, some = rule.wanted(queries, block), queries.at(block)
+    by_all = len({source.draw for source in sources}) > rule.further
+    wanted, some = rule.wanted(queries, block, by_all), queries.at(block)
     fingerprints = [some.draw(number) for number in range(rule.further + 1)]
     last = len(some.fingerprints)
     parts: list[MatchBuffers] = []
@@ -228,7 +230,7 @@ def answer(
     candidates.
 
     A query with more than `most` candidates in one part is crowded, and has no matches here. With `in_order` each
-    query's matches are ordered by entry. A match that several fingerprints find counts as often for `limit`. The
+    query's matches are ordered by entry. A match that two fingerprints find counts twice towards `limit`. The
     first part should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x
     `limit` for each part.
     """

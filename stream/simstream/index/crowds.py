@@ -33,7 +33,8 @@ class CrowdPart(Protocol):
     """A part of the index that can return all entries near a fingerprint."""
 
     def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
-        """Return its entries within any distance by their fingerprint of this draw; None if more than `most`."""
+        """Return the entries whose fingerprint of this draw is within `distance`, which may be any; None if there
+        are more than `most`."""
 
 
 class EntryCrowd:
@@ -71,7 +72,7 @@ class EntryCrowd:
 
 
 class EntryCrowds:
-    """The crowds of an index by one of its fingerprints, `draw`, whose queries reach as far as `distance`.
+    """The crowds around the fingerprints of one draw. Queries reach as far as `distance`.
 
     A crowd reaches twice as far from its middle. So it has every entry near a query that is within the distance of
     the middle. `most` is the greatest number of entries of all these crowds together.

@@ -38,7 +38,7 @@ class FreshEntries(NamedTuple):
         return frozen(self.fingerprints if number == 0 else self.sketches[:, number - 1], np.uint64)
 
     def are_near(self, draw: int, fingerprint: int, distance: int) -> NDArray[np.bool_]:
-        """Return for each entry (n,) whether its fingerprint of this draw is within the distance of another one."""
+        """Return for each entry (n,) whether its fingerprint of this draw is within `distance` of `fingerprint`."""
         near: NDArray[np.bool_] = np.bitwise_count(self.draw(draw) ^ np.uint64(fingerprint)) <= distance
         return near
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,12 @@ from simstream.files.failures import START_OVER
 from simstream.index import packed
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
-from simstream.index.packed import Arrays, Pause, SegmentTables
+from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan
 from simstream.model import U64
+
+FURTHER_TABLES: Final = ("second", "third")
+"""The names, in place of a table's number, of all tables over a further fingerprint."""
 
 
 class FurtherSearch(NamedTuple):
@@ -35,7 +38,7 @@ class FurtherSearch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FurtherTables:
-    """Tables over the fingerprints of a later draw, and the `order` (n,) of the segment's places by these.
+    """Tables over further fingerprints, and the `order` (n,) of the segment's places by these.
 
     Memory: 4 bytes an entry, and its tables.
     """
@@ -62,8 +65,13 @@ class FurtherTables:
         found = self.tables.about(fingerprint, distance, most)
         return None if found is None else np.sort(self.order[found].astype(np.int64))
 
+    def size(self) -> TableSize:
+        """Return the size of all its tables together, and the bytes of the order."""
+        sizes = self.tables.by_table().values()
+        return TableSize(sum(size.entries for size in sizes), self.order.nbytes + sum(size.bytes for size in sizes))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the tables and the order, each with the fingerprint's number in its name."""
+        """Return the arrays of the tables and the order: `order_2` and so on for the second fingerprint."""
         own = {"order": self.order, **self.tables.arrays()}
         return {f"{name}_{self.draw + 1}": array for name, array in own.items()}
 
@@ -86,5 +94,5 @@ class FurtherTables:
         """
         once = np.bincount(self.order, minlength=len(sketches)) == 1
         if not once.all() or not np.array_equal(sketches[self.order, self.draw - 1], self.tables.column()):
-            raise StateDamaged(f"the order of {name} differs from its further fingerprints", START_OVER)
-        packed.check(self.tables, plan, distance, name)
+            raise StateDamaged(f"`order_{self.draw + 1}` of {name} does not sort its fingerprints", START_OVER)
+        packed.check(self.tables, plan, distance, f"fingerprint {self.draw + 1} of {name}")

@@ -45,7 +45,8 @@ class CrowdedAnswer(NamedTuple):
     """All entries near a crowded query, each in at least one of these crowds or matches."""
 
     crowds: list[EntryCrowd]
-    matches: list[Matches]
+    matches: list[tuple[Matches, int]]
+    """Each with the number of candidates."""
 
 
 class Index(Closing):
@@ -88,7 +89,7 @@ class Index(Closing):
         if plan is not None:
             plan.flips_for(distance)
         self.sketch_words = sketch_words
-        """S: the 64-bit words of each sketch."""
+        """S: the 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
         self.further = further
         """How many of these words are further fingerprints."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
@@ -190,15 +191,15 @@ class Index(Closing):
     def query_crowded(self, fingerprint: U64, sketch: U64, short: Flags) -> CrowdedAnswer:
         """Return all near entries of one crowded query: fingerprint (1,), sketch (1, S), short (1,).
 
-        For each fingerprint of the page these are a crowd, or matches. Cost: a few us and the matches; sometimes a
-        new crowd, at .3 ns for each entry of the index.
+        For each fingerprint of the page these are a crowd, or matches. Counts no candidates. Cost: a few us and the
+        matches; sometimes a new crowd, at .3 ns for each entry of the index.
         """
         asked, found = self._rule.shaped(fingerprint, sketch, short), CrowdedAnswer([], [])
         for by in self._known_crowds():
             crowd = by.of(int(asked.draw(by.draw)[0]))
             if crowd is None and self._rule.further:  # it may be crowded by another fingerprint alone
                 few = self._answer_by(by.draw, asked, crowds.MAX_UNCROWDED_CANDIDATES)
-                if not few.crowded[0]:
+                if not few[0].crowded[0]:
                     found.matches.append(few)
                     continue
             crowd = crowd or self.crowd(by.draw, int(asked.draw(by.draw)[0]))
@@ -220,12 +221,10 @@ class Index(Closing):
             found = by.make(fingerprint, parts, len(self))
         return found
 
-    def _answer_by(self, draw: int, asked: KeyColumns, most: int | None) -> Matches:
-        """Answer queries by one of their fingerprints alone."""
+    def _answer_by(self, draw: int, asked: KeyColumns, most: int | None) -> tuple[Matches, int]:
+        """Answer queries by one of their fingerprints alone, and count the candidates."""
         parts = [part for part in self._sources() if part.draw == draw]
-        matches, candidates = answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, most)
-        self.count(candidates, len(matches.entry))
-        return matches
+        return answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, most)
 
     def page(self, fingerprint: np.uint64, sketch: U64, short: bool, bucket: int) -> CrowdPage:
         """Return a page in the form that is compared with a crowd."""

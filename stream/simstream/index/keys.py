@@ -51,8 +51,8 @@ class MatchRule:
     """The rule for a match of two keys; `short` is the limit of a pair with a short page.
 
     It is at least as strict as the other limits. If None, no page counts as short; the `short` columns are ignored.
-    `further` of the `sketch_words` S are further fingerprints. If no other words are left, agreements mean nothing.
-    Raises SettingsError for numbers out of range.
+    `further` of the `sketch_words` S are further fingerprints. If they all are, there is no sketch, and agreements
+    are ignored. Raises SettingsError for numbers out of range.
     """
 
     sketch_words: int
@@ -63,8 +63,8 @@ class MatchRule:
     def __post_init__(self) -> None:
         if not 0 <= self.further <= MAX_FURTHER or self.further > self.sketch_words:
             raise SettingsError(
-                f"{self.further} further fingerprints do not fit {self.sketch_words} words",
-                f"give 0 to {MAX_FURTHER} of these words",
+                f"`further` is {self.further}, but the column `sketch` has {self.sketch_words} words",
+                f"give 0 to {MAX_FURTHER}, and at most the number of words",
             )
         _check(self.sketch_words - self.further, self.limits)
         if self.short is not None:
@@ -90,13 +90,17 @@ class MatchRule:
             raise ValueError(f"short is {flags.shape}, not {fingerprints.shape}")
         return KeyColumns(fingerprints, sketches, flags)
 
-    def wanted(self, queries: KeyColumns, block: slice) -> MatchQueries:
-        """Return what the kernel needs to confirm the candidates of a block of queries."""
+    def wanted(self, queries: KeyColumns, block: slice, by_all: bool = True) -> MatchQueries:
+        """Return what the kernel needs to confirm the candidates of a block of queries.
+
+        Without `by_all` the queries are asked by one fingerprint alone, which then counts all its candidates.
+        """
         least = self.limits.agreement if self.has_sketch else 0
         strict = self.short or self.limits
         strict_agreement = strict.agreement if self.has_sketch else 0
         own = queries.sketches[block], self.further, queries.short[block]
-        return MatchQueries(*own, self.limits.distance, least, strict.distance, strict_agreement)
+        counted = self.limits.distance if by_all else -1
+        return MatchQueries(*own, counted, least, strict.distance, strict_agreement)
 
 
 def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:

@@ -48,7 +48,8 @@ class SegmentTables(Protocol):
         """See `SearchPart.find`."""
 
     def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
-        """Return the places (m,) of all within any distance of one; None if there are more than `most`."""
+        """Return the places (m,) of all fingerprints within `distance`, which may be any; None if more than
+        `most`."""
 
     def values(self, places: NDArray[np.int64]) -> U64:
         """Return the fingerprints at these places."""

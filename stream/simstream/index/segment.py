@@ -16,8 +16,8 @@ from simstream.files.snapshot_part import Fact
 from simstream.index import packed
 from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
 from simstream.index.fresh_entries import FreshEntries
-from simstream.index.further_tables import FurtherTables
-from simstream.index.keys import frozen
+from simstream.index.further_tables import FURTHER_TABLES, FurtherTables
+from simstream.index.keys import MAX_FURTHER, frozen
 from simstream.index.packed import Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan, choose
 from simstream.model import U64
@@ -85,7 +85,7 @@ class Segment:
         return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged)
 
     def searches(self) -> list[SearchPart]:
-        """Return the part of the index that it is, once for each fingerprint of a page."""
+        """Return a part of the index for each fingerprint of a page."""
         return [self, *(by.search(self.rows, self.buckets, self.sketches) for by in self.further)]
 
     @property
@@ -126,10 +126,10 @@ class Segment:
         return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
 
     def by_table(self) -> dict[str, TableSize]:
-        """Return the size of each of its tables; those of the second fingerprint are `2.0`, `2.1` and so on."""
+        """Return the size of each of its tables; those of a further fingerprint count together, with its order."""
         sizes = self.tables.by_table()
         for by in self.further:
-            sizes.update((f"{by.draw + 1}.{name}", size) for name, size in by.tables.by_table().items())
+            sizes[FURTHER_TABLES[by.draw - 1]] = by.size()
         return sizes
 
     def _table_arrays(self) -> dict[str, NDArray[Any]]:
@@ -179,9 +179,10 @@ class Segment:
             and packed.is_like(sketches, np.uint64, (count, words))
             and packed.fits(part.arrays, plan, distance, count)
         )
-        found = [FurtherTables.of_arrays(i + 1, part.arrays, plan, distance, count) for i in range(draws)]
+        known = range(1, draws + 1) if 0 <= draws <= MAX_FURTHER else ()
+        found = [FurtherTables.of_arrays(draw, part.arrays, plan, distance, count) for draw in known]
         further = tuple(by for by in found if by is not None)
-        if rows is None or sketches is None or not shaped or len(further) < draws or draws > words:
+        if rows is None or sketches is None or not shaped or len(further) != draws or draws > words:
             raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", START_OVER)
         tables = packed.tables_of(part.arrays, plan, distance)
         own = frozen(rows, np.uint32), frozen(sketches, np.uint64)

@@ -133,7 +133,8 @@ class SegmentShelf:
         for segment in segments:
             found = segment.distance, segment.sketches.shape[1], len(segment.further)
             if found != (self._build.distance, sketch_words, self._build.further):
-                raise StateDamaged(f"{segment.name} was made for another distance or another sketch", START_OVER)
+                what = "was made for another distance, sketch or number of fingerprints"
+                raise StateDamaged(f"{segment.name} {what}", START_OVER)
             if segment.number >= following:
                 raise StateDamaged(f"{segment.name} has a number that was not given yet", START_OVER)
             self._see(segment.bucket)

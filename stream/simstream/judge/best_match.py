@@ -163,7 +163,7 @@ class ClosestFinder:
         """Do what `_found` does for a page with very many candidates."""
         batch, page = self._batch, slice(number, number + 1)
         near = self._index.query_crowded(batch.fingerprints[page], batch.sketches[page], batch.short[page])
-        for known in near.matches:
+        for known, _ in near.matches:
             self._twins.update(self._twins_of(ClosestMatches(number, known)))
         found, ties, twin = self._crowded.choose(number, near)
         if twin:

@@ -39,8 +39,8 @@ class RejectionRule(StrEnum):
 
 
 class ComparedPage(Protocol):
-    """The facts of a page that decide a match; `sketch` is the column's bits as one integer: the further
-    fingerprints, the second one lowest, then the sketch."""
+    """The facts of a page that decide a match; `sketch` is the column `sketch` as one integer; see
+    `model.fingerprints_of`."""
 
     @property
     def fingerprint(self) -> int: ...
@@ -125,7 +125,8 @@ class Candidate(NamedTuple):
 
 
 def closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
-    """Return distance and agreement of two pages, from the differing bits of fingerprint and column `sketch`."""
+    """Return distance and agreement of two pages from the XOR of their fingerprints and of their columns
+    `sketch`."""
     fingerprints = fingerprints_of(fingerprint, sketch, policy.fingerprints)
     agreement = policy.sketch_bits - (sketch >> 64 * (policy.fingerprints - 1)).bit_count()
     return min(bits.bit_count() for bits in fingerprints), agreement

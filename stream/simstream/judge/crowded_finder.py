@@ -60,15 +60,19 @@ class CrowdedFinder:
         The entry of the same key is reported only if it is in a crowd.
         """
         to, live, ties = self._to(), self._store.columns(), set[ClusterRef]()
-        for found in near.matches:
+        most = 0, 0  # candidates and matches; several fingerprints find mostly the same entries
+        for found, candidates in near.matches:
+            most = max(most, (candidates, len(found.entry)))
             clusters = np.empty(len(found.entry) if len(self._room) else 0, np.int64)
             columns = found.entry, found.distance, found.agreement
             count = choose(*columns, 0, len(found.entry), live, to.chosen, to.seen, clusters, 0)
             ties.update(clusters[:count].tolist())
         page = self._page(number)
         for crowd in near.crowds:
+            to.found[CANDIDATES] = to.found[MATCHES] = 0
             self._search(page, crowd.columns, crowd.count, to, ties)
-        self._index.count(int(to.found[CANDIDATES]), int(to.found[MATCHES]))
+            most = max(most, (int(to.found[CANDIDATES]), int(to.found[MATCHES])))
+        self._index.count(*most)
         twin = EntryId(Row(int(to.found[TWIN])))
         self._search(page, self._columns(), number, to, ties)
         return to.chosen, ties, twin

@@ -80,7 +80,7 @@ def matches(
 
 
 def near(store: LivePages, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
-    """Return the pages within the policy's distance of a page's fingerprints, nearest first, with any sketch.
+    """Return the pages within the policy's distance of a page's fingerprints, nearest first; sketches are ignored.
 
     It covers the same pages as `matches`, and computes no similarities.
     """

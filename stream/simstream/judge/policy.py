@@ -43,7 +43,8 @@ class Policy:
     short_distance: int = 0
     short_agreement: int = 0
     fingerprints: int = 1
-    """How many fingerprints a page has. The distance of two pages is the least of these; 1 is no part of the id."""
+    """How many fingerprints a page has; the distance of two pages is that of their closest. 1 is no part of the
+    id."""
 
     @property
     def sketch_words(self) -> int:

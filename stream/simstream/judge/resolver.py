@@ -183,7 +183,7 @@ class Resolver:
         return lookups.matches(self._store, self.policy, fingerprints, sketches, words, most)
 
     def near(self, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
-        """Return the pages within the distance of a page's fingerprints, with any sketch, nearest first."""
+        """Return the pages within the distance of a page's fingerprints, nearest first; sketches are ignored."""
         return lookups.near(self._store, fingerprints, most)
 
     def page(self, identity: bytes) -> KnownPage | None:

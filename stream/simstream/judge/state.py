@@ -7,7 +7,7 @@ restored from them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -50,7 +50,7 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     gaps: list[tuple[str, int, int]]
     stream_time: int | None
     live_pages: int
-    fingerprints: int = 1
+    fingerprints: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
 
 
 class JudgeState:

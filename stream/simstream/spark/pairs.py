@@ -3,8 +3,7 @@
 The 64 bits are cut into k + 1 blocks. Two fingerprints within distance k agree in at least one of them, so it is
 enough to compare fingerprints that agree in a block: one group for each block and each value of it. Any machine can
 search a group with the index's own tables. A pair is told by the first block in which it agrees. If pages have
-several fingerprints, each is cut; the blocks of the first come first, and a pair is told by its first fingerprint
-within the distance.
+several fingerprints, each is cut, the first one first. The first fingerprint within the distance tells the pair.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for batches.
 """
@@ -96,7 +95,7 @@ def _draw(entries: NDArray[Any], number: int) -> U64:
 
 
 class _EntryGroup:
-    """Return the entries of a group, in the order of the fingerprints that its block is cut from."""
+    """The entries of a group, in the order of the fingerprints that its block is cut from."""
 
     def __init__(self, entries: NDArray[Any], block: int, blocks: FingerprintBlocks, policy: Policy) -> None:
         fingerprints = _draw(entries, blocks.draw(block))

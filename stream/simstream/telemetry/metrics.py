@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, ProcessCollector, generate_latest
 
+from simstream.index.further_tables import FURTHER_TABLES
 from simstream.index.packed import SCANNED
 from simstream.index.plan import MAX_TABLES
 from simstream.judge.acceptor import IgnoreReason
@@ -36,7 +37,7 @@ IGNORED_REASON = MetricLabel("reason", tuple(reason.value for reason in IgnoreRe
 RESULT = MetricLabel("result", ("committed", "found", "aborted", "fenced"))
 ASKED = MetricLabel("asked", ("match", "page", "cluster", "tokens", "judge"))
 STAGE = MetricLabel("stage", ("decode", "fingerprint", "judge", "publish", "snapshot", "snapshot_write"))
-TABLE = MetricLabel("table", (SCANNED, *(str(table) for table in range(MAX_TABLES))))
+TABLE = MetricLabel("table", (SCANNED, *(str(table) for table in range(MAX_TABLES)), *FURTHER_TABLES))
 INDEX_PART = MetricLabel("part", ("tables", "sketches", "rows", "memtable", "released"))
 STATE_PART = MetricLabel("part", ("rows_and_chains", "clusters", "directory", "page_store"))
 SIZE = MetricLabel("size", (*SIZES.values(), LARGER))
@@ -175,7 +176,7 @@ class Metrics:
         self.segments = make.gauge("index_segments", "Sealed segments of the index.")
         self.index_bytes = make.gauge("index_bytes", "Size of the index, in memory or mapped, by part.", INDEX_PART)
         self.table_entries = make.gauge(
-            "index_table_entries", "Entries of sealed segments, by permuted table.", TABLE
+            "index_table_entries", "Entries of sealed segments, by table; `second`: all of that fingerprint.", TABLE
         )
         self.table_bytes = make.gauge("index_table_bytes", "Size of each permuted table with its directory.", TABLE)
         self.state_bytes = make.gauge(

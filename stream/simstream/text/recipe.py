@@ -199,7 +199,7 @@ class Recipe:
             ("shingle_words", 1 <= self.shingle_words <= most, f"1 to {most}"),
             ("hash", self.hash in ("mmh3", "fnv1", "jenkins"), "mmh3, fnv1 or jenkins"),
             ("ties", self.ties in (0, 1), "0 or 1"),
-            ("fingerprints", self.fingerprints in (1, 2, 3), "1, 2 or 3"),
+            ("fingerprints", str(self.fingerprints) in ("1", "2", "3"), "1, 2 or 3"),
         )
 
     def _page_checks(self) -> tuple[tuple[str, bool, str], ...]:

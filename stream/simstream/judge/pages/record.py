@@ -26,7 +26,7 @@ class PageRecord(NamedTuple):
     identity: bytes
     fingerprint: int
     sketch: int
-    """The sketch's bits as one integer, words little-endian."""
+    """The column `sketch` as one integer, words little-endian; see `model.fingerprints_of`."""
     short: bool
     row: Row
     id: str

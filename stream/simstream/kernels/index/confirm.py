@@ -21,8 +21,8 @@ AHEAD = 8
 class MatchQueries(NamedTuple):
     """Queries, and the limits of a match. The first `further` columns of the sketches are further fingerprints.
 
-    `distance` is the limit that the search for candidates had. The strict limits hold for a pair with a short page.
-    Without strict limits, they equal the other ones, and `short` is empty.
+    A candidate that a later fingerprint has within `distance` is not counted here. The strict limits hold for a
+    pair with a short page. Without strict limits, they equal the other ones, and `short` is empty.
     """
 
     sketches: U64  # (n, S)

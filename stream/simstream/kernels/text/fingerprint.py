@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simstream.kernels.jit import LEAN, lean_kernel
 from simstream.kernels.text.fold import fold_utf8
-from simstream.kernels.text.simhash import DistinctWords, count_words, draw_again, keep_heaviest, simhash, weigh
+from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
 from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, Trie, cut, make_scratch
 from simstream.kernels.text.words import Lexicon, PageWords, regroup
@@ -145,7 +145,7 @@ def fingerprint_batch(
             keep_heaviest(work.distinct.weight, n, rules.top)
         result.fingerprints[page] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
         for i in range(rules.further):
-            draw_again(work.distinct.hash, n, i)
+            rehash(work.distinct.hash, n, i + 1)
             result.sketches[page, i] = simhash(work.distinct.hash, work.distinct.weight, n, work.sums)
         if len(work.bins) == 0:
             continue

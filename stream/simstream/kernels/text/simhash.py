@@ -204,14 +204,14 @@ def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums
 
 
 @lean_kernel
-def draw_again(hashes: NDArray[np.uint64], n: int, draw: int) -> None:
-    """Replace n hashes by those of the next draw: `draw` is 0 for the second fingerprint, 1 for the third.
+def rehash(hashes: NDArray[np.uint64], n: int, draw: int) -> None:
+    """Replace n hashes by those of the next draw: `draw` is 1 for the second fingerprint, 2 for the third.
 
     Each draw hashes the hashes of the draw before. The mixer is a bijection, so different words stay different, and
     the SimHashes of two draws have independent bits. Cost: about 1 ns a hash.
     """
     for i in range(n):
-        hashes[i] = pair(np.uint64(draw + 1), hashes[i])
+        hashes[i] = pair(np.uint64(draw), hashes[i])
 
 
 @kernel

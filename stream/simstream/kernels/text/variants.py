@@ -18,7 +18,7 @@ from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWor
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.modes import ACCURATE, SEARCH, full_tokens, search_tokens
 from simstream.kernels.text.other_hashes import FNV1, JENKINS, MMH3, cyclic, fnv1, jenkins
-from simstream.kernels.text.simhash import DistinctWords, count_words, draw_again, keep_heaviest, simhash, weigh
+from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
 from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie, cut, is_han
 from simstream.kernels.text.trie import I32, Points
@@ -291,7 +291,7 @@ def fingerprint_variants(
         hashes, weights = features(points, words, m, distinct, n, lexicon, rules, variant)
         result.fingerprints[page] = _simhash(hashes, weights, variant.ties, work)
         for i in range(rules.further):
-            draw_again(hashes, len(hashes), i)
+            rehash(hashes, len(hashes), i + 1)
             result.sketches[page, i] = _simhash(hashes, weights, variant.ties, work)
         if len(work.bins) == 0:
             continue

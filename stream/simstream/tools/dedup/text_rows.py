@@ -1,4 +1,4 @@
-"""Keeps texts in a temporary file, and computes the true J of pairs of them, some hundred texts at a time."""
+"""Keeps texts in a temporary file, and computes the true J of many pairs of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MAX_BATCH_BYTES: Final = 8 << 20
 
 
 class TextRows(Closing):
-    """Rows of bytes in a temporary file, in the order of `append`. 8 bytes of memory a row.
+    """Texts as rows of bytes in a temporary file, in the order of `add`. 8 bytes of memory a row.
 
-    Every method raises SimstreamError if the disk is full or cannot be read.
+    Writing and reading raise SimstreamError if the disk is full or cannot be read.
     """
 
     def __init__(self) -> None:
