@@ -2,7 +2,7 @@
 
     python examples/jsonl_unique.py pages.jsonl unique.jsonl
 
-The first page of each group is kept. `simstream dedup --keep` does it on all cores.
+The first page of each group is kept. `simstream dedup --keep` uses all cores, and finds more by a wider distance.
 """
 
 from __future__ import annotations
