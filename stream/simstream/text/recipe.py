@@ -124,7 +124,7 @@ class Recipe:
     one-at-a-time. The sketch always uses MurmurHash3."""
     ties: Literal[0, 1] = 0
     """The value of a fingerprint's bit if the words for and against it weigh the same."""
-    fingerprints: Literal[1, 2, 3] = 1
+    fingerprints: int = 1
     """How many independent fingerprints a page has. Pages are candidates if any of these is within the distance:
     two at distance 7 find more than one at 8."""
     min_words: int = 8
