@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ OF_A_STATE = {"damaged/"}
 
 def test_the_page_of_the_architecture_stays_short() -> None:
     assert len(ARCHITECTURE.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    names = Counter(name for source in sources for name in re.findall(r"^class ([A-Z]\w*)", source, re.M))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_the_page_of_the_architecture_links_to_every_folder_of_the_package() -> None:

@@ -124,7 +124,7 @@ class Candidate(NamedTuple):
         return self.rejected_by is None
 
 
-def closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
+def measure_closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
     """Return distance and agreement of two pages from the XOR of their fingerprints and of their columns
     `sketch`."""
     fingerprints = fingerprints_of(fingerprint, sketch, policy.fingerprints)
@@ -134,7 +134,9 @@ def closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
 
 def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:
     """Compare a pair by the policy's limits, or by the strict limits if either page is short."""
-    distance, agreement = closeness(page.fingerprint ^ other.fingerprint, page.sketch ^ other.sketch, policy)
+    distance, agreement = measure_closeness(
+        page.fingerprint ^ other.fingerprint, page.sketch ^ other.sketch, policy
+    )
     fails = None
     if distance > policy.distance:
         fails = RejectionRule.DISTANCE

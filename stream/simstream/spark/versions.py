@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from simstream.judge.candidates import closeness
+from simstream.judge.candidates import measure_closeness
 from simstream.judge.policy import Policy
 from simstream.model import FINGERPRINT_MASK, PageKind
 from simstream.spark.pairs import Entry
@@ -34,7 +34,7 @@ def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
 
 def _match(one: Version, other: Version, policy: Policy) -> bool:
     sketches = (int.from_bytes(version[3], "little") for version in (one, other))
-    distance, agreement = closeness((one[2] ^ other[2]) & FINGERPRINT_MASK, operator.xor(*sketches), policy)
+    distance, agreement = measure_closeness((one[2] ^ other[2]) & FINGERPRINT_MASK, operator.xor(*sketches), policy)
     if policy.short_words and (one[4] or other[4]):
         return distance <= policy.short_distance and agreement >= policy.short_agreement
     return distance <= policy.distance and agreement >= policy.agreement

@@ -11,7 +11,7 @@ import msgspec
 from simstream.judge.policy import Policy
 
 
-class LivePage(msgspec.Struct, gc=False, eq=False):
+class ClusteredPage(msgspec.Struct, gc=False, eq=False):
     """A live page. `age` is the ordinal at which it joined its cluster; `cluster` may since have merged."""
 
     id: str
@@ -33,12 +33,12 @@ class LiveClusters:
     def __init__(self, policy: Policy) -> None:
         self._any = policy.link == "any"
         self._window = policy.window_ms
-        self._pages: dict[str, LivePage] = {}
+        self._pages: dict[str, ClusteredPage] = {}
         self._parents = array("q")
         """Per ordinal the cluster into which the cluster of this id was merged, or itself."""
-        self._members: dict[int, list[tuple[int, int, LivePage]]] = {}
-        self._standing: dict[int, list[tuple[int, LivePage]]] = {}
-        self._by_time: list[tuple[int, int, LivePage]] = []
+        self._members: dict[int, list[tuple[int, int, ClusteredPage]]] = {}
+        self._standing: dict[int, list[tuple[int, ClusteredPage]]] = {}
+        self._by_time: list[tuple[int, int, ClusteredPage]] = []
         self._stream_time: int | None = None
 
     def begin(self, ordinal: int) -> None:
@@ -58,11 +58,11 @@ class LiveClusters:
         now = self._stream_time
         return self._window is not None and now is not None and time <= now - self._window
 
-    def page(self, page_id: str) -> LivePage | None:
+    def page(self, page_id: str) -> ClusteredPage | None:
         """Return the live page with this id."""
         return self._pages.get(page_id)
 
-    def leave(self, page: LivePage) -> None:
+    def leave(self, page: ClusteredPage) -> None:
         """Remove a live page. Under `canonical` the oldest page that remains takes its place."""
         cluster, was_canonical = self.cluster(page), self.canonical(page) is page
         page.live = False
@@ -74,7 +74,7 @@ class LiveClusters:
             self._stand(oldest)
         self.first(page.text)  # forgets pages that left
 
-    def add(self, page: LivePage) -> None:
+    def add(self, page: ClusteredPage) -> None:
         """Add a page to its cluster, which may be new."""
         self._pages[page.id] = page
         heappush(self._members.setdefault(page.cluster, []), (page.age, page.ordinal, page))
@@ -83,7 +83,7 @@ class LiveClusters:
         if self._window is not None:
             heappush(self._by_time, (page.time, page.ordinal, page))
 
-    def cluster(self, page: LivePage) -> int:
+    def cluster(self, page: ClusteredPage) -> int:
         """Return the id of a page's cluster."""
         at = page.cluster
         while (parent := self._parents[at]) != at:
@@ -103,11 +103,11 @@ class LiveClusters:
             if more:
                 self._members[into] = more
 
-    def canonical(self, page: LivePage) -> LivePage:
+    def canonical(self, page: ClusteredPage) -> ClusteredPage:
         """Return the oldest live page of a live page's cluster."""
         return self._oldest(self.cluster(page)) or page
 
-    def first(self, text: int) -> LivePage | None:
+    def first(self, text: int) -> ClusteredPage | None:
         """Return the page of the least ordinal that stands for a text."""
         standing = self._standing.get(text, [])
         while standing and not self._stands(standing[0][1]):
@@ -117,7 +117,7 @@ class LiveClusters:
         self._standing.pop(text, None)
         return None
 
-    def all_of(self, text: int) -> Iterator[LivePage]:
+    def all_of(self, text: int) -> Iterator[ClusteredPage]:
         """Yield every page that stands for a text, by ordinal. Cost: linear in the pages that stood for it."""
         last, standing = None, self._standing.get(text, ())
         for _, page in sorted(standing) if len(standing) > 1 else standing:
@@ -125,13 +125,13 @@ class LiveClusters:
                 yield page
             last = page
 
-    def _stands(self, page: LivePage) -> bool:
+    def _stands(self, page: ClusteredPage) -> bool:
         return page.live and (self._any or self.canonical(page) is page)
 
-    def _stand(self, page: LivePage) -> None:
+    def _stand(self, page: ClusteredPage) -> None:
         heappush(self._standing.setdefault(page.text, []), (page.ordinal, page))
 
-    def _oldest(self, cluster: int) -> LivePage | None:
+    def _oldest(self, cluster: int) -> ClusteredPage | None:
         members = self._members.get(cluster, [])
         while members and not members[0][2].live:
             heappop(members)

@@ -17,7 +17,7 @@ from simstream.judge.accepted_page import AcceptedPage, accepted_pages
 from simstream.judge.numbers import Ordinal
 from simstream.judge.policy import Policy
 from simstream.model import ENDING_KINDS, VERDICT_OF_KIND, PageKind, Verdict, VerdictKind, fingerprint_hex
-from simstream.tools.dedup.true_clusters import LiveClusters, LivePage
+from simstream.tools.dedup.true_clusters import ClusteredPage, LiveClusters
 from simstream.tools.dedup.true_matches import LeastJaccard, TextMatch, TrueMatcher
 from simstream.wire.verdict import similarity
 
@@ -35,11 +35,11 @@ class TruePair(NamedTuple):
 class _Match(NamedTuple):
     """A match with one live page. The least is the closest; ordinals differ, so that pages are not compared."""
 
-    unlike: float  # -J
-    disagreement: int
+    minus_jaccard: float
+    minus_agreement: int
     distance: int
     ordinal: int
-    page: LivePage
+    page: ClusteredPage
     text: TextMatch
 
 
@@ -93,7 +93,7 @@ class TrueJudge(Closing):
         if earlier:
             same = next((match for match in matches if match.text == earlier.text), None)
             live.leave(earlier)
-        found = [] if same and not self._any else self._ranked(matches)
+        found = [] if same and not self._any else self._closest_pages(matches)
         ties = {live.cluster(one.page) for one in (found if self._any else found[:1])}
         if earlier and same:
             ties.add(live.cluster(earlier))
@@ -101,7 +101,7 @@ class TrueJudge(Closing):
         merged = sorted(ties - {cluster})
         live.merge(cluster, merged)
         age = earlier.age if earlier and same else page.ordinal
-        own = LivePage(page.id, page.ordinal, age, page.time, text, cluster)
+        own = ClusteredPage(page.id, page.ordinal, age, page.time, text, cluster)
         self._tell(page.id, found)
         live.add(own)
         kind = VerdictKind.UNCHANGED if same else VerdictKind.NEAR_DUPLICATE if found else VerdictKind.NEW
@@ -110,14 +110,14 @@ class TrueJudge(Closing):
             live.leave(own)
         return verdict
 
-    def _ranked(self, matches: Sequence[TextMatch]) -> list[_Match]:
+    def _closest_pages(self, matches: Sequence[TextMatch]) -> list[_Match]:
         """Return the first page that stands for each text, the closest first."""
         first = ((match, self._live.first(match.text)) for match in matches)
-        return sorted(_ranked(match, page) for match, page in first if page)
+        return sorted(_match_of(match, page) for match, page in first if page)
 
     def _tell(self, page_id: str, found: Sequence[_Match]) -> None:
         if self._told is not None and found:
-            every = sorted(_ranked(one.text, page) for one in found for page in self._live.all_of(one.text.text))
+            every = sorted(_match_of(one.text, page) for one in found for page in self._live.all_of(one.text.text))
             self._told([TruePair(one.page.id, page_id, *self._facts(one.text), one.text.jaccard) for one in every])
 
     def _facts(self, match: TextMatch) -> tuple[int, float | None]:
@@ -127,7 +127,7 @@ class TrueJudge(Closing):
         self,
         page: AcceptedPage,
         kind: VerdictKind,
-        own: LivePage | None = None,
+        own: ClusteredPage | None = None,
         merged: Sequence[int] = (),
         same: TextMatch | None = None,
         best: _Match | None = None,
@@ -153,5 +153,5 @@ class TrueJudge(Closing):
         )
 
 
-def _ranked(match: TextMatch, page: LivePage) -> _Match:
+def _match_of(match: TextMatch, page: ClusteredPage) -> _Match:
     return _Match(-match.jaccard, -match.agreement, match.distance, page.ordinal, page, match)
