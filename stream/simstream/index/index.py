@@ -196,13 +196,12 @@ class Index(Closing):
         """
         asked, found = self._rule.shaped(fingerprint, sketch, short), CrowdedAnswer([], [])
         for by in self._known_crowds():
-            crowd = by.of(int(asked.draw(by.draw)[0]))
-            if crowd is None and self._rule.further:  # it may be crowded by another fingerprint alone
+            if self._rule.further and not by.covering(asked)[0]:  # it may be crowded by another fingerprint alone
                 few = self._answer_by(by.draw, asked, crowds.MAX_UNCROWDED_CANDIDATES)
                 if not few[0].crowded[0]:
                     found.matches.append(few)
                     continue
-            crowd = crowd or self.crowd(by.draw, int(asked.draw(by.draw)[0]))
+            crowd = self.crowd(by.draw, int(asked.draw(by.draw)[0]))
             if crowd is None:
                 found.matches.append(self._answer_by(by.draw, asked, None))
             else:
@@ -269,7 +268,7 @@ class Index(Closing):
     def _sources(self) -> list[SearchPart]:
         segments = sorted(self._shelf.segments.values(), key=len, reverse=True)
         parts = [part for segment in segments for part in segment.searches()]
-        return [*parts, *(self._memtable.by(draw) for draw in range(self._rule.further + 1))]
+        return [*parts, *self._memtable.searches(self._rule.further)]
 
     def join(
         self, queries: KeyColumns, others: KeyColumns, limit: int = 1_000_000, *, in_order: bool = True
@@ -483,5 +482,4 @@ def _join(rule: MatchRule, queries: KeyColumns, others: KeyColumns, limit: int, 
     memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
     memtable.append(FreshEntries.of_keys(np.arange(count, dtype=np.uint32), known, None))
     nobody = np.zeros((count >> 6) + 1, np.uint64)
-    parts = [memtable.by(draw) for draw in range(rule.further + 1)]
-    return answer(parts, nobody, rule, asked, limit, in_order)[0]
+    return answer(memtable.searches(rule.further), nobody, rule, asked, limit, in_order)[0]

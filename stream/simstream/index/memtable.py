@@ -7,7 +7,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.index.answers import NO_ORDER, HitBuffers
+from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
 from simstream.index.fresh_entries import FreshEntries
 from simstream.index.keys import frozen
 from simstream.kernels.index.hamming import scan
@@ -17,8 +17,8 @@ from simstream.model import U64
 class Memtable:
     """At most `limit` entries in the order in which they came.
 
-    `draw` is the fingerprint by which `find` searches, 0 for the first; `by` makes a view for another one. Memory:
-    20 + 8 S bytes for each of `limit`, filled or not.
+    `draw` is the fingerprint by which `find` searches, 0 for the first; `searches` makes views for the others.
+    Memory: 20 + 8 S bytes for each of `limit`, filled or not.
     """
 
     draw = 0
@@ -76,13 +76,15 @@ class Memtable:
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
-    def by(self, draw: int) -> Memtable:
-        """Return a view that searches by another fingerprint, until the memtable changes."""
-        if draw == self.draw:
-            return self
-        view = copy(self)
-        view.draw = draw
-        return view
+    def searches(self, further: int) -> list[SearchPart]:
+        """Return a part of the index for each of 1 + `further` fingerprints of a page, until the memtable
+        changes."""
+        views: list[SearchPart] = [self]
+        for draw in range(1, further + 1):
+            view = copy(self)
+            view.draw = draw
+            views.append(view)
+        return views
 
     def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
         """See `crowds.CrowdPart.about`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.index.keys import KeyColumns
 from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Row
 from simstream.model import U64
 
@@ -69,6 +70,10 @@ class PageBatch:
     def identity(self, number: BatchPlace) -> bytes:
         """Return the identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
+
+    def keys(self, pages: slice | NDArray[np.int64]) -> KeyColumns:
+        """Return the keys of these pages."""
+        return KeyColumns(self.fingerprints[pages], self.sketches[pages], self.short.view(np.uint8)[pages])
 
     def found(self, number: BatchPlace, row: Row) -> None:
         """Note that page `number`, in this row, has founded an entry."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from simstream.index.answers import spread
 from simstream.index.index import Index
-from simstream.index.keys import KeyColumns
 from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
 from simstream.judge.candidates import ComparedPage, compare
@@ -161,8 +160,7 @@ class ClosestFinder:
 
     def _of_crowd(self, number: BatchPlace) -> Chosen:
         """Do what `_found` does for a page with very many candidates."""
-        batch, page = self._batch, slice(number, number + 1)
-        near = self._index.query_crowded(batch.fingerprints[page], batch.sketches[page], batch.short[page])
+        near = self._index.query_crowded(*self._batch.keys(slice(number, number + 1)))
         for known, _ in near.matches:
             self._twins.update(self._twins_of(ClosestMatches(number, known)))
         found, ties, twin = self._crowded.choose(number, near)
@@ -242,8 +240,8 @@ class ClosestFinder:
         """Return the index's answer that contains page `number`. Asks for as many pages at once as its limit
         allows."""
         if number >= self._entries.end or self._reindexed != self._store.reindexed:
-            batch, self._reindexed = self._batch, self._store.reindexed
-            asked = batch.fingerprints[number:], batch.sketches[number:], batch.short[number:]
+            self._reindexed = self._store.reindexed
+            asked = self._batch.keys(slice(number, None))
             self._entries = ClosestMatches(number, self._index.query_apart(*asked))
             self._twins = self._twins_of(self._entries)
         return self._entries
@@ -274,18 +272,16 @@ class ClosestFinder:
         return self._fellows, start, start if alone else end
 
     def _join(self, start: BatchPlace, end: BatchPlace) -> ClosestMatches:
-        batch, short = self._batch, self._batch.short.view(np.uint8)
+        batch = self._batch
         asked_for = batch.heads != 0
         asked_for[batch.groups[start:end]] = True
         self._groups = np.flatnonzero(asked_for)
-        pages = batch.firsts[self._groups]
-        keys = KeyColumns(batch.fingerprints[pages], batch.sketches[pages], short[pages])
+        keys = batch.keys(batch.firsts[self._groups])
         crowded = np.zeros(end - start, np.bool_)
         known = self._entries.found.crowded[start - self._entries.first : end - self._entries.first]
         crowded[: len(known)] = known
         others = np.flatnonzero(~crowded)
-        numbers = start + others
-        asked = KeyColumns(batch.fingerprints[numbers], batch.sketches[numbers], short[numbers])
+        asked = batch.keys(start + others)
         return ClosestMatches(start, spread(self._index.join(asked, keys, in_order=False), others, crowded))
 
 

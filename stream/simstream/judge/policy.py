@@ -13,7 +13,7 @@ import msgspec
 from simstream.errors import SettingsError
 from simstream.index.plan import MAX_DISTANCE
 from simstream.model import MatchLimits
-from simstream.text.recipe import Recipe
+from simstream.text.recipe import Recipe, count_sketch_words
 
 SEMANTICS: Final = 1
 """The version of the rules from log to verdicts. Increase it whenever a verdict changes."""
@@ -48,8 +48,8 @@ class Policy:
 
     @property
     def sketch_words(self) -> int:
-        """The 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
-        return self.fingerprints - 1 + self.sketch_bits // 64
+        """See `count_sketch_words`."""
+        return count_sketch_words(self.fingerprints, self.sketch_bits)
 
     @property
     def limits(self) -> MatchLimits:

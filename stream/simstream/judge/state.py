@@ -25,6 +25,7 @@ from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.model import PYTHON, PageSource, Record, Verdict
+from simstream.text.recipe import count_sketch_words
 from simstream.wire import frame as frames
 
 MAX_MEMTABLE_ENTRIES = 4096
@@ -160,7 +161,7 @@ def restore_acceptor(facts: Mapping[str, Any], log_id: str) -> Acceptor:
     """Return the acceptor of a snapshot alone. Raises StateDamaged, and WrongLog for another log."""
     known = state_facts(facts)
     _check_log(known, log_id)
-    acceptor = Acceptor(known.recipe, known.fingerprints - 1 + known.sketch_bits // 64)
+    acceptor = Acceptor(known.recipe, count_sketch_words(known.fingerprints, known.sketch_bits))
     _take_up(acceptor, known)
     return acceptor
 

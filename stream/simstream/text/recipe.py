@@ -61,6 +61,11 @@ def at_least(similarity: str, least: str | None) -> bool:
         return False
 
 
+def count_sketch_words(fingerprints: int, sketch_bits: int) -> int:
+    """Return the 64-bit words of the column `sketch`: the further fingerprints of a page, then its sketch."""
+    return fingerprints - 1 + sketch_bits // 64
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """How a page becomes a fingerprint and a sketch, and by default when two pages match.
@@ -155,8 +160,8 @@ class Recipe:
 
     @property
     def sketch_words(self) -> int:
-        """The 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
-        return self.fingerprints - 1 + self.sketch_bits // 64
+        """See `count_sketch_words`."""
+        return count_sketch_words(self.fingerprints, self.sketch_bits)
 
     def __post_init__(self) -> None:
         for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):

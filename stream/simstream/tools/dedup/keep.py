@@ -135,20 +135,16 @@ class _KeepChoice:
             places = start + np.flatnonzero(~self._matched(start, end) | self._corpus[start:end])
             self._choose(places)
             chosen = places[self.kept[places]]
-            self._index.add(chosen.astype(np.uint32), *self._at(chosen), None)
+            self._index.add(chosen.astype(np.uint32), *self._keys.at(chosen), None)
             heard(end)
         self._index.close()
         return self.kept, self.of_corpus
-
-    def _at(self, places: NDArray[np.int64] | slice) -> KeyColumns:
-        keys = self._keys
-        return KeyColumns(keys.fingerprints[places], keys.sketches[places], keys.short[places])
 
     def _matched(self, start: int, end: int) -> NDArray[np.bool_]:
         """Return which of these pages match a page in the index that the window still has."""
         matched, at = np.zeros(end - start, np.bool_), start
         while at < end:
-            found = self._index.query(*self._at(slice(at, end)), in_order=False)
+            found = self._index.query(*self._keys.at(slice(at, end)), in_order=False)
             page = at + np.repeat(np.arange(found.done), np.diff(found.starts))
             live = self._counts(page, found.entry)
             matched[page[live] - start] = True
@@ -158,7 +154,7 @@ class _KeepChoice:
 
     def _choose(self, places: NDArray[np.int64]) -> None:
         """Decide among these pages themselves: none of them matches a page in the index."""
-        keys = self._at(places)
+        keys = self._keys.at(places)
         found = self._index.join(keys, keys, _BATCH_PAGES * _BATCH_PAGES)
         own, others = np.repeat(places, np.diff(found.starts)), places[found.entry]
         counts = others < own
