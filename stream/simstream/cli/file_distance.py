@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from simstream.cli.options import settle_on_all_cores
-from simstream.settings import resolve
+from simstream.cli.options import resolve_on_all_cores
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
@@ -26,10 +25,9 @@ def settle_for_files(config: str | None, flags: Mapping[str, Any]) -> FileSettin
 
     The distance is automatic if `flags` say so, or if neither they nor other settings name one.
     """
-    if (flags["distance"] or "").lower() == AUTO:
-        return FileSettings(settle_on_all_cores(config, **{**flags, "distance": None}), automatic=True)
-    settings = settle_on_all_cores(config, **flags)
-    return FileSettings(settings, resolve(flags, file=config).origin["distance"] == "default")
+    said = (flags["distance"] or "").lower() == AUTO
+    resolved = resolve_on_all_cores(config, **{**flags, "distance": None if said else flags["distance"]})
+    return FileSettings(resolved.settings, said or resolved.origin["distance"] == "default")
 
 
 def with_auto_distance(settings: Settings, size: int | None, *, confirmed: bool = False) -> Settings:

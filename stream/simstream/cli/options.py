@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from simstream.errors import UsageError
-from simstream.settings import Settings, cores, resolve
+from simstream.settings import ResolvedSettings, Settings, cores, resolve
 
 if TYPE_CHECKING:
     from simstream.deduper import Deduper
@@ -114,9 +114,14 @@ def settle(config: str | None, **flags: Any) -> Settings:
 
 def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
     """Return the settings of one command; by default threads and extraction processes are one for each core."""
+    return resolve_on_all_cores(config, **flags).settings
+
+
+def resolve_on_all_cores(config: str | None, **flags: Any) -> ResolvedSettings:
+    """Do what `settle_on_all_cores` does, and also return where each value comes from."""
     origin = resolve(flags, file=config).origin
     unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
-    return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config).settings
+    return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config)
 
 
 def make_fingerprinter(

@@ -41,11 +41,8 @@ class TextReader:
             return PageText(None, f"another page, {page.id}, is there now")
         now = int(columns.fingerprint[0])
         if fingerprint is not None and now != fingerprint:
-            sketch, number = (
-                int.from_bytes(columns.sketch[0].tobytes(), "little"),
-                self._fingerprinter.recipe.fingerprints,
-            )
-            shown = fingerprint_hex(now, sketch, number)
+            sketch = int.from_bytes(columns.sketch[0].tobytes(), "little")
+            shown = fingerprint_hex(now, sketch, self._fingerprinter.recipe.fingerprints)
             what = f"the page there now has the fingerprint {shown}: its text changed, or was read differently"
             return PageText(None, what, page.detail or None)
         return PageText(page.text, None, page.detail or None, page.cut)
