@@ -16,12 +16,15 @@ from typing import Any
 from simstream.text import probes
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS, Recipe
+from simstream.text.recipe_file import load_recipe
 
 GOLDEN = Path(__file__).parent / "fingerprints.json"
+RECIPES = PRESETS | {"former": load_recipe(Path(__file__).parents[1] / "studies" / "recipes" / "former.toml")}
+"""The presets, and the former `default`: its logs go on with such a file."""
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """Per preset its `recipe_id` and its `probes`."""
+    """Per recipe its `recipe_id` and its `probes`."""
     return json.loads(GOLDEN.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
@@ -44,5 +47,5 @@ def _lines(name: str, recipe: Recipe, cache: Path) -> str:
 
 
 if __name__ == "__main__":
-    blocks = [_lines(name, recipe, Path(sys.argv[1])) for name, recipe in PRESETS.items()]
+    blocks = [_lines(name, recipe, Path(sys.argv[1])) for name, recipe in RECIPES.items()]
     GOLDEN.write_text("{\n" + ",\n".join(blocks) + "\n}\n", encoding="utf-8")

@@ -33,6 +33,10 @@ class TextFingerprints(NamedTuple):
     sketch: U64  # (n, sketch bits / 64)
     words: NDArray[np.uint32]  # (n,) distinct words
 
+    def lookup_values(self, policy: Policy) -> U64:
+        """The words (n, lookups) that pages are looked up by under a policy."""
+        return np.column_stack([self.fingerprint, self.sketch[:, : policy.lookups - 1]])
+
 
 class CorpusPage(NamedTuple):
     """One page of a corpus; pages of one group are versions of one another."""
@@ -75,7 +79,8 @@ class StudyContext:
 
     def matched(self, a: TextFingerprints, b: TextFingerprints, recipe: Recipe | None = None) -> NDArray[np.bool_]:
         """Whether row i of `a` and row i of `b` match under the recipe's own policy."""
-        return gap(a, b).within(self.policy(recipe), recipe or self.recipe)
+        policy = self.policy(recipe)
+        return gap(a, b, policy).within(policy, recipe or self.recipe)
 
     def prints(self, texts: Sequence[str], recipe: Recipe | None = None) -> TextFingerprints:
         """Fingerprints, sketches and words of texts, by the recipe under test or another."""
@@ -115,12 +120,12 @@ class PairGaps(NamedTuple):
         return found & (self.words >= recipe.min_words)
 
 
-def gap(a: TextFingerprints, b: TextFingerprints) -> PairGaps:
-    """Row i of `a` against row i of `b`."""
-    distance = np.bitwise_count(a.fingerprint ^ b.fingerprint).astype(np.int64)
-    differ = np.bitwise_count(a.sketch ^ b.sketch).sum(axis=1, dtype=np.int64)
-    bits = 64 * a.sketch.shape[1]
-    return PairGaps(distance, bits - differ, np.minimum(a.words, b.words))
+def gap(a: TextFingerprints, b: TextFingerprints, policy: Policy) -> PairGaps:
+    """Row i of `a` against row i of `b`, by all lookups of the policy."""
+    differ = np.bitwise_count(a.sketch ^ b.sketch).astype(np.int64)
+    distance = np.bitwise_count(a.lookup_values(policy) ^ b.lookup_values(policy)).min(axis=1).astype(np.int64)
+    agreement = policy.sketch_bits - differ[:, policy.fingerprints - 1 :].sum(axis=1)
+    return PairGaps(distance, agreement, np.minimum(a.words, b.words))
 
 
 def rows(prints: TextFingerprints, chosen: Sequence[int] | NDArray[np.int64]) -> TextFingerprints:

@@ -17,6 +17,7 @@ import numpy as np
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from numpy.typing import NDArray
 
+from simstream.judge.policy import Policy
 from simstream.text.extraction.extract import extract_one
 from simstream.text.recipe import Recipe
 from tests import corpora
@@ -139,16 +140,20 @@ def _pairs(texts: list[str], owner: list[int], context: StudyContext, random: Ra
     return EnglishPairs(texts, near, np.array(pairs, np.int64).reshape(-1, 2), pair_jaccards(texts, pairs))
 
 
-def _gaps(pairs: EnglishPairs, prints: TextFingerprints, copies: TextFingerprints) -> tuple[PairGaps, PairGaps]:
-    near = gap(rows(prints, [number for number, _ in pairs.near]), copies)
-    return near, gap(rows(prints, pairs.unrelated[:, 0]), rows(prints, pairs.unrelated[:, 1]))
+def _gaps(
+    pairs: EnglishPairs, prints: TextFingerprints, copies: TextFingerprints, policy: Policy
+) -> tuple[PairGaps, PairGaps]:
+    near = gap(rows(prints, [number for number, _ in pairs.near]), copies, policy)
+    return near, gap(rows(prints, pairs.unrelated[:, 0]), rows(prints, pairs.unrelated[:, 1]), policy)
 
 
 def _measure(context: StudyContext, pairs: EnglishPairs, recipe: Recipe, printed: Any) -> dict[str, Any]:
     """Recall by bin: under the recipe, and by distance alone for each k; matches of unrelated pages with J < .5."""
-    near, other = _gaps(pairs, printed(pairs.texts, recipe), printed([n.text for _, n in pairs.near], recipe))
+    policy = context.policy()
+    own, copies = printed(pairs.texts, recipe), printed([n.text for _, n in pairs.near], recipe)
+    near, other = _gaps(pairs, own, copies, policy)
     bins = np.array([bin_of(copy.similarity) for _, copy in pairs.near], np.int64)
-    policy, unlike = context.policy(), pairs.unrelated_jaccard < 0.5
+    unlike = pairs.unrelated_jaccard < 0.5
     hit, false = near.within(policy, recipe), other.within(policy, recipe)
     by_kind = {kind: np.array([copy.kind == kind for _, copy in pairs.near]) for kind in KINDS}
     return {
@@ -182,7 +187,7 @@ def _variant(context: StudyContext, sets: tuple[EnglishPairs, ...], recipe: Reci
         middle = start + len(pairs.texts)
         end = middle + len(pairs.near)
         own, copies = rows(prints, range(start, middle)), rows(prints, range(middle, end))
-        result[language] = _main_numbers(context, pairs, recipe, _gaps(pairs, own, copies))
+        result[language] = _main_numbers(context, pairs, recipe, _gaps(pairs, own, copies, context.policy()))
         start = end
     return result
 

@@ -72,7 +72,7 @@ class IdfResult(NamedTuple):
     others: int  # pairs of different groups
 
     def recall(self, distance: int) -> float:
-        """Share of the pairs that are alike within a distance, by the fingerprint alone."""
+        """Share of the pairs that are alike within a distance, without the sketch's confirmation."""
         return float(self.near[: distance + 1].sum() / max(1, self.pairs[: bin_of(ALIKE) + 1].sum()))
 
     def load(self, distance: float) -> float:
@@ -158,7 +158,7 @@ def _prints(fingerprinter: Fingerprinter, texts: Sequence[str]) -> TextFingerpri
 
 
 def _found(half: HeldOutPages, prints: TextFingerprints, recipe: Recipe, policy: Policy) -> IdfResult:
-    apart = gap(rows(prints, half.pairs[:, 0]), rows(prints, half.pairs[:, 1]))
+    apart = gap(rows(prints, half.pairs[:, 0]), rows(prints, half.pairs[:, 1]), policy)
     bins = np.array([bin_of(similarity) for similarity in half.alike], np.int64)
     hits = np.bincount(bins[apart.within(policy, recipe)], minlength=len(BIN_NAMES))
     readable = apart.words >= recipe.min_words
@@ -174,13 +174,13 @@ def _others(half: HeldOutPages, prints: TextFingerprints, recipe: Recipe, policy
     """Pairs of different groups by distance, and how many of them match though J < .5."""
     at = np.flatnonzero(prints.words >= recipe.min_words)
     candidates, matches = np.zeros(FARTHEST + 1, np.int64), [np.zeros((0, 2), np.int64)]
-    for part in within(prints.fingerprint[at], None, FARTHEST, CORES):
+    for part in within(prints.lookup_values(policy)[at], None, FARTHEST, CORES):
         a, b = at[part.a], at[part.b]
         other = half.group[a] != half.group[b]
         candidates += np.bincount(part.distance[other], minlength=FARTHEST + 1)
         close = other & (part.distance <= policy.distance)
         a, b = a[close], b[close]
-        match = gap(rows(prints, a), rows(prints, b)).within(policy, recipe)
+        match = gap(rows(prints, a), rows(prints, b), policy).within(policy, recipe)
         matches.append(np.stack([a[match], b[match]], axis=1))
     pairs = np.concatenate(matches)
     alike = jaccard(half.shingles, pairs[:, 0], pairs[:, 1], CORES)

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from simstream.text.recipe import Recipe
-from tests.studies.context import LCTT, NEWS, StudyContext, gap
+from tests.studies.context import LCTT, NEWS, StudyContext
 from tests.studies.measure import StudyTable, cell, share
 
 CONVERSIONS = ("s2t", "s2hk", "s2tw", "s2twp")
@@ -52,11 +52,11 @@ def _converter(name: str) -> Callable[[str], str]:
 
 def _matched(context: StudyContext, recipe: Recipe, texts: list[str], mirrored: list[str]) -> dict[str, Any]:
     a, b = context.prints(texts, recipe), context.prints(mirrored, recipe)
-    hit, apart = context.matched(a, b, recipe), gap(a, b).distance
+    hit, same = context.matched(a, b, recipe), a.fingerprint == b.fingerprint
     readable = (a.words >= recipe.min_words) & (b.words >= recipe.min_words)
     return {
         "matched": share(int(hit[readable].sum()), int(readable.sum())),
-        "same_fingerprint": share(int((apart[readable] == 0).sum()), int(readable.sum())),
+        "same_fingerprint": share(int(same[readable].sum()), int(readable.sum())),
     }
 
 

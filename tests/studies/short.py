@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.policy import least_agreement
+from simstream.model import U64
 from simstream.text.recipe import Recipe
-from tests.studies.context import LCTT, MSDOCS, NEWS, PairGaps, StudyContext, TextFingerprints, gap, rows
+from tests.studies.context import LCTT, MSDOCS, NEWS, PairGaps, StudyContext, gap, rows
 from tests.studies.edits import KINDS, near_copies, sentences
 from tests.studies.measure import StudyTable, cell, pair_jaccards, share
 
@@ -102,21 +103,22 @@ def _sample(context: StudyContext, recipe: Recipe, texts: list[str], random: Ran
     prints = context.prints(texts, recipe)
     made = near_copies(texts[: context.some(EDITED)], RANGES, list(KINDS), random)
     copies = context.prints([near.text for _, near in made], recipe)
-    near = gap(rows(prints, [number for number, _ in made]), copies)
+    policy = context.policy(recipe)
+    near = gap(rows(prints, [number for number, _ in made]), copies, policy)
     ranges = [next(i for i, (low, _) in enumerate(RANGES) if near.similarity >= low) for _, near in made]
-    pairs = _close(prints)
-    found = gap(rows(prints, pairs[:, 0]), rows(prints, pairs[:, 1]))
+    pairs = _close(prints.lookup_values(policy))
+    found = gap(rows(prints, pairs[:, 0]), rows(prints, pairs[:, 1]), policy)
     jaccards = pair_jaccards(texts, [(int(a), int(b)) for a, b in pairs])
     return LengthSample(
         texts, near, np.array(ranges, np.int64), found, jaccards, len(texts) * (len(texts) - 1) // 2
     )
 
 
-def _close(prints: TextFingerprints) -> NDArray[np.int64]:
+def _close(words: U64) -> NDArray[np.int64]:
     """All pairs (m, 2) within the grid's greatest distance, by looking at every one."""
     found = [np.zeros((0, 2), np.int64)]
-    for i in range(len(prints.fingerprint) - 1):
-        distance = np.bitwise_count(prints.fingerprint[i + 1 :] ^ prints.fingerprint[i])
+    for i in range(len(words) - 1):
+        distance = np.bitwise_count(words[i + 1 :] ^ words[i]).min(axis=1)
         others = np.flatnonzero(distance <= max(DISTANCES)) + i + 1
         found.append(np.stack([np.full(len(others), i), others], axis=1))
     return np.concatenate(found)

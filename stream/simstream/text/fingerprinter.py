@@ -96,6 +96,7 @@ class Fingerprinter(Closing):
             recipe.sketch_characters,
             recipe.top,
             recipe.fingerprints - 1,
+            recipe.sketch_fill == "mixed",
         )
         self._variant = _variant(recipe)
         self._kernel = fingerprint_batch

@@ -21,10 +21,14 @@ MAX_RUN: Final = 16
 MAX_DISTANCE: Final = 16
 """The index's `MAX_DISTANCE`. It is not imported, because that would import numpy."""
 MAX_WORDS: Final = 1 << 20
+MAX_LOOKUPS: Final = 4
+"""The most words of 64 bits that a page is looked up by; `index/keys.MAX_FURTHER` and one."""
 MAX_SHINGLE_WORDS: Final = 32
 MIN_TEXT_BYTES: Final = 64
 MAX_TEXT_BYTES: Final = 1 << 28
-_UNSEEN: Final = frozenset({"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"})
+_UNSEEN: Final = frozenset(
+    {"name", "distance", "similarity", "short_words", "short_distance", "short_similarity", "sketch_lookups"}
+)
 """Settings that change no fingerprint."""
 FILES: Final = frozenset({"idf_file", "stop_words", "user_dictionaries"})
 """Settings that name files. The content of the files counts for the id."""
@@ -48,6 +52,7 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "hash": "mmh3",
     "ties": 0,
     "fingerprints": 1,
+    "sketch_fill": "copied",
 }
 """Settings that came later, each with the value that means the earlier behaviour. With it the setting is no part of
 the id."""
@@ -106,6 +111,9 @@ class Recipe:
     """Bits of the sketch: 0, 64, 128, 192 or 256."""
     sketch_characters: int = 0
     """The sketch covers runs of this many letters and digits; with 0, pairs of successive words."""
+    sketch_fill: Literal["copied", "mixed"] = "copied"
+    """The bit of a bin of the sketch that no run falls into: copied from another bin, or mixed anew from that bin's
+    run. Mixed bits tell short pages apart that have nothing in common."""
     hmm: bool = True
     """Whether jieba's hidden Markov model finds words that the dictionary does not have."""
     mode: Literal["accurate", "search", "full"] = "accurate"
@@ -132,6 +140,9 @@ class Recipe:
     fingerprints: int = 1
     """How many independent fingerprints a page has. Pages are candidates if any of these is within the distance:
     two at distance 7 find more than one at 8."""
+    sketch_lookups: int = 0
+    """How many 64-bit words of the sketch also look a page up; fewer than it has. Pages are candidates if any
+    lookup is within the distance. It needs mixed bits, and changes no fingerprint."""
     min_words: int = 8
     """Pages with fewer distinct words are `too_short`."""
     max_text_bytes: int = 1 << 20
@@ -162,6 +173,11 @@ class Recipe:
     def sketch_words(self) -> int:
         """See `count_sketch_words`."""
         return count_sketch_words(self.fingerprints, self.sketch_bits)
+
+    @property
+    def lookups(self) -> int:
+        """The number of words of 64 bits that a page is looked up by: fingerprints, then words of the sketch."""
+        return self.fingerprints + self.sketch_lookups
 
     def __post_init__(self) -> None:
         for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):
@@ -211,6 +227,7 @@ class Recipe:
         return (
             ("seed", 0 <= self.seed < 1 << 32, "0 to 4294967295"),
             ("sketch_bits", self.sketch_bits in (0, 64, 128, 192, 256), "0, 64, 128, 192 or 256"),
+            ("sketch_fill", self.sketch_fill in ("copied", "mixed"), "copied or mixed"),
             ("sketch_characters", 0 <= self.sketch_characters <= MAX_RUN, f"0 to {MAX_RUN}"),
             ("min_words", 1 <= self.min_words <= MAX_WORDS, f"1 to {MAX_WORDS}"),
             (
@@ -221,6 +238,21 @@ class Recipe:
             ("extract", self.extract in ("main", "prose"), "main or prose"),
             ("distance", 0 <= self.distance <= MAX_DISTANCE, f"0 to {MAX_DISTANCE}"),
             ("similarity", self.similarity is None or at_least(self.similarity, "0"), "0 to 1"),
+            *self._lookup_checks(),
+        )
+
+    def _lookup_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        count = self.sketch_lookups if str(self.sketch_lookups) in ("0", "1", "2", "3") else None
+        most = MAX_LOOKUPS - int(self.fingerprints)
+        return (
+            ("sketch_lookups", count is not None, "0 to 3"),
+            ("sketch_lookups", not count or int(count) <= most, f"at most {most} beside the fingerprints"),
+            (
+                "sketch_lookups",
+                not count or 64 * int(count) < self.sketch_bits,
+                f"at most {max(0, self.sketch_bits // 64 - 1)} with sketch_bits = {self.sketch_bits}",
+            ),
+            ("sketch_lookups", not count or self.sketch_fill == "mixed", '0, or sketch_fill = "mixed"'),
         )
 
     def _short_checks(self) -> tuple[tuple[str, bool, str], ...]:
@@ -260,10 +292,12 @@ PRESETS: Final = {
         default_weight=2.0,
         default_step=1.5,
         seed=18,
-        sketch_bits=192,
+        sketch_bits=256,
         sketch_characters=5,
         extract="prose",
         similarity="0.6",
+        sketch_fill="mixed",
+        sketch_lookups=1,
         short_words=32,
         short_similarity="0.6875",
     ),
@@ -300,6 +334,20 @@ PRESETS: Final = {
         similarity=None,
     ),
 }
+
+
+FORMER_DEFAULTS: Final = {"b28fd24e": 'base = "default", sketch_bits = 192 and sketch_fill = "copied"'}
+"""Recipe ids of former versions of `default`, and the settings of a file that bring them back."""
+
+
+def name_recipe(recipe_id: str) -> str:
+    """Return how to get the recipe of this id, for an error's advice."""
+    former = FORMER_DEFAULTS.get(recipe_id)
+    return (
+        f"a recipe file with {former}"
+        if former
+        else f"the recipe {recipe_id}, with the versions of simstream and jieba that made it"
+    )
 
 
 def preset(name: str) -> Recipe:

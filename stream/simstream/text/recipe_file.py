@@ -51,14 +51,16 @@ def _from_file(path: Path) -> Recipe:
         raise SettingsError(f"{path} has {unknown[0]!r}, which is not a setting of a recipe", "remove it")
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
-        return replace(preset(str(base)), **_without_milder_rule(preset(str(base)), changes))
+        return replace(preset(str(base)), **_fitting(preset(str(base)), changes))
     except SettingsError as error:
         raise SettingsError(f"{error.what} ({path})", error.todo) from None
 
 
-def _without_milder_rule(base: Recipe, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes, without the base's rule for short pages if that is milder than the changed limits of all
-    pages."""
+def _fitting(base: Recipe, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes, and drop what of the base does not fit them.
+
+    That is a milder rule for short pages, and lookups by words of a sketch that is too small or not mixed.
+    """
     asked = {field: changes.get(field, getattr(base, field)) for field in ("distance", "similarity", "min_words")}
     left_out: dict[str, Any] = {}
     if base.short_words <= asked["min_words"]:
@@ -67,6 +69,9 @@ def _without_milder_rule(base: Recipe, changes: dict[str, Any]) -> dict[str, Any
         left_out["short_distance"] = None
     if base.short_similarity is not None and not at_least(base.short_similarity, asked["similarity"]):
         left_out["short_similarity"] = None
+    bits, fill = (changes.get(field, getattr(base, field)) for field in ("sketch_bits", "sketch_fill"))
+    if 64 * base.sketch_lookups >= bits or fill != "mixed":
+        left_out["sketch_lookups"] = 0
     return left_out | changes
 
 

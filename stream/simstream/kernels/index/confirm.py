@@ -19,14 +19,16 @@ AHEAD = 8
 
 
 class MatchQueries(NamedTuple):
-    """Queries, and the limits of a match. The first `further` columns of the sketches are further fingerprints.
+    """Queries, and the limits of a match. The first `further_draws` columns of the sketches count for the distance.
 
-    A candidate that a later fingerprint has within `distance` is not counted here. The strict limits hold for a
-    pair with a short page. Without strict limits, they equal the other ones, and `short` is empty.
+    The first `further_fingerprints` columns are no part of the sketch. A candidate that a later draw finds is not
+    counted here. The strict limits hold for a pair with a short page. Without strict limits, they equal the other
+    ones, and `short` is empty.
     """
 
     sketches: U64  # (n, S)
-    further: int
+    further_draws: int
+    further_fingerprints: int
     short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
     distance: int
     agreement: int
@@ -35,17 +37,17 @@ class MatchQueries(NamedTuple):
 
 
 @njit(inline="always")
-def _agreement(sketches, place, wanted, query, further):  # type: ignore[no-untyped-def]
+def _agreement(sketches, place, wanted, query, sketch_at):  # type: ignore[no-untyped-def]
     """Return the number of equal bits of two sketches."""
-    equal = 64 * (sketches.shape[1] - further)
-    for s in range(further, sketches.shape[1]):
+    equal = 64 * (sketches.shape[1] - sketch_at)
+    for s in range(sketch_at, sketches.shape[1]):
         equal = equal - int64(popcount(sketches[place, s] ^ wanted[query, s]))
     return equal
 
 
 @njit(inline="always")
 def _least_from(sketches, place, wanted, query, first, further):  # type: ignore[no-untyped-def]
-    """Return the least distance of two keys by their further fingerprints from `first` on; 64 if there are none."""
+    """Return the least distance of two keys by their columns from `first` to before `further`; 64 without any."""
     least = int64(64)
     for s in range(first, further):
         least = min(least, int64(popcount(sketches[place, s] ^ wanted[query, s])))
@@ -54,7 +56,7 @@ def _least_from(sketches, place, wanted, query, first, further):  # type: ignore
 
 @njit(inline="always")
 def _equal_further(sketches, place, wanted, query, further):  # type: ignore[no-untyped-def]
-    """Whether two keys have the same further fingerprints."""
+    """Return whether all further draws of two keys are equal."""
     same = True
     for s in range(further):
         same = same and sketches[place, s] == wanted[query, s]
@@ -99,7 +101,7 @@ def confirm_rows(
     """Write the live entries of each hit that match its query.
 
     The entries of hit i are `rows[places[i]:ends[i]]` with their sketches; `tags` are query << 8 | distance. The
-    hits are those of fingerprint number `draw`, 0 for the first. If `order` is not empty, places count in it, and
+    hits are those of draw number `draw`, 0 for the fingerprint. If `order` is not empty, places count in it, and
     it has the places of rows and sketches. `buckets` has one bucket for each row, or one for all. For each match it
     writes `keys` = query << 32 | entry, `facts` = short << 31 | same << 30 | distance << 16 | agreement, and the
     bucket into `found_in`; `same` says, for draw 0, that fingerprints and sketches are equal. Each draw writes the
@@ -107,8 +109,9 @@ def confirm_rows(
     each query to `candidates`, without those that a later draw finds. It stops before the first query whose matches
     do not all fit, and returns the numbers of hits and matches of the queries before it.
     """
-    own, own_short, least, further = wanted.sketches, wanted.short, wanted.agreement, wanted.further
-    bits = 64 * (sketches.shape[1] - further)
+    own, own_short, least = wanted.sketches, wanted.short, wanted.agreement
+    further, sketch_at = wanted.further_draws, wanted.further_fingerprints
+    bits = 64 * (sketches.shape[1] - sketch_at)
     strict_distance, strict_agreement = wanted.strict_distance, wanted.strict_agreement
     told_apart = own_short.size > 0
     count = count_mark = hit_mark = 0
@@ -130,7 +133,7 @@ def confirm_rows(
                 continue
             later = _least_from(sketches, j, own, query, draw, further)
             looked += later > wanted.distance
-            equal = _agreement(sketches, j, own, query, further)
+            equal = _agreement(sketches, j, own, query, sketch_at)
             if equal >= least:
                 distance = min(int64(tags[i] & uint64(255)), later)
                 strictly = distance <= strict_distance and equal >= strict_agreement

@@ -145,3 +145,16 @@ def scan(
                 tags[hits] = (uint64(q) << uint64(8)) | popcount(column[place] ^ query)
                 hits += 1
     return queries.size, hits
+
+
+@lean_kernel
+def any_near(values: U64, limit: int) -> bool:
+    """Whether any two of n rows (n, d) differ in at most `limit` bits in any column. Cost: n * n * d / 2 ns."""
+    most = uint64(limit)
+    for column in range(values.shape[1]):
+        for one in range(1, len(values)):
+            value = values[one, column]
+            for other in range(one):
+                if popcount(value ^ values[other, column]) <= most:
+                    return True
+    return False

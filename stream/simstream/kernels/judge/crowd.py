@@ -34,7 +34,7 @@ NEXT, TIES, CANDIDATES, MATCHES, TWIN, SIZE = range(6)
 
 
 class CrowdColumns(NamedTuple):
-    """Entries in columns, with a row for each sketch word (further fingerprints first); only the first n entries
+    """Entries in columns, with a row for each word of the column `sketch`; only the first n entries
     count."""
 
     fingerprints: U64  # (room,)
@@ -48,7 +48,8 @@ class CrowdPage(NamedTuple):
 
     fingerprint: np.uint64
     sketch: U64  # (S,)
-    further: int
+    further_draws: int
+    further_fingerprints: int
     short: bool
     bucket: int
     told_apart: bool
@@ -93,8 +94,9 @@ def search(
     them and call again. Cost: some .5 ns an entry, and 2 to 3 ns more for a match.
     """
     fingerprints, rows, chosen, found = columns.fingerprints, columns.rows, to.chosen, to.found
-    words, further = columns.sketches.shape[0], int64(page.further)
-    bits = int64(64 * (words - further))
+    words, further = columns.sketches.shape[0], int64(page.further_draws)
+    sketch_at = int64(page.further_fingerprints)
+    bits = int64(64 * (words - sketch_at))
     distances, differences, near = scratch.distances, scratch.differences, scratch.near
     best, closest, chosen_row = int64(chosen[AGREEMENT]), int64(chosen[DISTANCE]), int64(chosen[ROW])
     most, least, ties, room = uint64(page.distance), int64(page.agreement), int64(found[TIES]), to.ties.size
@@ -112,7 +114,7 @@ def search(
             for i in range(size):
                 other = popcount(columns.sketches[w, begin + uint64(i)] ^ page.sketch[w])
                 distances[i] = min(distances[i], other)
-        for w in range(further, words):
+        for w in range(sketch_at, words):
             for i in range(size):
                 differences[i] += popcount(columns.sketches[w, begin + uint64(i)] ^ page.sketch[w])
         passed = int64(0)

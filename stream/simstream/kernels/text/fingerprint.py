@@ -29,6 +29,8 @@ class RecipeRules(NamedTuple):
     all."""
     further: int
     """How many further fingerprints a page has, 0 to 2."""
+    mixed: bool
+    """Whether each bin of the sketch mixes its bit anew."""
 
 
 class FingerprintWork(NamedTuple):
@@ -151,10 +153,10 @@ def fingerprint_batch(
             continue
         out = result.sketches[page][rules.further :]
         if rules.sketch_characters > 0:
-            run = (rules.sketch_characters, rules.seed)
+            run = (rules.sketch_characters, rules.seed, rules.mixed)
             sketch_runs(work.points, points, lexicon.traits, run, work.bins, out)
         else:
-            sketch(work.words.hash, m, work.bins, out)
+            sketch(work.words.hash, m, rules.mixed, work.bins, out)
 
 
 @lean_kernel

@@ -40,11 +40,14 @@ def _bin(value: np.uint64, bins: int) -> np.int64:
 
 
 @njit(nogil=True, **LEAN)
-def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+def sketch(
+    hashes: NDArray[np.uint64], m: int, mixed: bool, scratch: NDArray[np.uint64], out: NDArray[np.uint64]
+) -> None:
     """Write the sketch of a page with m words, from the hashes of its words in the order of the text.
 
-    `out` has one bit a bin; `scratch` has room for two numbers a bit of `out`. A page with one word is sketched
-    from that word; a page without words gets zeros. Cost: linear in m, plus at most some 5 us to fill bins.
+    `out` has one bit a bin; `scratch` has room for two numbers a bit of `out`. `mixed`: see `_write_bits`. A
+    page with one word is sketched from that word; a page without words gets zeros. Cost: linear in m, plus at most
+    some 5 us to fill bins.
     """
     bins = 64 * len(out)
     if m == 0:
@@ -59,7 +62,7 @@ def sketch(hashes: NDArray[np.uint64], m: int, scratch: NDArray[np.uint64], out:
         value = pair(hashes[i], hashes[i + 1])
         at = _bin(value, bins)
         minima[at] = min(minima[at], value)
-    _write_bits(scratch, out)
+    _write_bits(mixed, scratch, out)
 
 
 @njit(nogil=True, **LEAN)
@@ -67,15 +70,15 @@ def sketch_runs(
     points: NDArray[np.uint32],
     n: int,
     traits: NDArray[np.uint32],
-    rules: tuple[int, np.uint64],
+    rules: tuple[int, np.uint64, bool],
     scratch: NDArray[np.uint64],
     out: NDArray[np.uint64],
 ) -> None:
     """Do what `sketch` does over the runs of successive letters and digits, casefolded, of `points[:n]`.
 
-    `rules` are the characters of a run and the seed. It ignores all other characters. A page with fewer letters and
-    digits than a run is one run; a page without any gets zeros. A run's hash is a rolling polynomial (R. Karp, M.
-    Rabin, 1987), then mixed. It overwrites `points` with the letters and digits. Cost: linear in n.
+    `rules` are the characters of a run, the seed and `mixed`. It ignores all other characters. A page with fewer
+    letters and digits than a run is one run; a page without any gets zeros. A run's hash is a rolling polynomial
+    (R. Karp, M. Rabin, 1987), then mixed. It overwrites `points` with the letters and digits. Cost: linear in n.
     """
     bins, run = 64 * len(out), rules[0]
     salt, top = mix(rules[1] ^ PAIR), np.uint64(1)
@@ -99,7 +102,7 @@ def sketch_runs(
         hashed = mix(value ^ salt)
         minima[_bin(hashed, bins)] = hashed
     if letters > 0:
-        _write_bits(scratch, out)
+        _write_bits(rules[2], scratch, out)
 
 
 @njit(nogil=True, **LEAN)
@@ -114,41 +117,53 @@ def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]
 
 
 @njit(nogil=True, **LEAN)
-def _write_bits(scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
-    """Write one bit of each bin's minimum to `out`. At least one bin is full."""
+def _write_bits(mixed: bool, scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """Write one bit for each bin: of its minimum, or of that of the first full bin in its order.
+
+    If `mixed`, the bit is mixed with the bin's number, so bins that share a minimum have different bits. Copied
+    bits would make short pages alike by chance, since few of their bins are full. At least one bin has a minimum.
+    """
     bins = 64 * len(out)
     minima, empty = scratch[:bins], scratch[bins:]
-    for place in range(bins):
-        least = minima[place]
-        minima[place] = np.uint64(2) if least == EMPTY else mix(least) & np.uint64(1)
     n = 0
     for place in range(bins):
         empty[n] = place
-        n += minima[place] == 2
+        n += minima[place] == EMPTY
+    if n == bins:  # a stranger may look for a page whose only hash this is; it falls into the last bin
+        n = bins - 1
+        minima[n] = EMPTY - np.uint64(1)
     for word in range(len(out)):
         bits = np.uint64(0)
         for place in range(64):
-            bits |= (minima[64 * word + place] & np.uint64(1)) << np.uint64(place)
+            at = 64 * word + place
+            bits |= _bit(minima[at], at, mixed) << np.uint64(place)
         out[word] = bits
     for i in range(n):
-        at = np.int64(empty[i])
-        out[at >> 6] |= _filled(minima, int(at), bins) << np.uint64(at & 63)
+        hole = int(empty[i])
+        word, shift = hole >> 6, np.uint64(hole & 63)
+        bit = _bit(_first_full(minima, hole, bins), hole, mixed)
+        out[word] = (out[word] & ~(np.uint64(1) << shift)) | bit << shift
+
+
+@njit(inline="always")
+def _bit(minimum: np.uint64, at: int, mixed: bool) -> np.uint64:
+    """Return the bit of bin `at` from this minimum."""
+    return mix(minimum ^ np.uint64(at if mixed else 0)) & np.uint64(1)
 
 
 @njit(nogil=True, **LEAN)
-def _filled(bits: NDArray[np.uint64], at: int, bins: int) -> np.uint64:
-    """Return the bit of the first bin that is not empty (2), in the fixed random order of bin `at`."""
+def _first_full(minima: NDArray[np.uint64], at: int, bins: int) -> np.uint64:
+    """Return the minimum of the first bin that is not empty, in the fixed random order of bin `at`."""
     order = _ORDER[(bins >> 6) - 1, at]
     for attempt in range(0, _ATTEMPTS, 4):
-        bit = bits[order[attempt + 3]]
+        found = minima[order[attempt + 3]]
         for earlier in (attempt + 2, attempt + 1, attempt):
-            other = bits[order[earlier]]
-            bit = other if other < 2 else bit
-        if bit < 2:
-            return bit
-    start, tried = np.uint64(at) << np.uint64(32), np.uint64(_ATTEMPTS)
-    bit = np.uint64(2)
-    while bit == 2:
+            other = minima[order[earlier]]
+            found = other if other != EMPTY else found
+        if found != EMPTY:
+            return found
+    start, tried, found = np.uint64(at) << np.uint64(32), np.uint64(_ATTEMPTS), EMPTY
+    while found == EMPTY:
         tried += np.uint64(1)
-        bit = bits[_bin(mix(start | tried), bins)]
-    return bit
+        found = minima[_bin(mix(start | tried), bins)]
+    return found

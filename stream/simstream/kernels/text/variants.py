@@ -297,10 +297,10 @@ def fingerprint_variants(
             continue
         out = result.sketches[page][rules.further :]
         if rules.sketch_characters > 0:
-            run = (rules.sketch_characters, rules.seed)
+            run = (rules.sketch_characters, rules.seed, rules.mixed)
             sketch_runs(work.points, length, lexicon.traits, run, work.bins, out)
         else:
-            sketch(words.hash, m, work.bins, out)
+            sketch(words.hash, m, rules.mixed, work.bins, out)
 
 
 @njit(nogil=True)
