@@ -11,8 +11,8 @@ from pathlib import Path
 from simstream import Deduper
 
 RULES = {
-    "distance": "too many bits of the fingerprints differ",
-    "sketch": "the fingerprints are close, but the sketches agree too little",
+    "distance": "too many bits differ",
+    "sketch": "the pages are close, but their sketches agree too little",
     "short": "short texts must agree better",
 }
 
@@ -26,7 +26,7 @@ def explain(one: str, other: str) -> str:
     if verdict.reason or explained.page.reason:
         return f"no match: a text cannot be compared ({verdict.reason or explained.page.reason})"
     if not explained.candidates:
-        return "no match: the fingerprints differ in more than 16 bits of 64"
+        return "no match: they differ in more than 16 bits of 64"
     [near] = explained.candidates
     apart = f"{near.distance} bits apart (at most {limit}), similarity {near.similarity}"
     if near.accepted:

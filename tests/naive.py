@@ -39,14 +39,15 @@ def agreement(a: NaivePage, b: NaivePage, policy: Policy) -> int:
     return policy.sketch_bits - ((a.sketch ^ b.sketch) >> further).bit_count()
 
 
-def fingerprints(page: NaivePage, policy: Policy) -> list[int]:
-    further = page.sketch.to_bytes(8 * policy.sketch_words, "little")
-    words = [int.from_bytes(further[at : at + 8], "little") for at in range(0, 8 * (policy.fingerprints - 1), 8)]
-    return [page.fingerprint, *words]
+def lookup_values(page: NaivePage, policy: Policy) -> list[int]:
+    """Fingerprints, then the words of the sketch that count for the distance."""
+    column = page.sketch.to_bytes(8 * policy.sketch_words, "little")
+    ends = 8 * (policy.fingerprints - 1 + policy.sketch_lookups)
+    return [page.fingerprint, *(int.from_bytes(column[at : at + 8], "little") for at in range(0, ends, 8))]
 
 
 def distance(a: NaivePage, b: NaivePage, policy: Policy) -> int:
-    pairs = zip(fingerprints(a, policy), fingerprints(b, policy), strict=True)
+    pairs = zip(lookup_values(a, policy), lookup_values(b, policy), strict=True)
     return min((one ^ other).bit_count() for one, other in pairs)
 
 
@@ -152,7 +153,7 @@ class NaiveJudge:
         self, page: NaivePage, word: str, other: NaivePage | None = None, ties: Iterable[int] = ()
     ) -> Verdict:
         judged = page.kind is PageKind.READABLE
-        bits = self.policy.sketch_bits
+        bits, own = self.policy.sketch_bits, lookup_values(page, self.policy)
         return Verdict(
             id=page.id,
             url=page.url,
@@ -164,7 +165,7 @@ class NaiveJudge:
             cluster_id=str(page.cluster) if judged else None,
             canonical=self.canonical(page.cluster).id if judged else None,
             merged_clusters=tuple(str(c) for c in sorted(ties) if c != page.cluster),
-            fingerprint="".join(f"{one:016x}" for one in fingerprints(page, self.policy)) if judged else None,
+            fingerprint="".join(f"{one:016x}" for one in own[: self.policy.fingerprints]) if judged else None,
             policy=self.policy.id,
             ordinal=page.ordinal,
             time=page.time,

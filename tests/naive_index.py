@@ -19,8 +19,16 @@ Flags = NDArray[np.bool_]
 class NaiveIndex:
     """Live entries by their number. It gives no numbers: it is told the fast index's, and checks them."""
 
-    def __init__(self, distance: int, agreement: int, short: MatchLimits | None = None, further: int = 0) -> None:
-        self.distance, self.agreement, self.short, self.further = distance, agreement, short, further
+    def __init__(
+        self,
+        distance: int,
+        agreement: int,
+        short: MatchLimits | None = None,
+        further_draws: int = 0,
+        further_fingerprints: int = 0,
+    ) -> None:
+        self.distance, self.agreement, self.short, self.further_draws = distance, agreement, short, further_draws
+        self.further_fingerprints = further_fingerprints
         self.live: dict[int, Key] = {}
         self._number: dict[Key, int] = {}
 
@@ -58,12 +66,12 @@ class NaiveIndex:
         fingerprint, sketch, short = key
         answer = []
         for entry, (other, others, other_short) in sorted(self.live.items()):
-            apart = [(a ^ b).bit_count() for a, b in zip(sketch, others, strict=True)]
-            distance = min([(fingerprint ^ other).bit_count(), *apart[: self.further]])
-            agreement = sum(64 - bits for bits in apart[self.further :])
+            bits_by_word = [(a ^ b).bit_count() for a, b in zip(sketch, others, strict=True)]
+            distance = min([(fingerprint ^ other).bit_count(), *bits_by_word[: self.further_draws]])
+            agreement = sum(64 - bits for bits in bits_by_word[self.further_fingerprints :])
             most, least = self.distance, self.agreement
             if self.short is not None and (short or other_short):
                 most, least = self.short
-            if distance <= most and (len(sketch) == self.further or agreement >= least):
+            if distance <= most and (len(sketch) == self.further_fingerprints or agreement >= least):
                 answer.append((entry, distance, agreement))
         return answer

@@ -119,6 +119,15 @@ def mix(x: int) -> int:
     return x ^ (x >> 33)
 
 
+def unmix(x: int) -> int:
+    """The number of which `x` is the mix."""
+    x ^= x >> 33
+    for factor in (0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD):
+        x = x * pow(factor, -1, 1 << 64) & M64
+        x ^= x >> 33
+    return x
+
+
 def keeps_boundary(left: str, right: str) -> bool:
     """Whether two tokens stay apart, by the characters on both sides of their boundary."""
     joining = (LETTER, MARK, DIGIT)
@@ -310,5 +319,6 @@ class NaiveRecipe:
             while source not in minima:
                 attempt += 1
                 source = (mix(at << 32 | attempt) >> 32) * bins >> 32
-            bits |= (mix(minima[source]) & 1) << at
+            least = minima[source] ^ at if self.recipe.sketch_fill == "mixed" else minima[source]
+            bits |= (mix(least) & 1) << at
         return [bits >> shift & M64 for shift in range(0, bins, 64)]

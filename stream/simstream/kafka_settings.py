@@ -48,6 +48,7 @@ OWN: Mapping[str, str] = {
             "partition.assignment.strategy",
             "partitioner",
             "request.required.acks",
+            "statistics.interval.ms",
             "transaction.timeout.ms",
         ),
         "leave it out: the service's rules rely on its own value",

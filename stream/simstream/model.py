@@ -18,8 +18,8 @@ MAX_ID_BYTES = 2048
 MAX_URL_BYTES = 8192
 
 
-def fingerprints_of(fingerprint: int, sketch: int, count: int) -> tuple[int, ...]:
-    """Return all fingerprints of a page that has so many.
+def lookup_values(fingerprint: int, sketch: int, count: int) -> tuple[int, ...]:
+    """Return the first `count` lookups of a page, 64 bits each: its fingerprints, then words of its sketch.
 
     `sketch` is the bits of the column `sketch` as one integer: the further fingerprints, the second one lowest, and
     then the sketch.
@@ -28,8 +28,8 @@ def fingerprints_of(fingerprint: int, sketch: int, count: int) -> tuple[int, ...
 
 
 def fingerprint_hex(fingerprint: int, sketch: int = 0, count: int = 1) -> str:
-    """Return 16 hex digits for each fingerprint of a page; see `fingerprints_of`."""
-    return "".join(f"{one:016x}" for one in fingerprints_of(fingerprint, sketch, count))
+    """Return 16 hex digits for each fingerprint of a page; see `lookup_values`."""
+    return "".join(f"{one:016x}" for one in lookup_values(fingerprint, sketch, count))
 
 
 class PageKind(IntEnum):
@@ -259,7 +259,7 @@ class Verdict(msgspec.Struct, frozen=True):
     near_duplicate_of: str | None
     """The id of the closest live page that matches, or None."""
     distance: int | None
-    """The Hamming distance of the closest fingerprints, in bits of 64."""
+    """The Hamming distance of the closest lookups of two pages, in bits of 64: fingerprints, words of sketches."""
     similarity: float | None
     """The similarity of the two sketches, from 0 to 1, rounded to 4 decimals; empty without a match or a sketch."""
     cluster_id: str | None
@@ -271,7 +271,7 @@ class Verdict(msgspec.Struct, frozen=True):
     fingerprint: str | None
     """16 hex digits for each fingerprint of the page."""
     policy: str
-    """The id of the policy: recipe, distance, similarity, window and link."""
+    """The id of the policy: recipe, lookups by the sketch, distance, similarity, window and link."""
     ordinal: int
     """The number of the verdict, from 0."""
     time: int

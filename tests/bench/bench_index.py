@@ -25,7 +25,7 @@ from tests.bench.measure import title
 
 CHECKED = 50
 BATCH = 500
-WORDS = 3
+WORDS = 4
 
 
 def queries(known: U64, count: int, distance: int, seed: int = 7) -> U64:
@@ -98,7 +98,7 @@ def resident() -> int:
 
 
 def whole(known: U64, count: int, distance: int, background: bool) -> None:
-    """The index as the judge uses it: entries added in batches of 500, then queries; sketches of 192 bits."""
+    """The index as the judge uses it: entries added in batches of 500, then queries; sketches of 256 bits."""
     sketches = np.random.default_rng(3).integers(0, 2**64, (len(known), WORDS), dtype=np.uint64)
     before_all = resident()
     with closing(Index(None, WORDS, distance, 0, background=background)) as index:

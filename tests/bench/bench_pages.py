@@ -26,7 +26,7 @@ from tests.bench.measure import line, title
 
 BATCH = 1_000
 ASKED = 200_000
-SKETCH_WORDS = 3
+SKETCH_WORDS = 4
 
 
 def resident() -> int:

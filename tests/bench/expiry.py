@@ -123,7 +123,7 @@ def _warm_up(link: str) -> None:
 def last_page(time_ms: int) -> FingerprintColumns:
     """One page, unlike all others, at that time."""
     return replace(
-        columns_of(1 << 40, np.zeros(1, np.uint64), np.zeros((1, 3), np.uint64)), time=np.array([time_ms])
+        columns_of(1 << 40, np.zeros(1, np.uint64), np.zeros((1, 4), np.uint64)), time=np.array([time_ms])
     )
 
 

@@ -14,9 +14,11 @@ from simstream.model import U64, FingerprintColumns, PageKind
 BATCH = 2000
 
 
-def policy(link: str = "any", window_ms: int | None = None, fingerprints: int = 1) -> Policy:
+def policy(
+    link: str = "any", window_ms: int | None = None, fingerprints: int = 1, sketch_lookups: int = 1
+) -> Policy:
     """The default recipe's numbers."""
-    return Policy("0badcafe", 192, 8, 154, window_ms, link, 32, 8, 162, fingerprints)
+    return Policy("0badcafe", 256, 8, 205, window_ms, link, 32, 8, 216, fingerprints, sketch_lookups)
 
 
 class PageMaker:
@@ -26,14 +28,14 @@ class PageMaker:
         self._near, self._copies = near, copies
         self._rng = np.random.default_rng(seed)
         self._fingerprints = np.empty(0, np.uint64)
-        self._sketches = np.empty((0, 3), np.uint64)
+        self._sketches = np.empty((0, 4), np.uint64)
         self.count = 0
 
     def batch(self, n: int = BATCH) -> FingerprintColumns:
         """The next n pages; one in a hundred is remembered, for others to be like."""
         rng = self._rng
         fingerprints = rng.integers(0, 2**64, n, np.uint64)
-        sketches = rng.integers(0, 2**64, (n, 3), np.uint64)
+        sketches = rng.integers(0, 2**64, (n, 4), np.uint64)
         if len(self._fingerprints):
             kind = rng.random(n)
             like = np.flatnonzero(kind < self._near + self._copies)
@@ -42,7 +44,7 @@ class PageMaker:
             for i in like[kind[like] < self._near].tolist():
                 for bit in rng.integers(0, 64, rng.integers(1, 6)).tolist():
                     fingerprints[i] ^= np.uint64(1 << bit)
-                for bit in rng.integers(0, 192, rng.integers(1, 25)).tolist():
+                for bit in rng.integers(0, 256, rng.integers(1, 33)).tolist():
                     sketches[i, bit // 64] ^= np.uint64(1 << (bit % 64))
         room = max(1, n // 100)
         self._fingerprints = np.concatenate((self._fingerprints, fingerprints[:room]))
@@ -95,7 +97,7 @@ def copies(pages: int, fingerprint: U64, sketch: U64) -> Iterator[FingerprintCol
 def again(pages: int, times: int, flips: int) -> Iterator[FingerprintColumns]:
     """Yield the same pages again and again, each time in another order, and `flips` bits from the originals."""
     rng = np.random.default_rng(4)
-    fingerprints, sketches = rng.integers(0, 2**64, pages, np.uint64), rng.integers(0, 2**64, (pages, 3), np.uint64)
+    fingerprints, sketches = rng.integers(0, 2**64, pages, np.uint64), rng.integers(0, 2**64, (pages, 4), np.uint64)
     for turn in range(times):
         order = rng.permutation(pages)
         for first in range(0, pages, BATCH):
@@ -109,13 +111,13 @@ def again(pages: int, times: int, flips: int) -> Iterator[FingerprintColumns]:
 def template(pages: int) -> Iterator[FingerprintColumns]:
     """Alike, but not identical: up to 4 bits from one fingerprint, a tenth of the sketch's bits at random."""
     rng = np.random.default_rng(6)
-    base, sketch = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 3), np.uint64)
+    base, sketch = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 4), np.uint64)
     for first in range(0, pages, BATCH):
         n = min(BATCH, pages - first)
         fingerprints, sketches = np.repeat(base, n), np.repeat(sketch, n, axis=0)
         for _ in range(4):
             fingerprints = fingerprints ^ (np.uint64(1) << rng.integers(0, 64, n, np.uint64))
-        noise = rng.random((n, 192)) < 0.05
+        noise = rng.random((n, 256)) < 0.05
         sketches = sketches ^ np.packbits(noise, axis=1).view(np.uint64)
         yield columns_of(first, fingerprints, sketches)
 

@@ -82,6 +82,8 @@ def main() -> None:
         policy = make_policy(recipe, fingerprinter.recipe_id)
         role = QueryRole(None, policy, fingerprinter, context)  # type: ignore[arg-type]  # nothing is followed
         state = role._log_judge.state
+        context.health.turn(NAME)  # it has to be known before it beats
+        threading.Thread(target=_turn, args=(context,), daemon=True).start()
         made = PageMaker(0.1, 0.1)
         kept = []
         while made.count < options.pages:
@@ -90,8 +92,6 @@ def main() -> None:
                 kept.append((columns.id_list()[0], int(columns.fingerprint[0]), columns.sketch[0].tolist()))
             judge(state, columns)
         state.index.wait()
-        turning = threading.Thread(target=_turn, args=(context,), daemon=True)
-        turning.start()
         app = make_app(role, fingerprinter, VerdictCaller("", "", None), context.health, context.metrics)
         with QueryServer("127.0.0.1", 0, app) as server:
             connection = HTTPConnection("127.0.0.1", server.port)

@@ -144,7 +144,7 @@ def alike(pages: int) -> None:
         ):
             judge(warm, columns)
     print(f"{'':<44}{'us a page':>10}{'bytes':>8}{'ratio':>14}")
-    one = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 3), np.uint64)
+    one = rng.integers(0, 2**64, 1, np.uint64), rng.integers(0, 2**64, (1, 4), np.uint64)
     base = _run("distinct pages", distinct(pages), None)
     _run(f"copies of one page under {pages:,} ids", copies(pages, *one), base)
     small = max(1, pages // 10)

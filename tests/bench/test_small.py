@@ -5,6 +5,7 @@ Figures are not looked at: on a machine that others use, and at these sizes, the
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.__main__ import NAMES
+from tests.bench.measure import generate
 from tests.e2e.test_prometheus import installed
 from tests.kafka_fixtures import need_broker
 
@@ -35,6 +37,7 @@ PROGRAMS = {
     "dashboard.py",
     "expiry.py",
     "parquet.py",
+    "peers.py",
     "queries.py",
     "restart.py",
     "schemes.py",
@@ -129,6 +132,29 @@ def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
 def test_parquet_is_set_beside_jsonl(cache: Path) -> None:
     text = said(cache, "tests.bench.parquet", "--pages", 100, "--rounds", 1)
     expect(text, "checked: both files give the same pages", "pages.parquet: # us a page", "Parquet, to JSONL: # x")
+
+
+def test_the_peers_are_compared_over_labelled_pages_and_the_missing_ones_are_named(
+    cache: Path, tmp_path: Path
+) -> None:
+    pages, pairs = tmp_path / "docs.jsonl", tmp_path / "pairs.jsonl"
+    made = list(generate(9))
+    edited = [{"id": f"{page['id']} edited", "text": page["text"] + "One more sentence."} for page in made]
+    pages.write_text("".join(f"{json.dumps(page)}\n" for page in (*made, *edited)), "utf-8")
+    labels = [{"a": old["id"], "b": new["id"], "label": 1} for old, new in zip(made, edited, strict=True)]
+    pairs.write_text("".join(f"{json.dumps(pair)}\n" for pair in labels), "utf-8")
+    text = said(cache, "tests.bench.peers", "--pages", pages, "--pairs", pairs, "--peers", tmp_path)
+    for package, module in (("datasketch", "datasketch"), ("rensa", "rensa"), ("text-dedup", "text_dedup")):
+        expect(text, f"{package}.* +#%" if find_spec(module) else f"{package} is left out .*pip install")
+    expect(
+        text,
+        "18 pages",
+        "9 >= .9",
+        "checked: # methods find a copy",
+        "simstream, default +100.0% ",
+        "google2007 +#%",
+        "in Python: #",
+    )
 
 
 def test_questions_are_timed_from_another_process(cache: Path) -> None:

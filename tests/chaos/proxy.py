@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker: it sees which request passes, and can cut, hold or slow down a connection.
+"""A TCP proxy before a broker: it sees which request passes, and can cut, hold, slow down or edit what passes.
 
 Clients that connect to `KafkaProxy.address` are told by the broker to stay with it (see `KafkaBroker.detour`).
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from deploy.kafka.broker import KafkaBroker
 
-PRODUCE, FETCH, COMMIT, HEARTBEAT = 0, 1, 8, 12
+PRODUCE, FETCH, METADATA, COMMIT, HEARTBEAT = 0, 1, 3, 8, 12
 ADD_PARTITIONS, END_TRANSACTION = 24, 26
 NAMES = {
     PRODUCE: "Produce",
@@ -27,6 +27,8 @@ NAMES = {
     END_TRANSACTION: "EndTxn",
 }
 CHUNK = 64 << 10
+FIRST_FLEXIBLE_METADATA = 9
+"""From this version of the call on, an answer's lists and strings have lengths of one byte and more."""
 _HEAD = struct.Struct(">ihhih")
 
 
@@ -63,7 +65,8 @@ def always(_: ProxiedRequest) -> RequestFate:
 class KafkaProxy:
     """Stands at `broker.detour` from `with` on; one at a time, others wait for it. It calls `rule` for every
     request, in the thread of its connection; the rule may also delay the request. `slow` maps an ending of a
-    client's name to bytes a second."""
+    client's name to bytes a second. While `is_hiding_brokers`, answers name no broker, as those of a lone broker
+    that was silent for too long and has just come back."""
 
     _turn = threading.Lock()
 
@@ -76,6 +79,7 @@ class KafkaProxy:
             raise
         self.rule = rule
         self.slow: dict[str, int] = {}
+        self.is_hiding_brokers = False
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -142,6 +146,8 @@ class _Connection:
         self._broker = broker
         self._name = ""
         self._mute = False
+        self._open_metadata: set[bytes] = set()
+        """The numbers of this connection's open questions about the brokers."""
         for wire in (client, broker):
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -163,7 +169,9 @@ class _Connection:
 
     def _requests(self) -> None:
         while head := _exactly(self._client, _HEAD.size):
-            length, api, _, _, name_length = _HEAD.unpack(head)
+            length, api, version, number, name_length = _HEAD.unpack(head)
+            if api == METADATA and version >= FIRST_FLEXIBLE_METADATA:
+                self._open_metadata.add(struct.pack(">i", number))
             rest = _exactly(self._client, length + 4 - _HEAD.size)
             self._name = rest[: max(0, name_length)].decode()
             fate = self._proxy.fate(ProxiedRequest(api, self._name))
@@ -173,10 +181,14 @@ class _Connection:
             self._pass_on(self._broker, head + rest)
 
     def _answers(self) -> None:
-        while data := self._broker.recv(CHUNK):
+        while length := _exactly(self._broker, 4):
+            answer = _exactly(self._broker, int.from_bytes(length))
             if self._mute:
                 return
-            self._pass_on(self._client, data)
+            if answer[:4] in self._open_metadata:
+                self._open_metadata.discard(answer[:4])
+                answer = _without_brokers(answer) if self._proxy.is_hiding_brokers else answer
+            self._pass_on(self._client, len(answer).to_bytes(4) + answer)
 
     def _pass_on(self, wire: socket.socket, data: bytes) -> None:
         rate = next((rate for ending, rate in self._proxy.slow.items() if self._name.endswith(ending)), 0)
@@ -187,6 +199,19 @@ class _Connection:
             part = data[start : start + CHUNK]
             wire.sendall(part)
             time.sleep(len(part) / rate)
+
+
+def _without_brokers(answer: bytes) -> bytes:
+    """Return a flexible answer to Metadata with an empty list of brokers, and without a controller."""
+    begin = at = 9  # after the question's number, no tags, and the time to hold back
+    count, at = answer[at] - 1, at + 1
+    for _ in range(count):
+        at += 4  # the node's number
+        at += answer[at]  # its host; a string's length counts itself
+        at += 4  # its port
+        at += max(1, answer[at]) + 1  # its rack, which may be missing, and no tags
+    cluster = answer[at : at + answer[at]]
+    return answer[:begin] + b"\x01" + cluster + b"\xff" * 4 + answer[at + len(cluster) + 4 :]
 
 
 def _exactly(wire: socket.socket, count: int) -> bytes:

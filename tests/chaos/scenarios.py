@@ -43,6 +43,7 @@ SCENARIOS = (
     ChaosScenario(zombies.outlived, ChaosScale(1, 200), ChaosScale(3, 1_000)),
     ChaosScenario(zombies.stalled, None, ChaosScale(3, 1_000)),
     ChaosScenario(groups.storm, ChaosScale(4, 400), ChaosScale(30, 3_000)),
+    ChaosScenario(groups.fleet, ChaosScale(3, 800), ChaosScale(20, 5_000)),
     ChaosScenario(frames.one_of_five, ChaosScale(1, 0), ChaosScale(10, 0)),
     ChaosScenario(frames.doubles, ChaosScale(2, 400), ChaosScale(12, 3_000)),
     ChaosScenario(brokers.below_min_insync, ChaosScale(1, 200), ChaosScale(4, 2_000), brokers=3),

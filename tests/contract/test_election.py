@@ -121,6 +121,7 @@ def test_an_election_with_a_dead_thread_reports_it_and_lets_the_next_win(kafka_l
         broken, other = (first, second) if first.elected else (second, first)
         assert isinstance(broken, KafkaElection)
         broken._consumer = BrokenConsumer(broken._consumer)
+        until(lambda: not broken._thread.is_alive(), "its thread ends")
         until(lambda: other.elected, "the other is elected")
         for asked in ("elected", "lost"):
             with pytest.raises(LogError, match=r"failed \(RuntimeError: the client broke\)"):

@@ -19,9 +19,11 @@ from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka import page_consumer
+from simstream.log.kafka import reader as reader_module
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.page_consumer import set_group_offsets
 from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.log.kafka.reader import consume
 from simstream.log.kafka.topics import group_state
 from simstream.model import Record
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
@@ -267,6 +269,28 @@ def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(
             poll_until(source, end)
 
 
+def test_a_reader_that_waits_asks_the_client_only_a_few_times(
+    kafka_place: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, asked = kafka_place.open(), []
+    log.create_topics(1)
+
+    def counted(consumer: Any, limit: int, timeout: float, *taken: Any) -> list[Any]:
+        asked.append(timeout)
+        return consume(consumer, limit, timeout, *taken)
+
+    monkeypatch.setattr(reader_module, "consume", counted)
+    monkeypatch.setattr(page_consumer, "consume", counted)
+    with log.open_reader(VERDICTS, "end") as reader, log.open_consumer(15) as pages:
+        while not pages.poll(10, 1).started:
+            pass
+        for wait in (0.0107, 0.0209, 0.0008):  # no whole milliseconds
+            for one in (reader, pages):
+                asked.clear()
+                one.poll(10, wait)
+                assert len(asked) < 30
+
+
 @pytest.mark.parametrize("start", [0, "end"])
 def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
     kafka_place: TopicPlace, start: int | Literal["end"]
@@ -278,13 +302,14 @@ def test_a_reader_hears_of_partitions_that_are_added_while_it_reads(
         with kafka_place.open().open_publisher() as publisher:
             publisher.start()
             publisher.publish(batch(1, 40), b"one")
-        found: set[bytes | None] = set()
+        found: list[bytes | None] = []
         partitions, end = set(), time.monotonic() + 20
         while len(found) < 40 and time.monotonic() < end:
+            reader.answers()  # it may take a message, which must not come twice
             records = reader.poll(100, 0.2)
-            found.update(record.key for record in records)
+            found += [record.key for record in records]
             partitions.update(record.partition for record in records)
-        assert len(found) == 40
+        assert len(set(found)) == len(found) == 40
         assert len(partitions) > 1
         while not reader.passed(log.end_offsets(VERDICTS)):
             assert reader.poll(100, 0.2) == []

@@ -199,6 +199,18 @@ def test_poll_gives_no_more_than_its_limit(log: Log) -> None:
     assert max(sizes) <= 7
 
 
+def test_a_reader_that_is_asked_for_its_health_still_returns_all_that_is_there(log: Log) -> None:
+    with log.open_appender(FINGERPRINTS) as appender:
+        for number in range(40):
+            appender.append(b"%d" % number, partition=0)
+    with log.open_reader(FINGERPRINTS, 0) as reader:
+        found = [int(record.value or b"") for record in reader.poll(1, 10)]
+        time.sleep(1)  # the client fetches the others meanwhile
+        reader.answers()
+        found += [int(record.value or b"") for record in reader.poll(100, 10)]
+    assert found == list(range(40))
+
+
 def test_a_reader_has_caught_up_behind_the_marks_of_transactions(log: Log) -> None:
     publisher = log.open_publisher()
     publisher.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 import subprocess
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ from simstream.sources.demo import demo_records
 from simstream.sources.lines import zstd
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE_S, Program, all_verdicts, bare, command_line, environment, watching
+from tests.e2e.harness import PATIENCE_S, ROOT, Program, all_verdicts, bare, command_line, environment, watching
 
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
@@ -32,6 +33,9 @@ def test_the_demo_judges_its_108_pages_each_once_and_shows_every_kind_but_withdr
     assert [int(row[0]) for row in rows] == list(range(108))
     assert {row[1] for row in rows} == {"new", "near_duplicate", "unchanged", "too_short", "unreadable"}
     assert "108 pages, 108 verdicts, each published once" in done.stdout.decode()
+    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    shown = [line.split() for line in readme if re.match(r" {7}\d  [a-z_]+ ", line)]
+    assert shown == rows[:3]
 
 
 def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ class PairByPairResult:
 
     def near(self, a: str, b: str) -> tuple[int, int]:
         (x, left), (y, right) = self.prints[a], self.prints[b]
-        return (x ^ y).bit_count(), self.bits - sum((s ^ t).bit_count() for s, t in zip(left, right, strict=True))
+        differ = [(s ^ t).bit_count() for s, t in zip(left, right, strict=True)]
+        return min((x ^ y).bit_count(), *differ[: self.recipe.sketch_lookups]), self.bits - sum(differ)
 
     def agrees(self, a: str, b: str) -> bool:
         """Whether the sketches agree enough, and short pages are as near as the recipe asks at any distance."""

@@ -104,7 +104,7 @@ def test_explain_pair_says_which_rule_decides(run: Run, tmp_path: Path) -> None:
     one.write_text(STORIES[0])
     for text, said in (
         (STORIES[0] + " Again.", r"a match: \d bits apart \(at most 8\), similarity [01]\.\d"),
-        (STORIES[1], "no match: the fingerprints differ in more than 16 bits"),
+        (STORIES[1], "no match: they differ in more than 16 bits"),
         ("too short", r"no match: a text cannot be compared \(few_words\)"),
     ):
         other.write_text(text)

@@ -48,15 +48,17 @@ def test_files_are_explained_with_the_distance_that_dedup_chose_for_their_size(
     alone: Program, tmp_path: Path
 ) -> None:
     old, new = pages.write(tmp_path / "old.jsonl", 100), pages.write(tmp_path / "new.jsonl", 200, seed=2)
-    quiet = ("--max-unreadable", 1, "--versions")
+    recipe = tmp_path / "alone.toml"
+    recipe.write_text('base = "default"\nsketch_lookups = 0\n')
+    quiet = ("--max-unreadable", 1, "--versions", "--recipe", recipe)
     wide = alone.run("dedup", new, "--against", old, *quiet).stdout.splitlines()
     published = {verdict["id"]: verdict for verdict in map(json.loads, wide)}
     further = [name for name, verdict in published.items() if (verdict["distance"] or 0) > 8]
     assert further
-    for one in explained(alone, *further, "-i", old, "-i", new, "--versions"):
+    for one in explained(alone, *further, "-i", old, "-i", new, *quiet[2:]):
         assert 8 < one["verdict"]["distance"] <= one["rules"]["distance"] == 12
         assert one["verdict"] == published[one["verdict"]["id"]]
-    piped = explained(alone, *further, "-i", old, "-i", "-", "--versions", stdin=new.read_bytes())
+    piped = explained(alone, *further, "-i", old, "-i", "-", *quiet[2:], stdin=new.read_bytes())
     assert {one["rules"]["distance"] for one in piped} == {8}
 
 
@@ -76,7 +78,7 @@ def test_text_for_people_begins_with_the_verdict_and_cuts_lists(alone: Program) 
     lines = shown(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff", "--words", 3).splitlines()
     assert lines[0] == "https://xinwen.example/n/70322  near_duplicate"
     assert lines[1].startswith(
-        "It is a near duplicate of https://dev.example/paper-kite-beta (ordinal 55): fingerprints"
+        "It is a near duplicate of https://dev.example/paper-kite-beta (ordinal 55): the closest of fingerprints"
     )
     assert any(line.endswith("77 lighter not shown") for line in lines)
     assert any(line.startswith("+ … ") and "[非常]欢迎" in line for line in lines)
@@ -135,7 +137,10 @@ def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
     [one] = explained(alone, *ask, far)
     assert (one["beside"]["id"], one["beside"]["rejected_by"], one["difference"]["id"]) == (far, "distance", far)
     assert one["beside"]["distance"] > 16
-    assert f"Beside {far} (ordinal 0) it is no match: fingerprints differ in" in one["sentence"]
+    assert (
+        f"Beside {far} (ordinal 0) it is no match: the closest of fingerprints and the first 64 bits"
+        in one["sentence"]
+    )
     [near] = explained(alone, "https://xinwen.example/n/70322", *ask[1:], "https://dev.example/paper-kite-beta")
     assert near["beside"] == near["candidates"][0]
     assert "it is a match:" in near["sentence"]

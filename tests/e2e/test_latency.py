@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.harness import ROOT, environment
 
 NEAR_MS = 20.0
+NEAR = 0.01
+"""The same as a share, for a machine so busy that pages wait for seconds."""
 
 
 @pytest.mark.kafka
@@ -24,7 +26,7 @@ def test_a_reader_in_another_process_and_the_histogram_tell_the_same_latency(cac
     means = re.findall(r"mean ([\d.]+) ms by the reader, ([\d.]+) ms by simstream_end_to_end", done.stdout)
     assert len(means) == 2
     for reader, histogram in means:
-        assert abs(float(reader) - float(histogram)) < NEAR_MS
+        assert abs(float(reader) - float(histogram)) < max(NEAR_MS, NEAR * float(reader))
     assert re.search(r"150 pages/s, 450 pages: median \d+", done.stdout)
     assert len(re.findall(r"> above the floor: median", done.stdout)) == 2
 

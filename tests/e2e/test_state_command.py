@@ -89,7 +89,7 @@ def test_inspect_as_a_table_names_policy_positions_and_sizes(
     assert re.search(r"next ordinal +5,200 +5,000", out)
     assert re.search(r"policy +[0-9a-f]{8}\n", out)
     assert re.search(r"window +720 h\n", out)
-    assert re.search(r"segment +\d+ +\S+ KB", out)
+    assert re.search(r"segment +\d+ +\S+ KiB", out)
     assert re.search(r"\d x \d+ bits, flips \d|scan", out)
 
 

@@ -7,6 +7,7 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from simstream import Deduper
 from simstream.cli.main import invoke
-from simstream.errors import StateDamaged, StateFormat
+from simstream.errors import StateDamaged, StateFormat, WrongPolicy, WrongRecipe
 from simstream.files.folder import StateFolder
 from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.pages.store import PageStore
@@ -23,6 +24,7 @@ from simstream.judge.upgrade import upgraded
 from simstream.tools.state.upgrade import upgrade
 from simstream.tools.state.verify import verify
 from simstream.wire.identity_hash import identity_of
+from tests.golden.write_fingerprints import RECIPES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format-1" / "state.tar.xz"
 """Of a Deduper with a window of 720 h, chunks of 64 pages and memtables of 64 entries: 200 pages of an hour's ids
@@ -46,7 +48,8 @@ def old(tmp_path: Path) -> Path:
 
 @contextmanager
 def opened(folder: Path, cache: Path) -> Iterator[Deduper]:
-    with Deduper(path=folder, cache=cache, workers=0, window="720h") as deduper:
+    """A Deduper with the former recipe `default`."""
+    with Deduper(path=folder, recipe=RECIPES["former"], cache=cache, workers=0, window="720h") as deduper:
         yield deduper
 
 
@@ -86,6 +89,21 @@ def test_an_upgraded_state_knows_every_page_by_its_new_identity(old: Path, cache
     assert [verdict.ordinal for verdict in again] == list(range(202, 402))
     assert (mirror.verdict, mirror.cluster_id, gone.verdict) == ("unchanged", "9", "too_short")
     assert copy.near_duplicate_of != "https://news.example/3"
+
+
+def test_an_upgraded_state_is_refused_under_another_recipe_or_policy(old: Path, cache: Path) -> None:
+    new = old.parent / "new"
+    upgrade(old, new)
+    stricter = replace(RECIPES["former"], distance=4)
+    for recipe, wrong, advice in (
+        ("default", WrongRecipe, "use a recipe file with base"),
+        (stricter, WrongPolicy, "use the same distance"),
+    ):
+        refused = pytest.raises(wrong, match=advice)
+        with refused, Deduper(path=new, recipe=recipe, cache=cache, workers=0, window="720h"):
+            pass
+    with opened(new, cache) as deduper:
+        assert [verdict.verdict for verdict in deduper.judge([page(1)])] == ["unchanged"]
 
 
 def test_an_upgraded_state_is_kept_in_the_current_format_and_goes_on(old: Path, cache: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_study_gives_shares_with_intervals_and_tables_of_them(name: str, conte
 
 def test_the_command_writes_numbers_and_tables_for_a_recipe_file(tmp_path: Path) -> None:
     recipe = tmp_path / "strict.toml"
-    recipe.write_text("distance = 0\n", encoding="utf-8")
+    recipe.write_text("distance = 0\nsketch_lookups = 0\n", encoding="utf-8")
     arguments = ["containment", "--out", str(tmp_path), "--limit", "5", "--recipe", str(recipe)]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output

@@ -60,7 +60,7 @@ def test_files_go_with_their_buckets(tmp_path: Path, link: str) -> None:
 def test_a_page_fetched_a_thousand_times_takes_the_room_of_one(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     fingerprints = rng.integers(0, 2**64, PAGES, np.uint64)
-    sketches = rng.integers(0, 2**64, (PAGES, 3), np.uint64)
+    sketches = rng.integers(0, 2**64, (PAGES, 4), np.uint64)
     numbers = np.arange(PAGES)
     state = JudgeState(policy(), memtable_limit=128)
     early: dict[str, int] = {}

@@ -68,6 +68,7 @@ RECIPES = [
         script="simplified",
         hmm=False,
         sketch_bits=64,
+        sketch_fill="mixed",
     ),
     replace(PRESETS["default"], name="two", fingerprints=2, min_words=1),
     Recipe(name="three", fingerprints=3, sketch_bits=0, similarity=None, ties=1, top=5, min_words=2),

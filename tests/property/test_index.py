@@ -232,13 +232,15 @@ def test_a_pair_of_which_either_is_short_must_keep_to_the_strict_limits(memtable
     words=st.sampled_from([0, 2, 3]),
     limit=st.sampled_from([0, 5, 10**6]),
     told_apart=st.booleans(),
-    further=st.integers(0, 2),
+    further_fingerprints=st.integers(0, 2),
+    sketch_lookups=st.integers(0, 2),
 )
 def test_joining_two_batches_is_asking_an_index_of_one_of_them(
-    seed: int, count: int, words: int, limit: int, told_apart: bool, further: int
+    seed: int, count: int, words: int, limit: int, told_apart: bool, further_fingerprints: int, sketch_lookups: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    bits, words = words, words + further
+    further = min(further_fingerprints + min(words, sketch_lookups), 3)
+    bits, words = words, words + further_fingerprints
     few = random_words(seed + 1, 1, words) ^ np.array([[0], [1], [0x1F]], np.uint64)
 
     def batch(size: int) -> KeyColumns:
@@ -249,15 +251,19 @@ def test_joining_two_batches_is_asking_an_index_of_one_of_them(
 
     queries, others = batch(15), batch(count)
     limits, strict = MatchLimits(8, 60 * bits), MatchLimits(5, 62 * bits) if told_apart else None
-    naive = NaiveIndex(*limits, strict, further)
+    naive = NaiveIndex(*limits, strict, further, further_fingerprints)
     naive.add(list(range(count)), others.fingerprints, others.sketches, others.short.astype(bool))
     expected = naive.query(queries.fingerprints, queries.sketches, queries.short.astype(bool))
-    found = join(queries, others, limits, strict, limit, further=further)
+    found = join(
+        queries, others, limits, strict, limit, further_draws=further, further_fingerprints=further_fingerprints
+    )
     assert found.done >= 1
     assert answers(found) == expected[: found.done]
     assert found.short.tolist() == [told_apart and others.short[e] for e in found.entry]
     assert not found.bucket.any()
-    again = Index(None, words, *limits, short=strict, further=further).join(queries, others, limit)
+    again = Index(
+        None, words, *limits, short=strict, further_draws=further, further_fingerprints=further_fingerprints
+    ).join(queries, others, limit)
     assert answers(again) == answers(found)
 
 

@@ -46,13 +46,20 @@ def on_disk(folder: Path, part: SnapshotPart) -> SnapshotPart:
 class IndexLife(RuleBasedStateMachine):
     """One index and its twin; numbers are used again as soon as the index has given them back."""
 
-    @initialize(seed=SEEDS, words=st.sampled_from([0, 2, 3]), short=st.booleans(), further=st.integers(0, 2))
-    def begin(self, seed: int, words: int, short: bool, further: int) -> None:
+    @initialize(
+        seed=SEEDS, words=st.sampled_from([0, 2, 3]), short=st.booleans(), further_fingerprints=st.integers(0, 2)
+    )
+    def begin(self, seed: int, words: int, short: bool, further_fingerprints: int) -> None:
         rng = np.random.default_rng(seed)
-        self.words, self.further, self.folder = words + further, further, tempfile.TemporaryDirectory()
+        further = min(further_fingerprints + int(rng.integers(0, words + 1)), 3)
+        self.words, self.draws, self.folder = (
+            words + further_fingerprints,
+            (further, further_fingerprints),
+            tempfile.TemporaryDirectory(),
+        )
         self.least = 62 * words
         self.short = MatchLimits(int(rng.integers(0, 6)), 63 * words) if short else None
-        self.naive = NaiveIndex(DISTANCE, self.least, self.short, further)
+        self.naive = NaiveIndex(DISTANCE, self.least, self.short, *self.draws)
         self.centres = rng.integers(0, 2**64, 3, dtype=np.uint64)
         self.index = self.make(rng)
         self.bucket_of: dict[int, int] = {}
@@ -64,7 +71,9 @@ class IndexLife(RuleBasedStateMachine):
         plan, limit = PLANS[rng.integers(len(PLANS))], int(rng.integers(1, 40))
         background = bool(rng.integers(2))
         limits = DISTANCE, self.least
-        return Index(plan, self.words, *limits, limit, self.short, further=self.further, background=background)
+        further, further_fingerprints = self.draws
+        options = {"further_draws": further, "further_fingerprints": further_fingerprints, "background": background}
+        return Index(plan, self.words, *limits, limit, self.short, **options)
 
     def keys(self, rng: np.random.Generator, count: int) -> tuple[U64, U64, NDArray[np.bool_]]:
         fingerprints = self.centres[rng.integers(0, 3, count)]
@@ -72,7 +81,8 @@ class IndexLife(RuleBasedStateMachine):
             fingerprints ^= np.uint64(1) << bit.astype(np.uint64)
         few = np.array([0, 1, 0x1F, 0x3F], np.uint64)
         sketches = few[rng.integers(0, 4, (count, self.words))]
-        sketches[:, : self.further] ^= self.centres[rng.integers(0, 3, (count, self.further))]
+        further = self.draws[0]
+        sketches[:, :further] ^= self.centres[rng.integers(0, 3, (count, further))]
         return fingerprints, sketches, rng.random(count) < 0.3
 
     @rule(seed=SEEDS, count=st.integers(1, 60), spread=st.integers(0, 3))
@@ -114,9 +124,9 @@ class IndexLife(RuleBasedStateMachine):
         self.naive.release(entries)
         self.gone.update(entries)
 
-    @rule(further=st.integers(0, 3))
-    def drop_buckets(self, further: int) -> None:
-        self.floor += further
+    @rule(later=st.integers(0, 3))
+    def drop_buckets(self, later: int) -> None:
+        self.floor += later
         self.let_go([e for e in sorted(self.naive.live) if self.bucket_of[e] < self.floor])
         self.index.drop_buckets(self.floor)
         assert min(self.index.buckets, default=self.floor) >= self.floor

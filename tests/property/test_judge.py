@@ -28,11 +28,11 @@ from simstream.judge.directory import PLACED
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
-from simstream.judge.state import JudgeState
+from simstream.judge.state import JudgeState, make_index
 from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, Record, Verdict
 from simstream.wire import frame as frames
 from simstream.wire import verdict as wire
-from tests.naive import NaiveJudge, NaivePage, fingerprints, pages_of
+from tests.naive import NaiveJudge, NaivePage, lookup_values, pages_of
 from tests.short import examples
 
 RECIPE = "0badcafe"
@@ -81,8 +81,7 @@ def columns_of(rows: list[tuple[int, tuple]], words: int) -> FingerprintColumns:
 
 
 def index_for(policy: Policy, memtable_limit: int) -> Index:
-    further = policy.fingerprints - 1
-    return Index(None, policy.sketch_words, *policy.limits, memtable_limit, policy.short_limits, further=further)
+    return make_index(policy, memtable_limit=memtable_limit)
 
 
 def small_state(policy: Policy) -> JudgeState:
@@ -275,7 +274,7 @@ class JudgeMachine(RuleBasedStateMachine):
             known = fast.page(page.identity)
             assert known is not None
             found = (known.id, known.ordinal, known.time, known.fingerprint, known.cluster_id)
-            own = fingerprints(page, policy)
+            own = lookup_values(page, policy)[: policy.fingerprints]
             digits = "".join(f"{one:016x}" for one in own)
             assert found == (page.id, page.ordinal, page.time, digits, str(page.cluster))
             members = sorted((p for p in slow.live if p.cluster == page.cluster), key=lambda p: p.age)
@@ -289,7 +288,7 @@ class JudgeMachine(RuleBasedStateMachine):
                 slow.live if policy.link == "any" else [p for p in slow.live if slow.canonical(p.cluster) is p]
             )
             near = [
-                (p, min((a ^ b).bit_count() for a, b in zip(fingerprints(p, policy), wanted, strict=True)))
+                (p, min((a ^ b).bit_count() for a, b in zip(lookup_values(p, policy), wanted, strict=False)))
                 for p in compared
             ]
             near = sorted((bits, p.ordinal, p.id) for p, bits in near if bits <= policy.distance)
@@ -347,6 +346,16 @@ TestAnyTwoCrowded = machine(
 TestCanonicalTwo = machine(
     "CanonicalTwoMachine", Policy(RECIPE, 64, 3, 50, 8, "canonical", 20, 1, 58, fingerprints=2), few=10**6
 )
+TestAnySketch = machine("AnySketchMachine", Policy(RECIPE, 128, 3, 100, 8, "any", 20, 2, 110, sketch_lookups=1))
+TestAnySketchCrowded = machine(
+    "AnySketchCrowdedMachine", Policy(RECIPE, 128, 3, 90, None, "any", sketch_lookups=2), crowded=1
+)
+TestCanonicalSketch = machine(
+    "CanonicalSketchMachine", Policy(RECIPE, 128, 3, 100, 8, "canonical", sketch_lookups=1), few=10**6
+)
+TestAnyTwoSketch = machine(
+    "AnyTwoSketchMachine", Policy(RECIPE, 64, 3, 50, 8, "any", fingerprints=2, sketch_lookups=1), few=2, step=256
+)
 TestAnyThreeNoSketch = machine(
     "AnyThreeNoSketchMachine", Policy(RECIPE, 0, 3, 0, 8, "any", fingerprints=3), few=2, step=256
 )
@@ -379,27 +388,27 @@ def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize("short_words", [0, 20])
 @pytest.mark.parametrize(
-    ("batch", "few", "crowded", "fingerprints"),
+    ("batch", "few", "crowded", "fingerprints", "sketch_lookups"),
     [
-        (1, 8, 512, 1),
-        (37, 0, 512, 1),
-        (1500, 0, 512, 1),
-        (1500, 10**6, 512, 1),
-        (37, 8, 0, 1),
-        (300, 8, 3, 1),
-        (300, 8, 512, 2),
-        (37, 0, 3, 2),
+        (1, 8, 512, 1, 0),
+        (37, 0, 512, 1, 0),
+        (1500, 0, 512, 1, 1),
+        (1500, 10**6, 512, 1, 0),
+        (37, 8, 0, 1, 1),
+        (300, 8, 3, 1, 0),
+        (300, 8, 512, 2, 0),
+        (37, 0, 3, 2, 0),
     ],
 )
 @pytest.mark.long
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
-    link, window, short_words, batch, few, crowded, fingerprints, monkeypatch
+    link, window, short_words, batch, few, crowded, fingerprints, sketch_lookups, monkeypatch
 ) -> None:
     monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
     monkeypatch.setattr(crowds, "MAX_CROWDS", 5)
     limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
-    policy = Policy(RECIPE, *limits, window, link, short_words, 2, limits[2] + 7, fingerprints)
+    policy = Policy(RECIPE, *limits, window, link, short_words, 2, limits[2] + 7, fingerprints, sketch_lookups)
     resolver = Resolver(policy, index_for(policy, memtable_limit=64))
     rows = random_pages(1500, seed=7)
     verdicts = []

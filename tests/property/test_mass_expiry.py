@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simstream.judge import batch_changes, expiry, live_pages, live_pages_check
+from simstream.judge import batch_changes, best_match, expiry, live_pages, live_pages_check
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
@@ -38,7 +38,8 @@ class ExpiryWay:
     few: int = 0
     most_ahead: int = 1 << 18
     keep_share: int = 1024
-    most_apart: int = 1 << 14
+    most_apart: int = 1 << 13
+    most_near: int = 32
     at_once: int = 1 << 16
     chunk: int = 1 << 16
 
@@ -51,6 +52,9 @@ WAYS = (
     ExpiryWay(few=1, chunk=4),
     ExpiryWay(few=0, most_ahead=2, chunk=4),
     ExpiryWay(few=1, most_ahead=0, chunk=3, keep_share=10**9, most_apart=0),
+    ExpiryWay(few=10**9, most_apart=1),
+    ExpiryWay(few=4, most_apart=3),
+    ExpiryWay(few=4, most_near=0),
 )
 """`keep_share` 0: each is taken out of the directory by its identity; 10**9: always by going over all of it."""
 
@@ -64,6 +68,7 @@ def taking(way: ExpiryWay) -> Iterator[None]:
         patch.setattr(expiry, "MAX_PAGES_AT_ONCE", way.at_once)
         patch.setattr(batch_changes, "KEEP_SHARE", way.keep_share)
         patch.setattr(batch_changes, "MAX_APART_HEIRS", way.most_apart)
+        patch.setattr(best_match, "MAX_NEAR_HEIRS", way.most_near)
         patch.setattr(live_pages, "PageStore", partial(PageStore, capacity=way.chunk))
         yield
 

@@ -85,14 +85,15 @@ def naive(judge: NaiveTrueJudge, pages: list[NaivePage], policy_id: str) -> tupl
 
 @pytest.mark.parametrize(
     ("link", "window", "fingerprints"),
-    [("any", None, 1), ("any", 5, 2), ("canonical", None, 2), ("canonical", 5, 1)],
+    [("any", None, 1), ("any", 5, 2), ("canonical", None, 2), ("canonical", 5, 1), ("any", None, 0)],
 )
 def test_verdicts_pairs_and_kept_pages_are_those_of_the_quadratic_judge(
     link: Link, window: int | None, fingerprints: int
 ) -> None:
     one = Policy("0badcafe", 128, 4, 80, window, link, 20, 1, 120)
     two = Policy("0badcafe", 64, 4, 40, window, link, 20, 1, 60, fingerprints=2)
-    policy = one if fingerprints == 1 else two
+    looked_up = Policy("0badcafe", 128, 4, 80, window, link, 20, 1, 120, sketch_lookups=1)
+    policy = (looked_up, one, two)[fingerprints]
     seen = Counter[str]()
 
     @settings(deadline=None, max_examples=examples(200))

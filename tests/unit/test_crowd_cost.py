@@ -24,4 +24,4 @@ def test_a_page_costs_hardly_more_in_a_cluster_that_is_alike_by_one_of_two_finge
     costs(alike_by_one(2 * BATCH, draw), [], fingerprints=2)  # compiled
     rounds = [costs(alike_by_one(LARGE, draw), [SMALL, LARGE], fingerprints=2) for _ in range(2)]
     small, large = (min(times) for times in zip(*rounds, strict=True))
-    assert large < 2 * small
+    assert large < 2.5 * small

@@ -24,14 +24,16 @@ def alike(rng: np.random.Generator, count: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("further", [0, 2])
+@pytest.mark.parametrize(("further", "further_fingerprints"), [(0, 0), (2, 2), (2, 0)])
 @pytest.mark.parametrize("limit", [64, 1024])
 def test_a_crowd_has_all_live_entries_about_its_middle(
-    limit: int, further: int, monkeypatch: pytest.MonkeyPatch
+    limit: int, further: int, further_fingerprints: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
     rng = np.random.default_rng(limit)
-    index = Index(None, 2 + further, 8, 100, limit, further=further)
+    index = Index(
+        None, 2 + further, 8, 100, limit, further_draws=further, further_fingerprints=further_fingerprints
+    )
     live: dict[int, tuple[int, ...]] = {}
     free: list[int] = list(range(1, 20_000))
     made = 0
@@ -111,7 +113,7 @@ def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 16)
     rng, state = np.random.default_rng(3), JudgeState(policy(), memtable_limit=64)
     fingerprints = np.unique(alike(rng, 400))
-    sketches = np.zeros((len(fingerprints), 3), np.uint64)
+    sketches = np.zeros((len(fingerprints), 4), np.uint64)
     for turn in range(4):  # the same pages under ids of their own
         judge(state, columns_of(turn * 1000, fingerprints, sketches))
     assert state.resolver.live_pages == 4 * len(fingerprints)
@@ -119,12 +121,12 @@ def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -
     state.check()
 
 
-@pytest.mark.parametrize("fingerprints", [1, 2, 3])
+@pytest.mark.parametrize(("fingerprints", "sketch_lookups"), [(1, 0), (2, 0), (3, 0), (1, 1), (2, 2)])
 def test_candidates_are_counted_alike_whether_pages_are_crowded_or_not(
-    fingerprints: int, monkeypatch: pytest.MonkeyPatch
+    fingerprints: int, sketch_lookups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(4)
-    keys = rng.integers(0, 2**64, (3_000, 3 + fingerprints), np.uint64)
+    keys = rng.integers(0, 2**64, (3_000, 4 + fingerprints), np.uint64)
     for draw in range(fingerprints):
         keys[1_000:, draw] = alike(rng, 2_000)
     keys[1_000:, fingerprints:] = 0
@@ -132,7 +134,8 @@ def test_candidates_are_counted_alike_whether_pages_are_crowded_or_not(
     for crowded, worth in ((10**6, 32), (64, 10**9), (64, 0)):  # never; always beside a crowd; never beside one
         monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
         monkeypatch.setattr(crowds, "WORTH", worth)
-        state, before = JudgeState(policy(fingerprints=fingerprints), memtable_limit=512), (0, 0)
+        chosen = policy(fingerprints=fingerprints, sketch_lookups=sketch_lookups)
+        state, before = JudgeState(chosen, memtable_limit=512), (0, 0)
         for first in range(0, 3_000, 250):
             judge(state, columns_of(first, keys[first : first + 250, 0], keys[first : first + 250, 1:]))
             now = state.index.candidates, state.index.rejected

@@ -376,7 +376,7 @@ def test_a_page_matches_by_any_of_its_fingerprints(cache, tmp_path) -> None:
 
 @pytest.mark.parametrize("fingerprints", [1, 3])
 def test_warming_compiles_all_that_the_index_needs_for_tables(fingerprints: int) -> None:
-    policy = Policy("00000000", 192, 8, 154, None, "any", 32, 8, 162, fingerprints)
+    policy = Policy("00000000", 256, 8, 205, None, "any", 32, 8, 216, fingerprints, 1)
     warm_judge(policy)
     kernels = (probe_packed, locate_packed, pack, unpack, rotate, scan, merge_live, confirm_rows, gather)
     before = [len(kernel.signatures) for kernel in kernels]
@@ -384,7 +384,7 @@ def test_warming_compiles_all_that_the_index_needs_for_tables(fingerprints: int)
     rng = np.random.default_rng(1)
     for first in range(1, 40_000, 20_000):
         numbers = np.arange(first, first + 20_000, dtype=np.uint32)
-        keys = rng.integers(0, 2**64, (20_000, 3 + fingerprints), np.uint64)
+        keys = rng.integers(0, 2**64, (20_000, 4 + fingerprints), np.uint64)
         index.add(numbers, keys[:, 0], keys[:, 1:], None, None)
         index.release(numbers[::2])
         index.settle()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simstream.errors import WrongPolicy
@@ -9,6 +11,7 @@ from simstream.judge.policy import make_policy
 from simstream.settings import duration_ms
 from simstream.text.recipe import PRESETS, preset
 from simstream.tools.explain.policy import check_policy, flags_of
+from tests.golden.write_fingerprints import RECIPES
 
 RECIPE_ID = "00000000"
 
@@ -47,7 +50,7 @@ def test_unusual_flags_are_not_guessed_and_the_error_names_all_flags() -> None:
     mine = make_policy(recipe, RECIPE_ID)
     theirs = make_policy(recipe, RECIPE_ID, window_ms=12_345)
     with pytest.raises(
-        WrongPolicy, match=f"{theirs.id}, and these settings make the policy {mine.id}: give --dist"
+        WrongPolicy, match=f"{theirs.id}, and these settings make the policy {mine.id}: give --recipe, --dist"
     ):
         check_policy("a", theirs.id, mine, recipe)
 
@@ -56,3 +59,16 @@ def test_unusual_flags_are_not_guessed_and_the_error_names_all_flags() -> None:
 def test_the_policy_at_hand_is_let_pass(name: str) -> None:
     mine = make_policy(preset(name), RECIPE_ID)
     check_policy("a", mine.id, mine, preset(name))
+
+
+@pytest.mark.parametrize("name", ["default", "former"])
+def test_another_number_of_lookups_is_named_and_a_recipe_that_can_have_none_is_no_error(name: str) -> None:
+    recipe = RECIPES[name]
+    mine = make_policy(recipe, RECIPE_ID)
+    alone = replace(make_policy(recipe, RECIPE_ID, 3), sketch_lookups=0)
+    found = flags_of(alone.id, RECIPE_ID, recipe)
+    assert found is not None
+    assert ("sketch_lookups = 0" in found) == bool(recipe.sketch_lookups)
+    assert "--distance 3" in found
+    with pytest.raises(WrongPolicy, match="give --recipe"):
+        check_policy("a", replace(mine, window_ms=12_345).id, mine, recipe)

@@ -104,3 +104,15 @@ def test_hostile_html_costs_no_more_than_its_first_part(piece: str) -> None:
     began = time.process_time()
     assert sheet({"html": html}) is not None
     assert time.process_time() - began < 5
+
+
+def test_a_title_of_any_length_costs_about_as_much_as_its_beginning() -> None:
+    def cost(text: str) -> float:
+        times = []
+        for _ in range(5):
+            began = time.process_time()
+            tidy(text)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert cost("a word " * 1_000_000) < 20 * cost("a word " * 1_000)

@@ -19,6 +19,7 @@ from simstream.log.local.writing import LocalAppender
 from simstream.model import FingerprintColumns, Page
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole
+from simstream.roles.supervisor import RoleSupervisor
 from simstream.settings import FrameSettings, Settings, default_cache
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
@@ -279,3 +280,29 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
     assert sample("simstream_pages_consumed_total") == 2 * (bad + 1)  # they were read again
     assert sample("simstream_dead_letters_total", {"reason": "bad_json"}) == bad
     assert sample("simstream_frame_latency_seconds_count") == bad + 1
+
+
+def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, send = RoleContext(Settings(threads=1)), FingerprintRole._send
+
+    def stopped(self: FingerprintRole, out: Appender, dead: Appender) -> None:
+        """The stop comes when pages are sent and not yet committed."""
+        send(self, out, dead)
+        context.stop.set()
+        time.sleep(0.5)
+
+    monkeypatch.setattr(FingerprintRole, "_send", stopped)
+    with (
+        open_log(str(tmp_path / "log"), LogOptions()) as log,
+        Fingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
+    ):
+        log.create_topics(1)
+        with log.open_appender(PAGES) as appender:
+            for _ in range(3):
+                appender.append(b'{"text":"short"}')
+        supervisor = RoleSupervisor(context, {"fingerprint": FingerprintRole(log, fingerprinter, context).run})
+        supervisor.start()
+        supervisor.wait()
+        assert log.source_offsets() == {0: 3}

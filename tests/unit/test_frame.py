@@ -225,7 +225,7 @@ def test_times_of_arrival_are_of_the_last_pages_and_never_later_than_they_were(t
     assert frames.decode(encoded).header.came == runs
     assert len(runs) <= frames.MAX_RUNS
     wanted = times[len(times) - last :] if last < len(times) else times
-    found = sorted(frames.count_arrivals(encoded, last).elements())
+    found = sorted(frames.count_arrivals(frames.decode(encoded).header, last).elements())
     assert len(found) == len(wanted if last else [])
     if sum(a != b for a, b in pairwise(times)) < frames.MAX_RUNS:
         assert found == sorted(wanted if last else [])
@@ -243,4 +243,4 @@ def test_a_frame_of_an_earlier_version_is_read_without_arrival_times() -> None:
     rest = encoded[24 + length + -(24 + length) % 8 :]
     earlier = as_format(1, encoded, struct.pack("<II", len(head), len(columns)) + padded + rest)
     assert frames.decode(earlier).header == header
-    assert frames.count_arrivals(earlier, 2) == {}
+    assert frames.count_arrivals(frames.decode(earlier).header, 2) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmh3
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,22 +79,45 @@ def test_a_sketch_of_one_full_bin_is_filled_whichever_bin_it_is() -> None:
         out, scratch = np.zeros(bins // 64, np.uint64), np.empty(2 * bins, np.uint64)
         seen = set()
         for value in range(4 * bins):
-            sketch(np.array([value], np.uint64), 1, scratch, out)
+            sketch(np.array([value], np.uint64), 1, False, scratch, out)
             # All bins take the one minimum there is, so all bits are its bit.
             assert int(np.bitwise_count(out).sum()) in (0, bins)
             seen.add((naive_text.mix(value) >> 32) * bins >> 32)
         assert len(seen) > 0.9 * bins
 
 
-def test_sketches_agree_by_half_of_one_plus_the_similarity() -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_page_whose_only_hash_stands_for_an_empty_bin_gets_a_sketch(mixed: bool) -> None:
+    word = naive_text.unmix(2**64 - 1)
+    assert naive_text.mix(word) == 2**64 - 1
+    out, scratch = np.zeros(4, np.uint64), np.empty(512, np.uint64)
+    sketch(np.array([word], np.uint64), 1, mixed, scratch, out)  # an endless search before
+    assert mixed or int(np.bitwise_count(out).sum()) in (0, 256)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_sketches_agree_by_half_of_one_plus_the_similarity(mixed: bool) -> None:
     rng, agreements = np.random.default_rng(5), []
     scratch = np.empty(512, np.uint64)
     for _ in range(200):
         words = rng.integers(1, 2**63, 300).astype(np.uint64)
         other = np.concatenate([words[:200], rng.integers(1, 2**63, 100).astype(np.uint64)])
         a, b = np.zeros(4, np.uint64), np.zeros(4, np.uint64)
-        sketch(words, 300, scratch, a)
-        sketch(other, 300, scratch, b)
+        sketch(words, 300, mixed, scratch, a)
+        sketch(other, 300, mixed, scratch, b)
         agreements.append(256 - int(np.bitwise_count(a ^ b).sum()))
     similarity = 199 / (299 + 100)  # bigrams in common of those in either
     assert abs(np.mean(agreements) / 256 - (1 + similarity) / 2) < 0.01
+
+
+def test_mixed_bits_tell_short_pages_apart_that_have_nothing_in_common() -> None:
+    rng, scratch = np.random.default_rng(6), np.empty(512, np.uint64)
+    agreements: dict[bool, list[int]] = {False: [], True: []}
+    for mixed, found in agreements.items():
+        made = np.zeros((400, 4), np.uint64)
+        for page in made:
+            sketch(rng.integers(1, 2**63, 7).astype(np.uint64), 7, mixed, scratch, page)
+        pairs = np.bitwise_count(made[:200] ^ made[200:]).sum(axis=1)
+        found += (256 - pairs).tolist()
+    assert max(agreements[True]) < 180, "as if each bit were thrown by itself"
+    assert max(agreements[False]) > 200

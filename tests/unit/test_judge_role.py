@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,13 +14,15 @@ import pytest
 from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
-from simstream.model import FingerprintColumns
+from simstream.model import FingerprintColumns, Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower
+from simstream.roles.judge.log_judge import JudgedFrame, LogJudge
 from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings
 from simstream.text.recipe import preset
+from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
 
@@ -152,3 +154,21 @@ def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(
             assert not context.health.ready()[0]
         finally:
             may.set()
+
+
+def test_a_replay_waits_for_the_verdicts_of_frames_that_it_judges_at_once(
+    log: Log, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append_frames(log, policy, 0, 20)
+    take = LogJudge.take
+
+    def slow(self: LogJudge, records: Sequence[Record]) -> list[JudgedFrame]:
+        """All frames are accepted at once; the replay is asked to end before they have verdicts."""
+        judged = take(self, records)
+        time.sleep(10 * LOOK_EVERY_S)
+        return judged
+
+    monkeypatch.setattr(LogJudge, "take", slow)
+    done = replay(log, policy, RoleContext(Settings()), lambda frame: None)
+    assert (done.frame, done.ordinal, done.frames) == (20, 20, 20)
+    assert sum(log.end_offsets(VERDICTS).values()) == 20

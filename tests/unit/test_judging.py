@@ -39,6 +39,8 @@ class SlowClient:
     async def close(self) -> None:
         type(self).closed += 1
 
+    ended = False
+
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> type[SlowClient]:
@@ -74,6 +76,22 @@ def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) ->
         client.fails = None
         assert await judge.judge({"id": "b"}, 5.0) == "the verdict of b"
         await judge.close()
+
+    asyncio.run(play())
+    assert (client.opened, client.closed) == (1, 1)
+
+
+def test_a_client_that_an_error_has_ended_is_replaced(client: type[SlowClient]) -> None:
+    async def play() -> None:
+        judge = VerdictCaller("log", "prefix", None)
+        assert await judge.judge({"id": "a"}, 5.0) == "the verdict of a"
+        client.ended = True
+        following = type("Next", (SlowClient,), {})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(verdict_caller, "AsyncClient", following)
+            assert await judge.judge({"id": "b"}, 5.0) == "the verdict of b"
+            await judge.close()
+        assert (following.opened, following.closed) == (1, 1)
 
     asyncio.run(play())
     assert (client.opened, client.closed) == (1, 1)

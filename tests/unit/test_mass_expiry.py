@@ -30,7 +30,7 @@ def test_to_let_a_page_go_costs_a_small_part_of_judging_it(tmp_path: Path, link:
 
 
 def test_memory_beside_is_a_small_part_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages, slice_pages = 30_000, 512
+    pages, slice_pages = 40_000, 512
     monkeypatch.setattr(expiry, "MAX_PAGES_AT_ONCE", slice_pages)
     monkeypatch.setattr(expiry, "MAX_AHEAD_PAGES", slice_pages)
     monkeypatch.setattr(live_pages, "PageStore", partial(PageStore, capacity=slice_pages))

@@ -56,6 +56,31 @@ def test_one_that_waits_comes_next_however_often_another_takes_a_turn() -> None:
     assert sorted(between)[len(between) // 2] <= 3  # it was under way, and may have begun once more before we asked
 
 
+def test_a_loop_that_comes_ahead_waits_for_eight_of_forty_and_lets_eight_others_in() -> None:
+    turns, stop, taken, waits = TurnLock(), threading.Event(), [0] * 40, threading.Event()
+
+    def ask(number: int) -> None:
+        while not stop.is_set():
+            with turns():
+                taken[number] += 1
+                waits.wait(0.0005)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(taken))]
+    for thread in threads:
+        thread.start()
+    between = []
+    for _ in range(100):
+        before = sum(taken)
+        with turns(ahead=True):
+            between.append(sum(taken) - before)
+        waits.wait(0.002)  # what it does without the state
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert 7 <= sorted(between)[len(between) // 2] <= 10
+    assert all(taken)
+
+
 def test_a_body_that_is_too_large_or_too_slow_never_reaches_the_application() -> None:
     seen: list[bytes] = []
 

@@ -39,7 +39,7 @@ def page(number: int, **fields: Any) -> Page:
 
 
 def test_presets_are_found_by_name() -> None:
-    assert (preset("default").distance, preset("default").sketch_bits) == (8, 192)
+    assert (preset("default").distance, preset("default").sketch_bits) == (8, 256)
     assert (preset("google2007").distance, preset("google2007").sketch_bits) == (3, 0)
 
 
@@ -116,10 +116,11 @@ IDENTITY: dict[str, dict[str, Any]] = {
     "default_step": {"default_step": 0.5},
     "weight_cap": {"weight_cap": 9.0},
     "sketch_characters": {"sketch_characters": 5},
+    "sketch_fill": {"sketch_fill": "mixed"},
     "extract": {"extract": "prose"},
 }
 """A change of each setting that a fingerprint depends on."""
-OTHERS = {"name", "distance", "similarity", "short_words", "short_distance", "short_similarity"}
+OTHERS = {"name", "distance", "similarity", "short_words", "short_distance", "short_similarity", "sketch_lookups"}
 
 
 def test_every_setting_of_a_recipe_is_part_of_its_id_or_listed_as_other() -> None:
@@ -179,7 +180,7 @@ def test_a_wrong_similarity_is_refused(similarity: str) -> None:
 
 def test_a_policy_takes_missing_values_from_its_recipe() -> None:
     policy = make_policy(DEFAULT, "0123abcd")
-    assert (policy.limits, policy.short_words, policy.short_limits) == ((8, 154), 32, (8, 162))
+    assert (policy.limits, policy.short_words, policy.short_limits) == ((8, 205), 32, (8, 216))
     assert (policy.window_ms, policy.link) == (None, "any")
     plain = make_policy(PLAIN, "0123abcd")
     assert (plain.limits, plain.short_words, plain.short_limits) == ((8, 100), 0, None)
@@ -243,15 +244,15 @@ def test_every_part_of_the_rule_for_short_pages_changes_the_policys_id() -> None
 # Fingerprints
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("name", list(golden.RECIPES))
 def test_the_probe_pages_have_the_fingerprints_they_always_had(name: str, cache: Path) -> None:
-    assert golden.probe_rows(PRESETS[name], cache) == golden.read()[name]["probes"]
+    assert golden.probe_rows(golden.RECIPES[name], cache) == golden.read()[name]["probes"]
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("name", list(golden.RECIPES))
 def test_the_presets_have_the_ids_that_stand_beside_the_fingerprints(name: str, cache: Path) -> None:
     """Fails where another resiliparse extracts the HTML probe in another way: then the id is another, rightly."""
-    assert golden.recipe_id(PRESETS[name], cache) == golden.read()[name]["recipe_id"]
+    assert golden.recipe_id(golden.RECIPES[name], cache) == golden.read()[name]["recipe_id"]
 
 
 def test_pages_become_columns_in_their_order(fingerprinter: Fingerprinter) -> None:

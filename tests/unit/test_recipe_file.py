@@ -64,6 +64,20 @@ def test_a_files_rule_for_every_page_beats_an_inherited_milder_rule_for_short_pa
     assert (recipe.short_words, recipe.short_distance, recipe.short_similarity) == rule
 
 
+def test_a_file_without_a_sketch_inherits_no_lookups_by_it_and_is_refused_its_own(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path, 'base = "default"\nsketch_bits = 0\n')).lookups == 1
+    assert load_recipe(write(tmp_path, 'base = "default"\nfingerprints = 3\n')).lookups == 4
+    for written in (
+        "sketch_bits = 0\nsketch_lookups = 1",
+        "fingerprints = 3\nsketch_lookups = 2",
+        "sketch_lookups = 4",
+        "sketch_bits = 64\nsketch_lookups = 1",
+        "sketch_fill = 'copied'\nsketch_lookups = 1",
+    ):
+        with pytest.raises(SettingsError, match="sketch_lookups"):
+            load_recipe(write(tmp_path, f'base = "default"\n{written}\n'))
+
+
 @pytest.mark.parametrize(
     "written", ['similarity = 0.9\nshort_similarity = "0.8"', "min_words = 40\nshort_words = 30"]
 )

@@ -39,7 +39,7 @@ def entries(seed: int, count: int) -> list[Entry]:
 
 
 def by_blocks(rows: list[Entry], policy: Policy) -> list[Match]:
-    blocks = FingerprintBlocks.of(policy.distance, policy.fingerprints)
+    blocks = FingerprintBlocks.of(policy.distance, policy.lookups)
     groups = defaultdict(list)
     for key, part in blocked(rows, blocks, policy):
         groups[key].append(part)
@@ -52,7 +52,7 @@ def by_hand(rows: list[Entry], policy: Policy) -> list[Match]:
         for other, other_bits, other_sketch, other_short in rows[place + 1 :]:
             further = 8 * (policy.fingerprints - 1)
             pairs = [((bits ^ other_bits) & (2**64 - 1)).bit_count()]
-            for at in range(0, further, 8):
+            for at in range(0, 8 * (policy.lookups - 1), 8):
                 one, two = (int.from_bytes(column[at : at + 8]) for column in (sketch, other_sketch))
                 pairs.append((one ^ two).bit_count())
             distance = min(pairs)
@@ -66,11 +66,14 @@ def by_hand(rows: list[Entry], policy: Policy) -> list[Match]:
     return found
 
 
-@pytest.mark.parametrize("fingerprints", [1, 2, 3])
+@pytest.mark.parametrize(("fingerprints", "sketch_lookups"), [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)])
 @pytest.mark.parametrize("distance", [0, 3, 8, 16])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_all_matches_are_found_and_each_is_told_once(seed: int, distance: int, fingerprints: int) -> None:
-    policy = dataclasses.replace(POLICY, distance=distance, short_distance=min(distance, 5))
+def test_all_matches_are_found_and_each_is_told_once(
+    seed: int, distance: int, fingerprints: int, sketch_lookups: int
+) -> None:
+    limits = {"distance": distance, "short_distance": min(distance, 5)}
+    policy = dataclasses.replace(POLICY, **limits, sketch_lookups=sketch_lookups)
     if fingerprints > 1:  # the first words of the column are fingerprints then
         bits = 128 - 64 * (fingerprints - 1)
         limits = {"agreement": bits * 7 // 10, "short_agreement": bits * 8 // 10}

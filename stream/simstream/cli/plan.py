@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tables", "in all", "a query")
 _PIPED_COLUMNS: Final = 120
-_UNITS: Final = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+_UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 @click.command("plan")
@@ -34,10 +34,23 @@ _UNITS: Final = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "K
     help="Number of fingerprints a page (default: that of the recipe `default`).",
 )
 @click.option(
+    "--sketch-lookups",
+    metavar="S",
+    type=click.IntRange(0, 3),
+    help="Number of 64-bit words of the sketch that a page is also looked up by (default: the recipe `default`'s).",
+)
+@click.option(
     "--memory", metavar="M", help="Memory of the machine, such as 64GB: mark the designs that do not fit."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(pages: str, distance: int | None, fingerprints: int | None, memory: str | None, as_json: bool) -> None:
+def command(
+    pages: str,
+    distance: int | None,
+    fingerprints: int | None,
+    sketch_lookups: int | None,
+    memory: str | None,
+    as_json: bool,
+) -> None:
     """Show what tables over N fingerprints cost at distance K: a scan, the designs of the index and of the paper.
 
     Measures the costs of a scanned value, a table, a probe and a candidate on one core of this machine, for about a
@@ -45,12 +58,20 @@ def command(pages: str, distance: int | None, fingerprints: int | None, memory: 
     """
     entries = count("--pages", pages)
     memory_bytes = None if memory is None else nbytes("--memory", memory)
-    from simstream.text.recipe import preset
-    from simstream.tools.plan.costs import weigh_here
+    from simstream.errors import UsageError
+    from simstream.text.recipe import MAX_LOOKUPS, preset
+    from simstream.tools.plan.costs import PageLookups, weigh_here
 
     recipe = preset("default")
     distance = recipe.distance if distance is None else distance
-    found = weigh_here(entries, distance, memory_bytes, fingerprints or recipe.fingerprints)
+    more = recipe.sketch_lookups if sketch_lookups is None else sketch_lookups
+    each = PageLookups(fingerprints or recipe.fingerprints, more)
+    if each.lookups > MAX_LOOKUPS:
+        raise UsageError(
+            f"{each.fingerprints} fingerprints and {more} words of the sketch are more than {MAX_LOOKUPS} lookups",
+            "lower --fingerprints or --sketch-lookups",
+        )
+    found = weigh_here(entries, distance, memory_bytes, each)
     if as_json:
         print_json(found)
     else:
@@ -62,7 +83,9 @@ def _print(report: PlanReport) -> None:
 
     width = None if sys.stdout.isatty() else _PIPED_COLUMNS
     console = Console(highlight=False, soft_wrap=True, width=width)
-    each = f", {report.fingerprints} fingerprints a page" if report.fingerprints > 1 else ""
+    parts = f"{report.fingerprints} by fingerprint, {report.sketch_lookups} by the sketch"
+    lookups = report.fingerprints + report.sketch_lookups
+    each = f", {lookups} lookups a page ({parts})" if lookups > 1 else ""
     console.print(f"[bold]{report.pages:,} pages, distance {report.distance}{each}[/]")
     console.print(_table(report))
     console.print(f"[green]→[/] {_served(report)}")

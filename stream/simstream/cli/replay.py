@@ -44,7 +44,7 @@ POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
 def command(
     to: str, compare: bool, examples: int, as_json: bool, state: str | None, config: str | None, **flags: Any
 ) -> int:
-    """Judge the log again, up to its end, under another policy of the same recipe. Fetches no page, copies no log.
+    """Judge the log again, up to its end, under another policy of its recipe id. Fetches no page, copies no log.
 
     Publishes to PREFIX.verdicts, in the log's order and with its ordinals. Does not disturb the service. After a
     kill, run it again: it goes on, and each verdict is published once. To go on live, use the same flags with
@@ -72,7 +72,7 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
     with make_fingerprinter(settings, say, workers=0) as fingerprinter:
         policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
     with open_log(settings, patience=settings.give_up_s) as log:
-        for report in missing_topics(log):
+        for report in missing_topics(log, policy.recipe_id):
             say(f"created {report.name}")
         with counting("judging frames") as tick:
             done = replay(log, policy, context, tick)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from simstream.tools.state.inspect import FolderInspection, SnapshotDescription, StatePart
 
-UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 

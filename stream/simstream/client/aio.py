@@ -137,6 +137,16 @@ class AsyncClient:
         """
         return await (await self.submit(page, wait=wait, timeout=timeout))
 
+    @property
+    def ended(self) -> bool:
+        """Whether an error has ended the client for good: close it, and open another one.
+
+        Examples:
+            >>> AsyncClient("kafka://127.0.0.1:9092").ended
+            False
+        """
+        return self._traffic is not None and self._traffic.ended
+
     async def close(self) -> None:
         """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.
 

@@ -67,6 +67,8 @@ class Traffic(Closing):
         self._pending = PendingPages(connection.pages, self.room.leave)
         self._sender = Sender(log, connection.appender, self._pending)
         self._away = False
+        self.ended = False
+        """Whether an error has ended it for good, such as a topic that was created again."""
         self._stop = threading.Event()
         self._threads = [
             self._thread(self._sender.run, "simstream-send"),
@@ -171,5 +173,6 @@ class Traffic(Closing):
             )
 
     def _end(self, error: SimstreamError) -> None:
+        self.ended = True
         self.room.close(error)
         self._pending.close(error)

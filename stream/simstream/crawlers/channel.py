@@ -70,7 +70,13 @@ class VerdictChannel:
         """The kinds of errors that were logged."""
         self._again_at = math.inf
         self._opening: asyncio.Future[None] | None = None
-        self._made = AsyncClient(
+        self._made = self._make()
+        self._ending: asyncio.Future[None] | None = None
+
+    def _make(self) -> AsyncClient:
+        """Return a client that is not open yet."""
+        options = self.options
+        return AsyncClient(
             options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=MAX_LATE_S
         )
 
@@ -178,6 +184,11 @@ class VerdictChannel:
         self._told.add(name)
         self.count(f"failed/{name}")
         logger.log(level, "a page has no verdict, and is kept: %s", error)
+        client = self._client
+        if client is not None and client.ended:
+            self._client, self._made = None, self._make()
+            self._again_at = time.monotonic() + RETRY_S
+            self._ending = asyncio.ensure_future(client.close())
 
     def _miss(self) -> None:
         self._missed += 1

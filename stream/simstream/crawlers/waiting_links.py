@@ -81,6 +81,8 @@ class WaitingLinks:
         """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds."""
         taken: list[Request] = []
         for kind in list(self._by_kind):
+            if len(taken) == most:
+                break
             links = self._by_kind.pop(kind)
             count = min(self.trials(kind), most - len(taken))
             for name in nsmallest(count, links, key=lambda name: links[name].chain):

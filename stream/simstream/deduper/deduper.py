@@ -33,7 +33,7 @@ class Deduper(Closing):
     Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
     A Deduper must not be used by several threads at once. One Deduper at a time can use a folder.
 
-    Cost: about 1 ms a page on one core, and about 100 bytes of memory for each live page. The first Deduper on a
+    Cost: about 1 ms a page on one core, and about 130 bytes of memory for each live page. The first Deduper on a
     machine compiles kernels and builds tables for half a minute.
 
     Args:
@@ -58,7 +58,7 @@ class Deduper(Closing):
         InputMissing: The recipe's file, or one that it names, cannot be read.
         UsageError: `path` holds other files than a state.
         WrongRecipe: The folder was made with another recipe.
-        WrongPolicy: The folder was made with another distance, similarity, window or link.
+        WrongPolicy: The folder was made with another distance, similarity, window, link or `sketch_lookups`.
         WrongLog: The folder belongs to a service.
         StateLocked: Another Deduper or service uses the folder.
         StateDamaged: A file of the folder is damaged.
@@ -242,9 +242,9 @@ class Deduper(Closing):
             >>> story = "The night train stops at the mill village again after forty years, before dawn."
             >>> with Deduper() as deduper:
             ...     verdicts = deduper.judge([story])
-            ...     [candidate] = deduper.explain(story.replace("forty", "fifty")).candidates
+            ...     [candidate] = deduper.explain(story.replace("mill village again", "port once more")).candidates
             >>> candidate.id, candidate.distance, str(candidate.rejected_by)
-            ('python/0/0', 11, 'distance')
+            ('python/0/0', 15, 'distance')
         """
         record = page if isinstance(page, Record) else page_record(page, self.judged)
         [own], columns, _ = self._pages.one(record)

@@ -162,8 +162,8 @@ def _precision_and_recall(results: EvaluationResults, number: int, name: str) ->
         _legend(figure, handles, names, 5)
 
     caption = (
-        f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: the "
-        "fingerprint alone. Thick: confirmed by the sketch. The upright line is the recipe's own k."
+        f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: all "
+        "candidates. Thick: confirmed by the sketch. The upright line is the recipe's own k."
     )
     return FigureDrawing(
         f"precision-recall-{safe(name)}", caption, as_svg(name, (4.6 * len(contenders), 3.9), paint)

@@ -33,8 +33,8 @@ class CorpusPrints(NamedTuple):
     kind: NDArray[np.uint8]  # (n,)
     reason: NDArray[np.uint8]  # (n,)
 
-    def all_fingerprints(self, further: int) -> U64:
-        """Return the fingerprints (n, 1 + further) of each page."""
+    def lookup_values(self, further: int) -> U64:
+        """Return the words (n, 1 + further) that each page is looked up by."""
         return np.column_stack([self.fingerprint, self.sketch[:, :further]])
 
     @property

@@ -138,8 +138,11 @@ def between(
         for right in all_prints[number + 1 :]:
             one, other = left.readable, right.readable
             pairs += int(one.sum()) * int(other.sum())
-            draws = [prints.all_fingerprints(rule.further) for prints in (left, right)]
-            sketches = left.sketch[one, rule.further :], right.sketch[other, rule.further :]
+            draws = [prints.lookup_values(rule.further_draws) for prints in (left, right)]
+            sketches = (
+                left.sketch[one, rule.further_fingerprints :],
+                right.sketch[other, rule.further_fingerprints :],
+            )
             for near in within(draws[0][one], draws[1][other], reach, threads):
                 confirmed = rule.confirms(
                     near.distance,
@@ -163,7 +166,7 @@ def class_of(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
 def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, reach: int) -> SampledPairs:
     """Count all pairs of readable pages within `reach`, by 4 distance + 2 confirmed + same group."""
     places = np.flatnonzero(prints.readable)
-    sketch, words = prints.sketch[places, rule.further :], prints.words[places]
+    sketch, words = prints.sketch[places, rule.further_fingerprints :], prints.words[places]
     group = truth.corpus.group[places]
 
     def kind_of(near: NearPlaces) -> NDArray[np.int64]:
@@ -172,7 +175,7 @@ def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, 
         same = (group[near.a] == group[near.b]) & (group[near.a] != NO_GROUP)
         return np.asarray(4 * near.distance + 2 * confirmed + same, np.int64)
 
-    parts = within(prints.all_fingerprints(rule.further)[places], None, reach, truth.threads)
+    parts = within(prints.lookup_values(rule.further_draws)[places], None, reach, truth.threads)
     found = sample(parts, 4 * (reach + 1), kind_of)
     return found._replace(a=places[found.a], b=places[found.b])
 
@@ -187,7 +190,7 @@ def _agreement(
 
 def _labelled(pairs: LabelledPairs, prints: CorpusPrints, rule: PolicyThresholds) -> LabelledResult:
     a, b = pairs.a, pairs.b
-    draws, sketch = prints.all_fingerprints(rule.further), prints.sketch[:, rule.further :]
+    draws, sketch = prints.lookup_values(rule.further_draws), prints.sketch[:, rule.further_fingerprints :]
     distance = np.bitwise_count(draws[a] ^ draws[b]).min(axis=1).astype(np.int64)
     agreement = _agreement(sketch, a, sketch, b)
     confirmed = rule.confirms(distance, agreement, np.minimum(prints.words[a], prints.words[b]))

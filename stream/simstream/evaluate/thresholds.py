@@ -18,8 +18,10 @@ class PolicyThresholds(NamedTuple):
     short_words: int
     short_distance: int
     short_agreement: int
-    further: int = 0
-    """How many fingerprints of a page follow the first; these stand before its sketch."""
+    further_draws: int = 0
+    """How many words of the column `sketch` count for the distance as the fingerprint does."""
+    further_fingerprints: int = 0
+    """How many of these are further fingerprints, and no part of the sketch."""
 
     def confirms(
         self, distance: NDArray[np.int64], agreement: NDArray[np.int64], words: NDArray[np.uint32]
@@ -40,5 +42,6 @@ def rule_of(policy: Policy) -> PolicyThresholds:
         policy.short_words,
         policy.short_distance,
         policy.short_agreement,
+        policy.lookups - 1,
         policy.fingerprints - 1,
     )

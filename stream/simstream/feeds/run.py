@@ -19,6 +19,7 @@ from simstream.closing import Closing
 from simstream.errors import LogError, SimstreamError, UsageError
 from simstream.feeds.app import TABLE, FeedState, FeedTopics, app_name, make_app
 from simstream.feeds.comparison import READ_S, PageTexts
+from simstream.feeds.connections import BoundedRunner
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.prepare import (
     SESSION_S,
@@ -62,6 +63,7 @@ def run(settings: Settings, log: Log) -> None:
         ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to everybody
+        web._runner = BoundedRunner(web.web_app)
         FeedWeb(feed, _ComparisonRunner(feed, texts), callers).serve_on(web.web_app)
         with _StopDeadline(settings.stop_timeout_s) as deadline:
             asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))

@@ -51,19 +51,19 @@ NO_ORDER.flags.writeable = False
 
 
 class SearchPart(Protocol):
-    """A part of the index: entries at places, found by one of their fingerprints.
+    """A part of the index: entries at places, found by one of their lookups.
 
-    A hit is a run of places with one fingerprint. If `order` is not empty, these are places in `order`, which holds
-    the places of rows and sketches.
+    A hit is a run of places with one value of the draw. If `order` is not empty, these are places in `order`, which
+    holds the places of rows and sketches.
     """
 
     @property
     def draw(self) -> int:
-        """The number of the fingerprint by which it finds entries, 0 for the first."""
+        """The draw by which it finds entries; 0 is the fingerprint."""
 
     @property
     def order(self) -> NDArray[np.uint32]:
-        """The places (n,) of rows and sketches in the order of these fingerprints, or (0,)."""
+        """The places (n,) of rows and sketches in the order of this draw's values, or (0,)."""
 
     @property
     def rows(self) -> NDArray[np.uint32]: ...
@@ -158,20 +158,22 @@ def ask(
     limit: int,
     hits: HitBuffers,
     crowded: NDArray[np.bool_],
-) -> tuple[int, MatchBuffers]:
+) -> tuple[int, MatchBuffers | None]:
     """Find one part's matches of the queries before `last`, as far as `limit` allows.
 
-    Returns the number of answered queries and the matches; some matches of other queries may be among them. If
-    `hits` is `capped`, a query whose hits alone do not fit is marked as crowded; some of its matches may be among
-    them, too.
+    Returns the number of answered queries and the matches, None without any; some matches of other queries may be
+    among them. If `hits` is `capped`, a query whose hits alone do not fit is marked as crowded; some of its matches
+    may be among them, too.
     """
-    found = MatchBuffers(len(queries), limit)
+    found: MatchBuffers | None = None
     first = 0
     while first < last:
         following, count = source.find(queries[:last], first, hits)
-        full = found.take(source, released, wanted, hits, count) if count else None
-        if full is not None:
-            return full, found
+        if count:
+            found = found or MatchBuffers(len(queries), limit)
+            full = found.take(source, released, wanted, hits, count)
+            if full is not None:
+                return full, found
         if hits.capped and following == first:
             crowded[first] = True
             following += 1
@@ -191,15 +193,16 @@ def answer_block(
     hits: HitBuffers,
 ) -> BlockAnswer:
     """Answer as many queries of a block as fit into `room` matches."""
-    by_all = len({source.draw for source in sources}) > rule.further
+    by_all = len({source.draw for source in sources}) > rule.further_draws
     wanted, some = rule.wanted(queries, block, by_all), queries.at(block)
-    fingerprints = [some.draw(number) for number in range(rule.further + 1)]
+    fingerprints = [some.draw(number) for number in range(rule.further_draws + 1)]
     last = len(some.fingerprints)
     parts: list[MatchBuffers] = []
     crowded = np.zeros(last, np.bool_)
     for source in sources:
         last, found = ask(source, released, fingerprints[source.draw], wanted, last, room, hits, crowded)
-        parts.append(found)
+        if found is not None:
+            parts.append(found)
     if crowded.any():
         for part in parts:
             part.without(crowded)
@@ -248,7 +251,7 @@ def answer(
         room -= len(part.matches.entry)
         if done < end or room < 0:
             break
-    return _matches(parts, in_order, rule.further > 0), sum(part.candidates for part in parts)
+    return _matches(parts, in_order, rule.further_draws > 0), sum(part.candidates for part in parts)
 
 
 def _room(matches: int) -> GatheredMatches:
@@ -263,7 +266,7 @@ def _room(matches: int) -> GatheredMatches:
 
 
 def _matches(parts: Sequence[BlockAnswer], in_order: bool, repeated: bool) -> Matches:
-    """Join the answers. If matches may be `repeated`, because several fingerprints find them, keep the closest."""
+    """Join the answers. If matches may be `repeated`, because several draws find them, keep the closest."""
     counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
@@ -273,7 +276,7 @@ def _matches(parts: Sequence[BlockAnswer], in_order: bool, repeated: bool) -> Ma
     else:
         columns = (_room(0), *(part.matches for part in parts))
         found = GatheredMatches._make(np.concatenate(same) for same in zip(*columns, strict=True))
-    if in_order or repeated:
+    if len(found.entry) and (in_order or repeated):
         queries = np.repeat(np.arange(len(counts)), counts)
         order = np.lexsort((found.distance, found.entry, queries))
         if repeated:

@@ -1,4 +1,4 @@
-"""Keeps crowds: all entries around one fingerprint, where thousands of pages are alike, in columns.
+"""Keeps crowds: all entries around one value of a draw, where thousands of pages are alike, in columns.
 
 A page near the middle of a crowd is compared with the crowd alone, from end to end. Tables would find the crowd's
 entries one by one; here they lie side by side. The index makes a crowd when pages have very many candidates, and
@@ -22,18 +22,20 @@ from simstream.model import U64
 MAX_UNCROWDED_CANDIDATES: Final = 512
 """A query with more candidates than this in one part of the index is crowded."""
 MAX_CROWDS: Final = 64
+MAX_VALUES_AT_ONCE: Final = 4096
+"""The most values that are compared with all middles at once, for the sake of memory."""
 MAX_ENTRIES: Final = 1 << 20
-"""The most entries of all crowds together: 44 bytes each with a sketch of 192 bits."""
+"""The most entries of all crowds together: 52 bytes each with a sketch of 256 bits."""
 WORTH: Final = 32
 """A crowd pays, and is made, once crowded queries have met one candidate for every 32 entries of the index."""
 FIRST_ROOM_ENTRIES: Final = 4096
 
 
 class CrowdPart(Protocol):
-    """A part of the index that can return all entries near a fingerprint."""
+    """A part of the index that can return all entries near a value of a draw."""
 
     def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
-        """Return the entries whose fingerprint of this draw is within `distance`, which may be any; None if there
+        """Return the entries whose value of this draw is within `distance`, which may be any; None if there
         are more than `most`."""
 
 
@@ -72,7 +74,7 @@ class EntryCrowd:
 
 
 class EntryCrowds:
-    """The crowds around the fingerprints of one draw. Queries reach as far as `distance`.
+    """The crowds around the values of one draw. Queries reach as far as `distance`.
 
     A crowd reaches twice as far from its middle. So it has every entry near a query that is within the distance of
     the middle. `most` is the greatest number of entries of all these crowds together.
@@ -90,10 +92,10 @@ class EntryCrowds:
         return sum(crowd.count for crowd in self._crowds)
 
     def covering(self, keys: KeyColumns) -> NDArray[np.bool_]:
-        """Return for each key (n,) whether a crowd has all entries within the distance of its fingerprint."""
-        near = np.bitwise_count(keys.draw(self.draw)[:, None] ^ self._middles) <= self._distance
-        found: NDArray[np.bool_] = near.any(axis=1)
-        return found
+        """Return for each key (n,) whether a crowd has all entries within the distance of its value of the draw."""
+        if not self._crowds:
+            return np.zeros(len(keys.fingerprints), np.bool_)
+        return np.asarray(self._are_near(keys.draw(self.draw), self._distance).any(axis=1))
 
     def of(self, fingerprint: int) -> EntryCrowd | None:
         """Return the closest crowd that covers this fingerprint, or None."""
@@ -136,10 +138,11 @@ class EntryCrowds:
 
     def add(self, entries: FreshEntries) -> None:
         """Add the new entries that belong to a crowd."""
-        for crowd in self._crowds:
-            mine = entries.are_near(self.draw, crowd.middle, 2 * self._distance)
-            if mine.any():
-                crowd.append(entries.where(mine))
+        if not self._crowds:
+            return
+        near = self._are_near(entries.draw(self.draw), 2 * self._distance)
+        for which in np.flatnonzero(near.any(axis=0)).tolist():
+            self._crowds[which].append(entries.where(near[:, which]))
         self._let_go()
 
     def forget(self, held: U64) -> None:
@@ -150,6 +153,14 @@ class EntryCrowds:
             there = (held[numbers >> np.uint32(6)] >> bits) & np.uint64(1) != 0
             if not there.all():
                 crowd.keep(there)
+
+    def _are_near(self, values: U64, distance: int) -> NDArray[np.bool_]:
+        """Return for each value (n,) and each crowd's middle (m,) whether they are within the distance: (n, m)."""
+        near = np.empty((len(values), len(self._middles)), np.bool_)
+        for at in range(0, len(values), MAX_VALUES_AT_ONCE):
+            some = slice(at, at + MAX_VALUES_AT_ONCE)
+            near[some] = np.bitwise_count(values[some, None] ^ self._middles) <= distance
+        return near
 
     def _let_go(self) -> None:
         """Drop the least recently used crowds until the rest is within both limits."""

@@ -34,11 +34,11 @@ class FreshEntries(NamedTuple):
         return FreshEntries(*(column[chosen] for column in self.columns))
 
     def draw(self, number: int) -> U64:
-        """Return the fingerprints of one draw, 0 for the first; contiguous and read-only."""
+        """Return the values of one draw, 0 for the fingerprints; contiguous and read-only."""
         return frozen(self.fingerprints if number == 0 else self.sketches[:, number - 1], np.uint64)
 
     def are_near(self, draw: int, fingerprint: int, distance: int) -> NDArray[np.bool_]:
-        """Return for each entry (n,) whether its fingerprint of this draw is within `distance` of `fingerprint`."""
+        """Return for each entry (n,) whether its value of this draw is within `distance` of `fingerprint`."""
         near: NDArray[np.bool_] = np.bitwise_count(self.draw(draw) ^ np.uint64(fingerprint)) <= distance
         return near
 

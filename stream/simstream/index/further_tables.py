@@ -1,4 +1,4 @@
-"""Finds a segment's entries by the second or third fingerprint of their pages."""
+"""Finds a segment's entries by their further draws: further fingerprints, and words of the sketch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan
 from simstream.model import U64
 
-FURTHER_TABLES: Final = ("second", "third")
-"""The names, in place of a table's number, of all tables over a further fingerprint."""
+FURTHER_TABLES: Final = ("second", "third", "fourth")
+"""The names, in place of a table's number, of all tables of a further draw."""
 
 
 class FurtherSearch(NamedTuple):
-    """A segment as a part of the index that is searched by a further fingerprint; see `answers.SearchPart`."""
+    """A segment as a part of the index that is searched by a further draw; see `answers.SearchPart`."""
 
     draw: int
     order: NDArray[np.uint32]
@@ -38,13 +38,13 @@ class FurtherSearch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FurtherTables:
-    """Tables over further fingerprints, and the `order` (n,) of the segment's places by these.
+    """Tables of one further draw, and the `order` (n,) of the segment's places by it.
 
     Memory: 4 bytes an entry, and its tables.
     """
 
     draw: int
-    """1 for the second fingerprint, 2 for the third."""
+    """Its number, from 1 on: it is this column of the sketches, counted from 1."""
     tables: SegmentTables
     order: NDArray[np.uint32]
 
@@ -71,7 +71,7 @@ class FurtherTables:
         return TableSize(sum(size.entries for size in sizes), self.order.nbytes + sum(size.bytes for size in sizes))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the tables and the order: `order_2` and so on for the second fingerprint."""
+        """Return the arrays of the tables and the order: `order_2` and so on for draw 1."""
         own = {"order": self.order, **self.tables.arrays()}
         return {f"{name}_{self.draw + 1}": array for name, array in own.items()}
 
@@ -88,11 +88,11 @@ class FurtherTables:
         return cls(draw, packed.tables_of(arrays, plan, distance), frozen(order, np.uint32))
 
     def check(self, sketches: U64, plan: Plan, distance: int, name: str) -> None:
-        """Check that each entry comes once, in the order of these fingerprints; checks the tables.
+        """Check that each entry comes once, in the order of the draw; checks the tables.
 
         Raises StateDamaged, which names the segment.
         """
         once = np.bincount(self.order, minlength=len(sketches)) == 1
         if not once.all() or not np.array_equal(sketches[self.order, self.draw - 1], self.tables.column()):
-            raise StateDamaged(f"`order_{self.draw + 1}` of {name} does not sort its fingerprints", START_OVER)
-        packed.check(self.tables, plan, distance, f"fingerprint {self.draw + 1} of {name}")
+            raise StateDamaged(f"`order_{self.draw + 1}` of {name} does not sort its draw", START_OVER)
+        packed.check(self.tables, plan, distance, f"draw {self.draw} of {name}")

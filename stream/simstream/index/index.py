@@ -53,10 +53,11 @@ class Index(Closing):
     """Entries under numbers that the caller gives, and exact search among the live ones.
 
     With `plan` None each segment takes the cheapest complete plan for its size; no plan changes an answer.
-    `sketch_words` S may be 0; the first `further` of them are further fingerprints, and entries within the distance
-    by any fingerprint are near. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it
-    means nothing without other words. `short` is the limit of a pair with a short page, at least as strict as the
-    others. If None, no page counts as short; the `short` arguments are ignored.
+    `sketch_words` S may be 0. The *draws* of an entry are its fingerprint and the first `further_draws` columns of
+    its sketches. It is near if any of its draws is within the distance. The first `further_fingerprints` columns
+    are not part of the sketch. `distance` is 0 to 16. `agreement` is the least number of equal sketch bits; it says
+    nothing without a sketch. `short` is the limit of a pair with a short page, at least as strict as the others. If
+    it is None, no page counts as short; the `short` arguments are ignored.
 
     With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
     them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes.
@@ -78,10 +79,13 @@ class Index(Closing):
         memtable_limit: int = DEFAULT_MEMTABLE_ENTRIES,
         short: MatchLimits | None = None,
         *,
-        further: int = 0,
+        further_draws: int = 0,
+        further_fingerprints: int = 0,
         background: bool = False,
     ) -> None:
-        self._rule = MatchRule(sketch_words, MatchLimits(distance, agreement), short, further)
+        self._rule = MatchRule(
+            sketch_words, MatchLimits(distance, agreement), short, further_draws, further_fingerprints
+        )
         if not 1 <= memtable_limit <= MAX_MEMTABLE_ENTRIES:
             raise SettingsError(
                 f"a memtable of {memtable_limit} is out of range", f"give 1 to {MAX_MEMTABLE_ENTRIES}"
@@ -90,15 +94,15 @@ class Index(Closing):
             plan.flips_for(distance)
         self.sketch_words = sketch_words
         """S: the 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
-        self.further = further
+        self.further_fingerprints = further_fingerprints
         """How many of these words are further fingerprints."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
-        self._shelf = SegmentShelf(SegmentBuild(plan, distance, further), self._held, background)
+        self._shelf = SegmentShelf(SegmentBuild(plan, distance, further_draws), self._held, background)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
-        most = crowds.MAX_ENTRIES // (1 + further)
-        self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further)]
+        most = crowds.MAX_ENTRIES // (1 + further_draws)
+        self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further_draws)]
         self._given_back = False
         """Whether numbers may belong to other entries now than in a crowd."""
         self.candidates = 0
@@ -191,12 +195,12 @@ class Index(Closing):
     def query_crowded(self, fingerprint: U64, sketch: U64, short: Flags) -> CrowdedAnswer:
         """Return all near entries of one crowded query: fingerprint (1,), sketch (1, S), short (1,).
 
-        For each fingerprint of the page these are a crowd, or matches. Counts no candidates. Cost: a few us and the
+        For each draw these are a crowd, or matches. Counts no candidates. Cost: a few us and the
         matches; sometimes a new crowd, at .3 ns for each entry of the index.
         """
         asked, found = self._rule.shaped(fingerprint, sketch, short), CrowdedAnswer([], [])
         for by in self._known_crowds():
-            if self._rule.further and not by.covering(asked)[0]:  # it may be crowded by another fingerprint alone
+            if self._rule.further_draws and not by.covering(asked)[0]:  # it may be crowded by another draw alone
                 few = self._answer_by(by.draw, asked, crowds.MAX_UNCROWDED_CANDIDATES)
                 if not few[0].crowded[0]:
                     found.matches.append(few)
@@ -209,7 +213,7 @@ class Index(Closing):
         return found
 
     def crowd(self, draw: int, fingerprint: int) -> EntryCrowd | None:
-        """Return the crowd with all entries near a fingerprint of this draw, or None if there is no crowd yet.
+        """Return the crowd with all entries near a value of this draw, or None if there is no crowd yet.
 
         The crowd also has released entries until their numbers are given back.
         """
@@ -221,7 +225,7 @@ class Index(Closing):
         return found
 
     def _answer_by(self, draw: int, asked: KeyColumns, most: int | None) -> tuple[Matches, int]:
-        """Answer queries by one of their fingerprints alone, and count the candidates."""
+        """Answer queries by one draw alone, and count the candidates."""
         parts = [part for part in self._sources() if part.draw == draw]
         return answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, most)
 
@@ -231,7 +235,10 @@ class Index(Closing):
         agreements = (limits.agreement, strict.agreement) if self._rule.has_sketch else (0, 0)
         told_apart = self._rule.short is not None
         limit = limits.distance, agreements[0], strict.distance, agreements[1]
-        return CrowdPage(fingerprint, sketch, self._rule.further, short, bucket, told_apart, *limit)
+        rule = self._rule
+        return CrowdPage(
+            fingerprint, sketch, rule.further_draws, rule.further_fingerprints, short, bucket, told_apart, *limit
+        )
 
     def count(self, candidates: int, matches: int) -> None:
         """Count candidates and matches that were found elsewhere, as `query` does."""
@@ -244,31 +251,33 @@ class Index(Closing):
         return self._held.released
 
     def _known_crowds(self) -> list[EntryCrowds]:
-        """Return the crowds by each fingerprint, without entries whose numbers were given back."""
+        """Return the crowds of each draw, without entries whose numbers were given back."""
         if self._given_back:
             self._given_back = False
             for by in self._crowds:
                 by.forget(self._held.held)
         return self._crowds
 
-    def near(self, fingerprints: U64, further: U64 | None = None, limit: int = 1_000_000) -> Matches:
-        """Do what `query` does, but ignore the sketches and the strict limits for short pages.
+    def near(self, fingerprints: U64, further_fingerprints: U64 | None = None, limit: int = 1_000_000) -> Matches:
+        """Do what `query` does for pages whose sketches are not known: by their fingerprints alone.
 
-        `further` (n, further) are the further fingerprints, if pages have any.
+        `further_fingerprints` (n, F) are the others of each page, if pages have any. The strict limits for short
+        pages are ignored.
         """
         self._shelf.raise_failure()
-        words, draws = self.sketch_words, self._rule.further
-        rule = MatchRule(words, MatchLimits(self._rule.limits.distance, 0), None, draws)
+        words, count = self.sketch_words, self._rule.further_fingerprints
+        rule = MatchRule(words, MatchLimits(self._rule.limits.distance, 0), None, count, count)
         sketches = np.zeros((len(fingerprints), words), np.uint64)
-        if further is not None:
-            sketches[:, :draws] = further
+        if further_fingerprints is not None:
+            sketches[:, :count] = further_fingerprints
         asked = rule.shaped(fingerprints, sketches, None)
-        return answer(self._sources(), self._held.released, rule, asked, limit, True)[0]
+        parts = [part for part in self._sources() if part.draw <= count]
+        return answer(parts, self._held.released, rule, asked, limit, True)[0]
 
     def _sources(self) -> list[SearchPart]:
         segments = sorted(self._shelf.segments.values(), key=len, reverse=True)
         parts = [part for segment in segments for part in segment.searches()]
-        return [*parts, *self._memtable.searches(self._rule.further)]
+        return [*parts, *self._memtable.searches(self._rule.further_draws)]
 
     def join(
         self, queries: KeyColumns, others: KeyColumns, limit: int = 1_000_000, *, in_order: bool = True
@@ -350,8 +359,8 @@ class Index(Closing):
             "distance": self._rule.limits.distance,
             "sketch_words": self.sketch_words,
         }
-        if self._rule.further:
-            facts["further"] = self._rule.further
+        if self._rule.further_draws:
+            facts["further"] = self._rule.further_draws
         segments = [segment.part() for segment in self._shelf.segments.values()]
         return [*segments, SnapshotPart(MEMTABLE, MEMTABLE, facts, arrays, changes=True)]
 
@@ -462,7 +471,8 @@ def join(
     short: MatchLimits | None = None,
     limit: int = 1_000_000,
     *,
-    further: int = 0,
+    further_draws: int = 0,
+    further_fingerprints: int = 0,
 ) -> Matches:
     """Return the matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in
     `others`.
@@ -470,7 +480,7 @@ def join(
     For batches: it compares everything with everything. All `bucket`s are 0; `limit` as in `Index.query`. Raises
     SettingsError for limits out of range, and ValueError for shapes that do not fit. Cost: 0.1 ns a pair.
     """
-    rule = MatchRule(queries.sketches.shape[1], limits, short, further)
+    rule = MatchRule(queries.sketches.shape[1], limits, short, further_draws, further_fingerprints)
     return _join(rule, queries, others, limit, in_order=True)
 
 
@@ -482,4 +492,4 @@ def _join(rule: MatchRule, queries: KeyColumns, others: KeyColumns, limit: int, 
     memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
     memtable.append(FreshEntries.of_keys(np.arange(count, dtype=np.uint32), known, None))
     nobody = np.zeros((count >> 6) + 1, np.uint64)
-    return answer(memtable.searches(rule.further), nobody, rule, asked, limit, in_order)[0]
+    return answer(memtable.searches(rule.further_draws), nobody, rule, asked, limit, in_order)[0]

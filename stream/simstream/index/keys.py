@@ -19,14 +19,14 @@ NO_FLAGS: NDArray[np.uint8] = np.empty(0, np.uint8)
 NO_FLAGS.flags.writeable = False
 MAX_WORDS = 64
 """The widest sketch, in words of 64 bits."""
-MAX_FURTHER = 2
-"""The most further fingerprints of a page."""
+MAX_FURTHER = 3
+"""The most draws after the fingerprint."""
 
 
 class KeyColumns(NamedTuple):
     """Keys in columns. `short` is empty if no page counts as short.
 
-    The first columns of `sketches` are the further fingerprints, if the recipe has any.
+    The first columns of `sketches` are the further fingerprints, if the recipe has any, and the others the sketch.
     """
 
     fingerprints: U64  # (n,)
@@ -34,7 +34,7 @@ class KeyColumns(NamedTuple):
     short: NDArray[np.uint8]  # (n,) 0 or 1, or (0,)
 
     def draw(self, number: int) -> U64:
-        """Return the fingerprints of one draw, 0 for the first; contiguous and read-only."""
+        """Return one draw of each key, 0 for the fingerprints; contiguous and read-only."""
         return self.fingerprints if number == 0 else frozen(self.sketches[:, number - 1], np.uint64)
 
     def at(self, places: NDArray[Any] | slice) -> KeyColumns:
@@ -51,29 +51,33 @@ class MatchRule:
     """The rule for a match of two keys; `short` is the limit of a pair with a short page.
 
     It is at least as strict as the other limits. If None, no page counts as short; the `short` columns are ignored.
-    `further` of the `sketch_words` S are further fingerprints. If they all are, there is no sketch, and agreements
-    are ignored. Raises SettingsError for numbers out of range.
+    The draws of a key are its fingerprint and the first `further_draws` of its `sketch_words` S. The distance of
+    two keys is that of their closest draws. The first `further_fingerprints` columns are not part of the sketch.
+    Without other columns there is no sketch, and agreements are ignored. Raises SettingsError for numbers out of
+    range.
     """
 
     sketch_words: int
     limits: MatchLimits
     short: MatchLimits | None = None
-    further: int = 0
+    further_draws: int = 0
+    further_fingerprints: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.further <= MAX_FURTHER or self.further > self.sketch_words:
+        if not 0 <= self.further_fingerprints <= self.further_draws <= min(MAX_FURTHER, self.sketch_words):
             raise SettingsError(
-                f"`further` is {self.further}, but the column `sketch` has {self.sketch_words} words",
-                f"give 0 to {MAX_FURTHER}, and at most the number of words",
+                f"`further_draws` is {self.further_draws}, `further_fingerprints` {self.further_fingerprints}, "
+                f"`sketch_words` {self.sketch_words}",
+                f"keep further_fingerprints <= further_draws <= {MAX_FURTHER}, and at most sketch_words",
             )
-        _check(self.sketch_words - self.further, self.limits)
+        _check(self.sketch_words - self.further_fingerprints, self.limits)
         if self.short is not None:
-            _check_short(self.sketch_words - self.further, self.limits, self.short)
+            _check_short(self.sketch_words - self.further_fingerprints, self.limits, self.short)
 
     @property
     def has_sketch(self) -> bool:
         """Whether agreements mean anything."""
-        return self.sketch_words > self.further
+        return self.sketch_words > self.further_fingerprints
 
     def shaped(self, fingerprints: U64, sketches: U64, short: Flags | None) -> KeyColumns:
         """Return keys as the kernels read them: contiguous, and read-only so that each kernel compiles once.
@@ -93,12 +97,12 @@ class MatchRule:
     def wanted(self, queries: KeyColumns, block: slice, by_all: bool = True) -> MatchQueries:
         """Return what the kernel needs to confirm the candidates of a block of queries.
 
-        Without `by_all` the queries are asked by one fingerprint alone, which then counts all its candidates.
+        Without `by_all` the queries are asked by one draw alone, which then counts all its candidates.
         """
         least = self.limits.agreement if self.has_sketch else 0
         strict = self.short or self.limits
         strict_agreement = strict.agreement if self.has_sketch else 0
-        own = queries.sketches[block], self.further, queries.short[block]
+        own = queries.sketches[block], self.further_draws, self.further_fingerprints, queries.short[block]
         counted = self.limits.distance if by_all else -1
         return MatchQueries(*own, counted, least, strict.distance, strict_agreement)
 
@@ -108,7 +112,10 @@ def frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
 
     numba compiles a kernel separately for writable and for read-only arrays; mapped files are read-only.
     """
-    view = np.require(array, dtype, ["C", "A", "E"]).view()
+    plain = type(array) is np.ndarray and array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
+    if plain and not array.flags.writeable:
+        return array
+    view = (array if plain else np.require(array, dtype, ["C", "A", "E"])).view()
     view.flags.writeable = False
     return view
 

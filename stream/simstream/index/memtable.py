@@ -17,7 +17,7 @@ from simstream.model import U64
 class Memtable:
     """At most `limit` entries in the order in which they came.
 
-    `draw` is the fingerprint by which `find` searches, 0 for the first; `searches` makes views for the others.
+    `draw` is the draw by which `find` searches; `searches` makes views for the others.
     Memory: 20 + 8 S bytes for each of `limit`, filled or not.
     """
 
@@ -77,8 +77,7 @@ class Memtable:
         return following, count
 
     def searches(self, further: int) -> list[SearchPart]:
-        """Return a part of the index for each of 1 + `further` fingerprints of a page, until the memtable
-        changes."""
+        """Return a part of the index for each of 1 + `further` draws, until the memtable changes."""
         views: list[SearchPart] = [self]
         for draw in range(1, further + 1):
             view = copy(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ NAME = "segment-"
 
 @dataclass(frozen=True, slots=True)
 class SegmentBuild:
-    """How segments are built: for which distance, and over how many further fingerprints."""
+    """How segments are built: for which distance, and over how many further draws."""
 
     plan: Plan | None
     """None for the cheapest plan for the number of entries."""
@@ -71,6 +71,11 @@ class Segment:
     tables: SegmentTables
     further: tuple[FurtherTables, ...] = ()
     unmerged: bool = False
+    buckets: NDArray[np.int64] = field(init=False)
+    """The one bucket of all entries."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "buckets", frozen(np.array([self.bucket]), np.int64))
 
     @classmethod
     def build(
@@ -85,7 +90,7 @@ class Segment:
         return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged)
 
     def searches(self) -> list[SearchPart]:
-        """Return a part of the index for each fingerprint of a page."""
+        """Return a part of the index for each draw."""
         return [self, *(by.search(self.rows, self.buckets, self.sketches) for by in self.further)]
 
     @property
@@ -95,11 +100,6 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def buckets(self) -> NDArray[np.int64]:
-        """The one bucket of all entries."""
-        return frozen(np.array([self.bucket]), np.int64)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
         """See `SearchPart.find`."""
@@ -126,7 +126,7 @@ class Segment:
         return {"tables": tables, "sketches": self.sketches.nbytes, "rows": self.rows.nbytes}
 
     def by_table(self) -> dict[str, TableSize]:
-        """Return the size of each of its tables; those of a further fingerprint count together, with its order."""
+        """Return the size of each of its tables; those of a further draw count together, with its order."""
         sizes = self.tables.by_table()
         for by in self.further:
             sizes[FURTHER_TABLES[by.draw - 1]] = by.size()

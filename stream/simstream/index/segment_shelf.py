@@ -133,7 +133,7 @@ class SegmentShelf:
         for segment in segments:
             found = segment.distance, segment.sketches.shape[1], len(segment.further)
             if found != (self._build.distance, sketch_words, self._build.further):
-                what = "was made for another distance, sketch or number of fingerprints"
+                what = "was made for another distance, sketch or number of lookups"
                 raise StateDamaged(f"{segment.name} {what}", START_OVER)
             if segment.number >= following:
                 raise StateDamaged(f"{segment.name} has a number that was not given yet", START_OVER)

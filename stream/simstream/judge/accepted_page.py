@@ -13,7 +13,7 @@ from simstream.model import REASONS, FingerprintColumns, PageSource
 
 
 class AcceptedPage(msgspec.Struct, frozen=True, gc=False):
-    """One page to be judged; `sketch` is the column `sketch` as one integer; see `model.fingerprints_of`."""
+    """One page to be judged; `sketch` is the column `sketch` as one integer; see `model.lookup_values`."""
 
     id: str
     url: str | None

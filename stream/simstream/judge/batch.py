@@ -42,7 +42,7 @@ class PageBatch:
     founded: list[BatchPlace] = field(default_factory=list)
     """The pages that have founded an entry, in their order."""
     founders: dict[EntryId, BatchPlace] = field(default_factory=dict)
-    """The entries founded in this batch, each with the place of its page, or BEFORE_BATCH."""
+    """The new entries that are not in the index yet, each with the place of its page, or BEFORE_BATCH."""
 
     def __len__(self) -> int:
         return len(self.ordinals)

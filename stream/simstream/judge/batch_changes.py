@@ -19,8 +19,8 @@ Buckets = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Returns the bucket (n,) of each time (n,)."""
 KEEP_SHARE = 1024
 """If at least one page in 1,024 leaves in a batch, one pass goes over the whole directory."""
-MAX_APART_HEIRS = 1 << 14
-"""The most heirs that each page of a batch is compared with; more heirs go to the index at once."""
+MAX_APART_HEIRS = 1 << 13
+"""The most heirs that each page of a batch is compared with; if there are more, all go to the index at once."""
 MAX_RECORDS_AT_ONCE = 1 << 16
 """Records that are read together."""
 
@@ -44,7 +44,7 @@ class BatchChanges:
     def _clear(self) -> None:
         self.batch = PageBatch.empty(self._index.sketch_words)
         self.promoted: list[Row] = []
-        """Rows indexed in place of a canonical page that left. An earlier query misses them."""
+        """Rows that stand for a canonical page that has left in this batch, and are not in the index yet."""
         self._touched: set[EntryId] = set()
         """Entries from which a page has left."""
         self._gone: list[tuple[bytes, Row]] = []
@@ -55,7 +55,7 @@ class BatchChanges:
         """Rows and records of pages of earlier batches that left with many others; empty if there are too many."""
         self._left_count = 0
         self._former_heirs: list[Row] = []
-        """Rows of `_left` that were indexed in this batch; they are free once it is settled."""
+        """Rows of `_left` whose entry never came to the index; they are free once the batch is settled."""
 
     def entry(self, number: BatchPlace, row: Row) -> None:
         """Note that page `number`, in this row, has founded an entry."""
@@ -63,14 +63,16 @@ class BatchChanges:
         self.batch.found(number, row)
 
     def promote(self, heir: Row) -> None:
-        """Index the new canonical page."""
+        """Let a new canonical page be found: in `promoted` at first, in the index after `settle` or
+        `index_promoted`."""
         self._rows.found(heir)
         self.batch.founders[EntryId(heir)] = self.batch.number_of(heir)
         self.promoted.append(heir)
+        if len(self.promoted) > MAX_APART_HEIRS:
+            self.index_promoted()
 
     def promote_many(self, heirs: NDArray[np.uint32]) -> None:
-        """Do what `promote` does for each heir. Very many go to the index now: otherwise each page would be
-        compared with all."""
+        """Do what `promote` does for each heir."""
         mine = np.isin(heirs, self.batch.rows)
         for heir in heirs[mine].tolist():
             self.promote(heir)
@@ -79,14 +81,18 @@ class BatchChanges:
         if len(self.promoted) + len(others) <= MAX_APART_HEIRS:
             self.batch.founders.update(dict.fromkeys(others.tolist(), BEFORE_BATCH))
             self.promoted += others.tolist()
-            return
+        else:
+            self.index_promoted()
+            self._add_many_heirs(others)
+
+    def index_promoted(self) -> None:
+        """Move the promoted pages to the index now, as otherwise each page of the batch is compared with all."""
+        live = [EntryId(heir) for heir in self.promoted if self._rows.is_live(heir)]
+        self._add_entries(live)
+        for heir in live:
+            del self.batch.founders[heir]
+        self.promoted.clear()
         self.reindexed += 1
-        others = others[
-            np.argsort(self._rows.table.column("cold")[others])
-        ]  # neighbouring records are read together
-        for at in range(0, len(others), MAX_RECORDS_AT_ONCE):
-            self._add_heirs(others[at : at + MAX_RECORDS_AT_ONCE])
-            self._beat()
 
     def replace(self, cold: RecordNumber) -> None:
         """Note that a row has another record from now on."""
@@ -106,8 +112,7 @@ class BatchChanges:
         """Do what `leave` does for each of n live pages with these records; most rows are free from now on."""
         batch, table = self.batch, self._rows.table
         idle = self._rows.leave_many(rows)
-        fresh = np.fromiter(batch.founders, np.uint32, len(batch.founders))
-        own = np.isin(idle, fresh)
+        own = self._wait_for_index(idle)
         self._touched.update(idle[own].tolist())
         idle = idle[~own]
         if self._touched:
@@ -117,13 +122,18 @@ class BatchChanges:
         rows, colds = rows[before], colds[before]
         self._pages.note_left(colds)
         numbers = (table.column("state")[rows] & FOUNDER) != 0
-        self._former_heirs += rows[numbers][np.isin(rows[numbers], fresh)].tolist()
+        self._former_heirs += rows[numbers][self._wait_for_index(rows[numbers])].tolist()
         self._left_count += len(rows)
         if self._is_few():
             self._left.append((rows, colds))
         else:
             self._left.clear()
         table.free_all(rows[~numbers])
+
+    def _wait_for_index(self, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Return for each row (n,) whether it has an entry that is not in the index yet."""
+        founders = self.batch.founders
+        return np.fromiter((row in founders for row in rows.tolist()), np.bool_, len(rows))
 
     def _is_few(self) -> bool:
         return self._left_count * KEEP_SHARE < len(self._directory)
@@ -157,7 +167,13 @@ class BatchChanges:
             )
         heirs = np.array([entry for entry in entries if batch.founders[entry] == BEFORE_BATCH], np.uint32)
         if len(heirs):
-            self._add_heirs(heirs)
+            self._add_many_heirs(heirs)
+
+    def _add_many_heirs(self, heirs: NDArray[np.uint32]) -> None:
+        heirs = heirs[np.argsort(self._rows.table.column("cold")[heirs])]  # neighbouring records are read together
+        for at in range(0, len(heirs), MAX_RECORDS_AT_ONCE):
+            self._add_heirs(heirs[at : at + MAX_RECORDS_AT_ONCE])
+            self._beat()
 
     def _add_heirs(self, heirs: NDArray[np.uint32]) -> None:
         found = self._pages.records(self._rows.table.column("cold")[heirs])

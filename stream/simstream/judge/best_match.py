@@ -14,6 +14,7 @@ import numpy as np
 
 from simstream.index.answers import spread
 from simstream.index.index import Index
+from simstream.index.keys import frozen
 from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
 from simstream.judge.candidates import ComparedPage, compare
@@ -21,6 +22,7 @@ from simstream.judge.crowded_finder import CrowdedFinder
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
 from simstream.judge.policy import Policy
+from simstream.kernels.index.hamming import any_near
 from simstream.kernels.judge.best_match import (
     AGREEMENT,
     DISTANCE,
@@ -30,7 +32,7 @@ from simstream.kernels.judge.best_match import (
     choose,
     choose_founded,
 )
-from simstream.model import U64, fingerprints_of
+from simstream.model import U64, lookup_values
 
 STEP_PAGES = 256
 """Pages of a batch that are compared at once with one another and with earlier pages of the batch.
@@ -40,6 +42,8 @@ the same.
 """
 MAX_SINGLE_MATCHES = 8
 """Up to this many matches of a page are examined one by one, as a call of the kernel costs as much."""
+MAX_NEAR_HEIRS = 32
+"""If more heirs are near a page, they are better compared by the index, which compares with many at once."""
 NONE: Final = np.empty(0, np.int64)
 
 Chosen = tuple["BestMatch | None", set[ClusterRef]]
@@ -96,6 +100,7 @@ class ClosestFinder:
         self._index: Index = store.index
         self._any = policy.link == "any"
         self._crowded = CrowdedFinder(self._store, self._any)
+        self._no_heirs: U64 = np.empty((policy.lookups, 0), np.uint64)
 
     def begin(self, batch: PageBatch) -> None:
         """Begin with the pages of this batch."""
@@ -103,13 +108,18 @@ class ClosestFinder:
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
         self._twins: dict[BatchPlace, list[EntryId]] = {}
         """Per page of `_entries` the entries with its own fingerprint, sketch, length and bucket."""
-        self._heirs: U64 = np.empty((0, self._policy.fingerprints), np.uint64)
-        """The fingerprints of the first rows of `LivePages.promoted`, which only grows within a batch."""
+        self._heirs = self._no_heirs
+        """The `lookup_values` (L, n) of the first rows of `LivePages.promoted`, which only grows until `reindexed`
+        changes."""
+        self._compared = 0
+        """Heirs that were compared since all went to the index."""
         self._reindexed = self._store.reindexed
-        """The epoch in which the index answered `_entries`."""
+        """The value of `LivePages.reindexed` when the index answered `_entries`."""
         self._crowded.begin(batch)
         self._groups = NONE
         """The groups to which the matches of `_fellows` refer."""
+        self._apart = len(batch) <= STEP_PAGES and not any_near(self._lookup_values(batch), self._policy.distance)
+        """Whether it is known that no page of the batch is near another one, as in most small batches."""
 
     def twin(self, number: BatchPlace) -> EntryId:
         """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after
@@ -128,7 +138,14 @@ class ClosestFinder:
         if same and not self._any:
             return None, {store.clusters.of(same)}
         best, ties = self._found(number, same)
-        for heir in self._heirs_near(page) if store.promoted else ():
+        heirs = self._heirs_near(page) if store.promoted else []
+        self._compared += len(heirs)
+        # The rest of the batch is looked up again then, so as many comparisons must have come before.
+        if len(heirs) > MAX_NEAR_HEIRS and self._compared > len(self._batch) - number:
+            self._compared, heirs = 0, []
+            store.index_promoted()
+            best, ties = self._found(number, same)
+        for heir in heirs:
             best = self._with_heir(page, heir, best)
         if same:
             ties.add(store.clusters.of(same))
@@ -209,17 +226,16 @@ class ClosestFinder:
                 yield batch.rows[number - 1].item(), distance, agreement
                 number = batch.following[number - 1].item()
 
-    def _heirs_near(self, page: ComparedPage) -> Iterator[Row]:
-        """Return the live pages promoted in this batch whose fingerprints are within the distance."""
-        store, known = self._store, len(self._heirs)
+    def _heirs_near(self, page: ComparedPage) -> list[Row]:
+        """Return the live pages of `LivePages.promoted` that are within the distance."""
+        store, known = self._store, self._heirs.shape[1]
         if len(store.promoted) > known:
-            self._heirs = np.concatenate(
-                [self._heirs, store.fingerprints(store.promoted[known:], self._policy.fingerprints)]
-            )
-        own = fingerprints_of(page.fingerprint, page.sketch, self._policy.fingerprints)
-        distances = np.bitwise_count(self._heirs ^ np.array(own, np.uint64)).min(axis=1)
+            fresh = store.lookup_values(store.promoted[known:], self._policy.lookups)
+            self._heirs = np.concatenate([self._heirs, fresh.T], axis=1)
+        own = lookup_values(page.fingerprint, page.sketch, self._policy.lookups)
+        distances = np.bitwise_count(self._heirs ^ np.array(own, np.uint64)[:, np.newaxis]).min(axis=0)
         near = distances <= self._policy.distance
-        return (store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i]))
+        return [store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i])]
 
     def _with_heir(self, page: ComparedPage, row: Row, best: BestMatch | None) -> BestMatch | None:
         """Return the best match so far, or the page of this row if it is a better match."""
@@ -239,8 +255,10 @@ class ClosestFinder:
     def _near(self, number: BatchPlace) -> ClosestMatches:
         """Return the index's answer that contains page `number`. Asks for as many pages at once as its limit
         allows."""
-        if number >= self._entries.end or self._reindexed != self._store.reindexed:
-            self._reindexed = self._store.reindexed
+        outdated = self._reindexed != self._store.reindexed
+        if outdated:
+            self._reindexed, self._heirs = self._store.reindexed, self._no_heirs
+        if outdated or number >= self._entries.end:
             asked = self._batch.keys(slice(number, None))
             self._entries = ClosestMatches(number, self._index.query_apart(*asked))
             self._twins = self._twins_of(self._entries)
@@ -263,13 +281,18 @@ class ClosestFinder:
         These have an entry when a step begins, or are keys of pages in the step.
         """
         batch = self._batch
-        if len(batch) == 1:
+        if self._apart:
             return self._fellows, 0, 0
         if number >= self._fellows.end or self._fellows.is_crowded(number):
             self._fellows = self._join(number, BatchPlace(min(number + STEP_PAGES, len(batch))))
         start, end = self._fellows.span(number)
         alone = end - start == 1 and not batch.entry_of(batch.groups[number])  # its own key is always among them
         return self._fellows, start, start if alone else end
+
+    def _lookup_values(self, batch: PageBatch) -> U64:
+        """Return the words (n, L) that the pages of a batch are looked up by; see `model.lookup_values`."""
+        words = batch.fingerprints[:, np.newaxis], batch.sketches[:, : self._policy.lookups - 1]
+        return frozen(np.hstack(words), np.uint64)
 
     def _join(self, start: BatchPlace, end: BatchPlace) -> ClosestMatches:
         batch = self._batch

@@ -14,7 +14,7 @@ import msgspec
 from simstream.judge.numbers import ClusterId, Ordinal
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
-from simstream.model import fingerprints_of
+from simstream.model import lookup_values
 
 WIDE_DISTANCE = 16
 """Bits. Pages within this distance are worth showing, matches or not."""
@@ -40,7 +40,7 @@ class RejectionRule(StrEnum):
 
 class ComparedPage(Protocol):
     """The facts of a page that decide a match; `sketch` is the column `sketch` as one integer; see
-    `model.fingerprints_of`."""
+    `model.lookup_values`."""
 
     @property
     def fingerprint(self) -> int: ...
@@ -106,7 +106,7 @@ class Candidate(NamedTuple):
     """The number of the verdict on that page."""
     cluster_id: str
     distance: int
-    """The Hamming distance of the closest fingerprints, in bits of 64."""
+    """The Hamming distance of the closest lookups of the two pages, in bits of 64; see `model.lookup_values`."""
     agreement: int
     """The number of agreeing bits of the two sketches."""
     similarity: float | None
@@ -127,9 +127,9 @@ class Candidate(NamedTuple):
 def measure_closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
     """Return distance and agreement of two pages from the XOR of their fingerprints and of their columns
     `sketch`."""
-    fingerprints = fingerprints_of(fingerprint, sketch, policy.fingerprints)
+    words = lookup_values(fingerprint, sketch, policy.lookups)
     agreement = policy.sketch_bits - (sketch >> 64 * (policy.fingerprints - 1)).bit_count()
-    return min(bits.bit_count() for bits in fingerprints), agreement
+    return min(bits.bit_count() for bits in words), agreement
 
 
 def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:

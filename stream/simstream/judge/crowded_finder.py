@@ -60,7 +60,7 @@ class CrowdedFinder:
         The entry of the same key is reported only if it is in a crowd.
         """
         to, live, ties = self._to(), self._store.columns(), set[ClusterRef]()
-        most = 0, 0  # candidates and matches; several fingerprints find mostly the same entries
+        most = 0, 0  # candidates and matches; several draws find mostly the same entries
         for found, candidates in near.matches:
             most = max(most, (candidates, len(found.entry)))
             clusters = np.empty(len(found.entry) if len(self._room) else 0, np.int64)

@@ -36,7 +36,7 @@ from simstream.judge.numbers import (
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
-from simstream.model import U64, fingerprints_of
+from simstream.model import U64, lookup_values
 
 BUCKETS_A_WINDOW = 8
 """The number of buckets of a window; the index holds about one more."""
@@ -62,8 +62,6 @@ class LivePages:
         self.canonical_only = canonical_only
         self.stream_time: int | None = None
         self.live_pages = 0
-        self.reindexed = 0
-        """Changes when pages are indexed in the middle of a batch. An earlier query misses them."""
         self.rows = RowTable()
         self.pages = PageStore(index.sketch_words)
         self.directory = PageDirectory()
@@ -134,14 +132,23 @@ class LivePages:
 
     @property
     def promoted(self) -> Sequence[Row]:
-        """The rows indexed since `settle` in place of a canonical page that left. An earlier query misses them."""
+        """The rows that stand for a canonical page that has left in this batch, and are not in the index yet."""
         return self._changes.promoted
 
-    def fingerprints(self, rows: Sequence[Row], number: int) -> U64:
-        """Return the fingerprints (n, number) of stored pages, which have so many."""
+    @property
+    def reindexed(self) -> int:
+        """A number that changes when pages are indexed in the middle of a batch. An earlier query misses them."""
+        return self._changes.reindexed
+
+    def index_promoted(self) -> None:
+        """Move the rows of `promoted` to the index, so that a query finds them."""
+        self._changes.index_promoted()
+
+    def lookup_values(self, rows: Sequence[Row], number: int) -> U64:
+        """Return the words (n, number) that stored pages are looked up by; see `model.lookup_values`."""
         if len(rows) <= MAX_SINGLE_PAGES:
             records = [self.record(row) for row in rows]
-            return np.array([fingerprints_of(one.fingerprint, one.sketch, number) for one in records], np.uint64)
+            return np.array([lookup_values(one.fingerprint, one.sketch, number) for one in records], np.uint64)
         found = self.pages.records(self.rows.table.column("cold")[np.array(rows, np.uint32)])
         return np.column_stack([found["fingerprint"], found["sketch"][:, : number - 1]])
 
@@ -185,7 +192,6 @@ class LivePages:
                 for row in rows.tolist():
                     self.leave(row, self.record(row).identity)
         self._departures.promote()
-        self.reindexed = self._changes.reindexed
 
     def is_late(self, time: int) -> bool:
         """Whether a page of this time is already outside the window."""

@@ -31,7 +31,7 @@ class Match(NamedTuple):
 
     id: str
     distance: int
-    """The Hamming distance of the closest fingerprints, in bits of 64."""
+    """The Hamming distance of the closest lookups, in bits of 64."""
     similarity: float | None
     """The agreement of the sketches from 0 to 1; None if the recipe has no sketch."""
     cluster_id: str
@@ -80,9 +80,9 @@ def matches(
 
 
 def near(store: LivePages, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
-    """Return the pages within the policy's distance of a page's fingerprints, nearest first; sketches are ignored.
+    """Return the live pages that a page's fingerprints alone find within the policy's distance, nearest first.
 
-    It covers the same pages as `matches`, and computes no similarities.
+    It computes no similarities.
     """
     keys = np.array([fingerprints], np.uint64)
     found = store.index.near(keys[:, 0], keys[:, 1:])
@@ -144,7 +144,7 @@ def _known(store: LivePages, row: Row) -> KnownPage:
         id=record.id,
         ordinal=record.ordinal,
         time=record.time,
-        fingerprint=fingerprint_hex(record.fingerprint, record.sketch, store.index.further + 1),
+        fingerprint=fingerprint_hex(record.fingerprint, record.sketch, store.index.further_fingerprints + 1),
         short=record.short,
         cluster_id=str(_cluster_id(store, row)),
     )

@@ -24,7 +24,7 @@ from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import ClusterRef, Ordinal, Row
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
-from simstream.model import fingerprints_of
+from simstream.model import lookup_values
 from simstream.wire.verdict import similarity
 
 
@@ -53,8 +53,8 @@ def nearby(
     edge = _edge(store, time)
     own: list[tuple[Row, PageRecord]] = []
     others: list[tuple[Row, PageRecord]] = []
-    fingerprints = fingerprints_of(page.fingerprint, page.sketch, policy.fingerprints)
-    for row in _rows_within(fingerprints, store, max(distance, policy.distance)):
+    words = lookup_values(page.fingerprint, page.sketch, policy.lookups)
+    for row in _rows_within(words, store, max(distance, policy.distance)):
         record = store.record(row)
         if edge is None or record.time > edge:
             (own if record.identity == page.identity else others).append((row, record))
@@ -80,9 +80,9 @@ def _edge(store: LivePages, time: int) -> int | None:
     return (time if store.stream_time is None else max(time, store.stream_time)) - store.window_ms
 
 
-def _rows_within(fingerprints: Sequence[int], store: LivePages, distance: int) -> Iterator[Row]:
-    """Return the rows of the live pages of which any fingerprint is within the distance."""
-    wanted = np.array(fingerprints, np.uint64)
+def _rows_within(words: Sequence[int], store: LivePages, distance: int) -> Iterator[Row]:
+    """Return the rows of the live pages with a lookup within the distance."""
+    wanted = np.array(words, np.uint64)
     for colds, records in store.pages.chunks():
         near: NDArray[np.bool_] = np.bitwise_count(records["fingerprint"] ^ wanted[0]) <= distance
         for i in range(1, len(wanted)):

@@ -43,13 +43,19 @@ class Policy:
     short_distance: int = 0
     short_agreement: int = 0
     fingerprints: int = 1
-    """How many fingerprints a page has; the distance of two pages is that of their closest. 1 is no part of the
-    id."""
+    """How many fingerprints a page has. 1 is no part of the id."""
+    sketch_lookups: int = 0
+    """How many 64-bit words of the sketch also look a page up. 0 is no part of the id."""
 
     @property
     def sketch_words(self) -> int:
         """See `count_sketch_words`."""
         return count_sketch_words(self.fingerprints, self.sketch_bits)
+
+    @property
+    def lookups(self) -> int:
+        """How many lookups a page has (`model.lookup_values`). The closest one gives the distance of two pages."""
+        return self.fingerprints + self.sketch_lookups
 
     @property
     def limits(self) -> MatchLimits:
@@ -67,7 +73,10 @@ class Policy:
         names = [name for name in self.__slots__ if self.short_words or not name.startswith("short_")]
         if self.fingerprints == 1:
             names.remove("fingerprints")
+        names.remove("sketch_lookups")
         fields = [getattr(self, name) for name in names]
+        if self.sketch_lookups:
+            fields.append({"sketch_lookups": self.sketch_lookups})
         content = msgspec.json.encode([SEMANTICS, *fields])
         return blake2b(content, digest_size=4, person=b"simstream policy").hexdigest()
 
@@ -110,7 +119,15 @@ def make_policy(
         )
     chosen = recipe.similarity if similarity is None else similarity
     limits = MatchLimits(distance, _agreement(chosen, bits))
-    policy = Policy(recipe_id, bits, *limits, window_ms, link, fingerprints=recipe.fingerprints)
+    policy = Policy(
+        recipe_id,
+        bits,
+        *limits,
+        window_ms,
+        link,
+        fingerprints=recipe.fingerprints,
+        sketch_lookups=recipe.sketch_lookups,
+    )
     strict = _short_limits(recipe, limits)
     if recipe.short_words == 0 or strict == limits:
         return policy

@@ -41,6 +41,8 @@ from simstream.model import (
     VerdictKind,
 )
 
+BEAT_EVERY_PAGES = 256
+"""A page may have to compare itself with thousands of others."""
 MAX_BATCH_PAGES = 4096
 """The most pages of one batch; they are compared with one another."""
 
@@ -57,6 +59,7 @@ class Resolver:
     ) -> None:
         self.policy = policy
         self._any = policy.link == "any"
+        self._beat = beat
         self._store = LivePages(index, policy.window_ms, not self._any, alert or SizeAlert(), beat)
         self._closest = ClosestFinder(policy, self._store)
         self._verdicts = VerdictMaker(policy, self._store)
@@ -137,8 +140,10 @@ class Resolver:
         self._begin(columns, time, ordinal, short, readable)
         places = map(BatchPlace, itertools.count())
         known = self._store.known(columns.identity)
-        verdicts = []
+        verdicts: list[Verdict] = []
         for page, rows in zip(accepted_pages(columns, time, short, ordinal, sources), known, strict=True):
+            if len(verdicts) % BEAT_EVERY_PAGES == BEAT_EVERY_PAGES - 1:
+                self._beat()
             if page.kind == PageKind.READABLE:
                 verdicts.append(self._readable(page, rows, next(places)))
             else:

@@ -25,7 +25,7 @@ from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.model import PYTHON, PageSource, Record, Verdict
-from simstream.text.recipe import count_sketch_words
+from simstream.text.recipe import count_sketch_words, name_recipe
 from simstream.wire import frame as frames
 
 MAX_MEMTABLE_ENTRIES = 4096
@@ -52,6 +52,7 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     stream_time: int | None
     live_pages: int
     fingerprints: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
+    sketch_lookups: Annotated[int, msgspec.Meta(ge=0, le=3)] = 0
 
 
 class JudgeState:
@@ -120,6 +121,7 @@ class JudgeState:
             stream_time=resolver.stream_time,
             live_pages=resolver.live_pages,
             fingerprints=policy.fingerprints,
+            sketch_lookups=policy.sketch_lookups,
         )
         made: dict[str, Fact] = msgspec.to_builtins(facts)
         return made
@@ -134,12 +136,13 @@ class JudgeState:
         if known.recipe != self.policy.recipe_id:
             raise WrongRecipe(
                 f"the state has recipe {known.recipe}, this judge has recipe {self.policy.recipe_id}",
-                "use the state's recipe, or another folder for the state",
+                f"use {name_recipe(known.recipe)}, or another folder for the state",
             )
         if known.policy != self.policy.id:
             raise WrongPolicy(
                 f"the state has policy {known.policy}, this judge has policy {self.policy.id}",
-                "use the same distance, similarity, window and link, or another folder for the state",
+                "use the same distance, similarity, window, link and sketch_lookups (a setting of the recipe), or "
+                "another folder for the state",
             )
         _take_up(self.acceptor, known)
         self.resolver.restore(parts, known.stream_time, known.live_pages)
@@ -198,5 +201,13 @@ def state_facts(facts: Mapping[str, Any]) -> StateFacts:
 
 def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MAX_MEMTABLE_ENTRIES) -> Index:
     """Return an empty index for this policy."""
-    words, short, further = policy.sketch_words, policy.short_limits, policy.fingerprints - 1
-    return Index(None, words, *policy.limits, memtable_limit, short, further=further, background=background)
+    return Index(
+        None,
+        policy.sketch_words,
+        *policy.limits,
+        memtable_limit,
+        policy.short_limits,
+        further_draws=policy.lookups - 1,
+        further_fingerprints=policy.fingerprints - 1,
+        background=background,
+    )

@@ -50,10 +50,18 @@ def _warm_index(policy: Policy) -> None:
     sketches = np.zeros((1, policy.sketch_words), np.uint64)
     short = np.zeros(1, np.bool_)
     keys = KeyColumns(fingerprints, sketches, short.view(np.uint8))
-    further = policy.fingerprints - 1
-    join(keys, keys, policy.limits, policy.short_limits, further=further)
+    draws, prints = policy.lookups - 1, policy.fingerprints - 1
+    join(keys, keys, policy.limits, policy.short_limits, further_draws=draws, further_fingerprints=prints)
     for plan in dict.fromkeys(choose(policy.distance, entries) for entries in WARMED_FOR):
-        index = Index(plan, sketches.shape[1], *policy.limits, 1, policy.short_limits, further=further)
+        index = Index(
+            plan,
+            sketches.shape[1],
+            *policy.limits,
+            1,
+            policy.short_limits,
+            further_draws=draws,
+            further_fingerprints=prints,
+        )
         for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
             index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
             index.query(fingerprints, sketches, short)

@@ -19,6 +19,10 @@ MAX_TOKEN_BYTES = 1 << 20
 """The greatest size of all texts of one question for tokens, in UTF-8."""
 ESCAPED = 6
 """JSON may write each byte of a text as six: `\\u0061`."""
+PIECE_BYTES = 64 << 10
+"""A longer answer is sent in pieces of so many bytes."""
+MIN_BYTES_A_SECOND = 100_000
+"""A client that reads a long answer more slowly is cut off, after `send_s` besides."""
 RETRY_AFTER_S = 1
 
 
@@ -164,11 +168,15 @@ class BodyLimiter:
         return None
 
     async def _send(self, message: Message, send: Send) -> None:
-        size = len(message.get("body", b""))
+        """Send a message; a long body in pieces: the server takes each once the one before is read."""
+        body = message.get("body", b"")
+        size, last = len(body), max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
         self._held += size
         try:
-            async with asyncio.timeout(self._limits.send_s):
-                await send(message)
+            async with asyncio.timeout(self._limits.send_s + size / MIN_BYTES_A_SECOND):
+                for at in range(0, last, PIECE_BYTES):
+                    await send({**message, "body": body[at : at + PIECE_BYTES], "more_body": True})
+                await send({**message, "body": body[last:]} if last else message)
         finally:
             self._held -= size
 

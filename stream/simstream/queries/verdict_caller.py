@@ -17,6 +17,7 @@ class VerdictCaller:
     def __init__(self, log: str, prefix: str, config: str | None) -> None:
         self._where = log, prefix, config
         self._opening: asyncio.Future[AsyncClient] | None = None
+        self._closing: asyncio.Future[None] | None = None
 
     async def judge(self, page: Mapping[str, Any], timeout: float) -> Verdict:
         """Return the page's verdict within `timeout` seconds, connecting included.
@@ -42,8 +43,17 @@ class VerdictCaller:
             await self._opening.result().close()
 
     async def _opened(self) -> AsyncClient:
-        """Return the client; the first call opens it. A caller that leaves early does not stop the opening."""
-        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+        """Return the client; the first call opens it, and the first one after it has ended opens another.
+
+        A caller that leaves early does not stop the opening.
+        """
+        if self._opening is not None and self._opening.done():
+            if self._opening.exception() is not None:
+                self._opening = None
+            elif self._opening.result().ended:
+                self._closing = asyncio.ensure_future(self._opening.result().close())
+                self._opening = None
+        if self._opening is None:
             self._opening = asyncio.ensure_future(self._open())
         return await asyncio.shield(self._opening)
 

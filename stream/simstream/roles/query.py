@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ class QueryRole:
     """The live state, for questions from any thread. `run` works until `context.stop` is set, or raises.
 
     Like a judge it starts from a folder of its own (setting `state`) or from the whole log. It is as current as the
-    newest committed verdicts. A question waits for at most one batch of frames.
+    newest committed verdicts. While frames wait, up to nine questions are answered between two batches of them.
     """
 
     def __init__(self, log: Log, policy: Policy, fingerprinter: Fingerprinter, context: RoleContext) -> None:
@@ -61,7 +62,7 @@ class QueryRole:
         check_recipe(self._log, self.policy.recipe_id)
         with self._log.open_publisher() as publisher:
             published = position_check.decode(publisher.committed())
-        role = FollowerRole(NAME, 0.0, NAME, self._turns, self._hear)
+        role = FollowerRole(NAME, 0.0, NAME, partial(self._turns, ahead=True), self._hear)
         with self._log_judge, open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots:
             with self._turns():
                 snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])

@@ -78,7 +78,7 @@ class SparkComparison:
             "0 as distance",
             f"{self.policy.sketch_bits} as agreement",
         )
-        blocks, policy = FingerprintBlocks.of(self.policy.distance, self.policy.fingerprints), self.policy
+        blocks, policy = FingerprintBlocks.of(self.policy.distance, self.policy.lookups), self.policy
         rows = entries.select("number", *_ENTRY).rdd.map(tuple)
         groups = rows.mapPartitions(partial(pairs.blocked, blocks=blocks, policy=policy)).groupByKey()
         near = groups.flatMap(partial(_search, blocks=blocks, policy=policy))

@@ -3,7 +3,7 @@
 The 64 bits are cut into k + 1 blocks. Two fingerprints within distance k agree in at least one of them, so it is
 enough to compare fingerprints that agree in a block: one group for each block and each value of it. Any machine can
 search a group with the index's own tables. A pair is told by the first block in which it agrees. If pages have
-several fingerprints, each is cut, the first one first. The first fingerprint within the distance tells the pair.
+several lookups, each is cut, the fingerprint first. The first lookup within the distance tells the pair.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), for batches.
 """
@@ -37,7 +37,7 @@ Match = tuple[int, int, int, int]
 class FingerprintBlocks:
     """The cut of fingerprints for a distance from 0 to 16: `each` blocks of `bits` bits, from the highest on.
 
-    A page has `count` blocks: those of all its fingerprints.
+    A page has `count` blocks: those of all its lookups.
     """
 
     each: int
@@ -45,11 +45,11 @@ class FingerprintBlocks:
     count: int
 
     @classmethod
-    def of(cls, distance: int, fingerprints: int = 1) -> FingerprintBlocks:
-        return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)), fingerprints * (distance + 1))
+    def of(cls, distance: int, lookups: int = 1) -> FingerprintBlocks:
+        return cls(distance + 1, min(MAX_BITS, 64 // (distance + 1)), lookups * (distance + 1))
 
     def draw(self, block: int) -> int:
-        """Return the number of the fingerprint that the block is cut from, 0 for the first."""
+        """Return the draw that the block is cut from; 0 is the fingerprint."""
         return block // self.each
 
     def value(self, fingerprints: U64, block: int) -> NDArray[np.int64]:
@@ -102,9 +102,8 @@ class _EntryGroup:
         order = np.argsort(fingerprints, kind="stable")
         self._fingerprints = fingerprints[order]
         self._numbers, self._short = entries["number"][order], entries["short"][order]
-        further = policy.fingerprints - 1
-        self._sketches = entries["sketch"][order, further:]
-        self._all = np.column_stack([_draw(entries, 0)[order], entries["sketch"][order, :further]])
+        self._sketches = entries["sketch"][order, policy.fingerprints - 1 :]
+        self._all = np.column_stack([_draw(entries, 0)[order], entries["sketch"][order, : policy.lookups - 1]])
         self._block, self._blocks, self._policy = block, blocks, policy
 
     def candidates(self) -> Iterator[FingerprintPairs]:

@@ -125,7 +125,7 @@ class Metrics:
         self.transactions = make.counter(
             "transactions",
             "Attempts to publish, by result. `found`: committed, although its end was not seen. `fenced`: another "
-            "judge, or its own time limit, ended it.",
+            "judge or its own time limit ended it, or its client got no answer in that time.",
             RESULT,
         )
         self.restarts = make.counter(
@@ -176,7 +176,9 @@ class Metrics:
         self.segments = make.gauge("index_segments", "Sealed segments of the index.")
         self.index_bytes = make.gauge("index_bytes", "Size of the index, in memory or mapped, by part.", INDEX_PART)
         self.table_entries = make.gauge(
-            "index_table_entries", "Entries of sealed segments, by table; `second`: all of that fingerprint.", TABLE
+            "index_table_entries",
+            "Entries of sealed segments, by table; `second` to `fourth`: all tables of that lookup of a page.",
+            TABLE,
         )
         self.table_bytes = make.gauge("index_table_bytes", "Size of each permuted table with its directory.", TABLE)
         self.state_bytes = make.gauge(

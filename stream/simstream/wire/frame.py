@@ -6,7 +6,7 @@ The layout is little-endian. Every column begins at a multiple of 8 bytes, so th
     header (MessagePack) | offset i64 | time i64 | identity 2 u64 | fingerprint u64 | sketch S u64
     | words u32 | end of id u32 | end of URL u32 | kind u8 | reason u8 | ids | URLs
 
-A page takes about 70 bytes, without its id and URL. If pages have several fingerprints, the further ones are the
+A page takes about 84 bytes, without its id and URL. If pages have several fingerprints, the further ones are the
 first of the S words of `sketch`.
 """
 
@@ -227,13 +227,10 @@ def group_arrivals(milliseconds: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((min(group), len(group)) for group in groups)
 
 
-def count_arrivals(data: bytes, pages: int) -> Counter[int]:
-    """Count the last `pages` pages of a frame by their arrival in ms; empty if the frame does not say.
-
-    `decode` must be able to read the frame. Cost: a read of the header alone.
-    """
+def count_arrivals(header: FrameHeader, pages: int) -> Counter[int]:
+    """Count the last `pages` pages of a frame by their arrival in ms; empty if the frame does not say."""
     found: Counter[int] = Counter()
-    for milliseconds, number in reversed(_header(data).came):
+    for milliseconds, number in reversed(header.came):
         found[milliseconds] += min(number, pages)
         pages -= min(number, pages)
     return +found

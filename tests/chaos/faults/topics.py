@@ -27,7 +27,7 @@ def partitions_added(arena: ChaosArena, scale: ChaosScale) -> str:
         running = turn % 2 == 0
         if not running:
             arena.end(service)
-        _add_partitions(arena, count)
+        add_partitions(arena, count)
         with SeededFeed(arena.place, arena.rng, transactions=False) as feed:  # one that knows all partitions
             feed.burst(scale.burst)
         if not running:
@@ -38,7 +38,8 @@ def partitions_added(arena: ChaosArena, scale: ChaosScale) -> str:
     return f"{count - 2} partitions added, {arena.settle()} pages"
 
 
-def _add_partitions(arena: ChaosArena, count: int) -> None:
+def add_partitions(arena: ChaosArena, count: int) -> None:
+    """Raise `pages` to `count` partitions, and wait until the arena's client sees them."""
     request = [NewPartitions(f"{arena.place.prefix}.{PAGES}", count)]
     for future in arena.admin().create_partitions(request).values():
         future.result(30)

@@ -26,7 +26,7 @@ class PageRecord(NamedTuple):
     identity: bytes
     fingerprint: int
     sketch: int
-    """The column `sketch` as one integer, words little-endian; see `model.fingerprints_of`."""
+    """The column `sketch` as one integer, words little-endian; see `model.lookup_values`."""
     short: bool
     row: Row
     id: str

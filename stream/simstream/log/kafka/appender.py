@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from simstream.errors import DeliveryFailed, LogError, RecordTooLarge
 from simstream.log.base import FINGERPRINTS, PAGES, Appender, Placed
 from simstream.log.kafka.access_errors import LASTING, MISSING
+from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, logger, make
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
 
@@ -36,6 +37,7 @@ class KafkaAppender(Appender):
         self._topic = topic
         self._name = cluster.name(topic)
         self._limit = admitted_bytes(cluster, topic)
+        self._watch = ClientWatch()
         self._producer: Any = make(Producer, self._config())
         self._count = 0
         self._run = 0
@@ -81,7 +83,7 @@ class KafkaAppender(Appender):
     def flush(self, timeout: float) -> int:
         """See Appender. Raises what `acknowledged` raises."""
         end = time.monotonic() + timeout
-        while self._run < self._count and self._error is None:
+        while self._run < self._count and self._error is None and not self._watch.has_lost_brokers:
             left = end - time.monotonic()
             if left <= 0:
                 break
@@ -110,6 +112,10 @@ class KafkaAppender(Appender):
         room: dict[str, Any] = {"queue.buffering.max.kbytes": max(64 << 10, self._limit // 1024 + 1)}
         if self._topic == FINGERPRINTS:
             room["linger.ms"] = 0.5  # a frame is already a batch, and the frames of one batch of pages go together
+        if self._topic == PAGES:  # not polled while there is nothing to send
+            watched: dict[str, Any] = {"message.timeout.ms": finite}
+        else:
+            watched = {"message.timeout.ms": 0, **self._watch.settings}
         return self._cluster.config(
             f"append-{self._topic}",
             DEFAULTS | room,
@@ -119,7 +125,7 @@ class KafkaAppender(Appender):
                 "acks": "all",
                 "partitioner": "murmur2_random",
                 "message.max.bytes": producer_bytes(self._limit),
-                "message.timeout.ms": finite if self._topic == PAGES else 0,
+                **watched,
             },
         )
 
@@ -196,5 +202,7 @@ class KafkaAppender(Appender):
             )
 
     def _raise_failed(self) -> None:
+        if self._watch.has_lost_brokers:
+            self._fail(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the client has forgotten all brokers"))
         if self._error is not None:
             raise self._error

@@ -76,6 +76,13 @@ GRACE_S = 1.0
 """Seconds to wait beyond a request's own time, so that the client itself ends the request with its own error."""
 SOCKET_MS = 10_000
 """Milliseconds that a request waits for one broker: a frozen broker keeps its connections open."""
+TRY_S = SOCKET_MS / 1000
+"""Seconds of one question. Then it is asked again, of a new client if the present one gets no answers."""
+RENEW_S = TRY_S + 2 * GRACE_S
+"""Seconds that an admin client without answers is kept before a new one replaces it, and then until it ends.
+
+Longer than a question: if a client ends, its open questions may never get an answer or an error.
+"""
 COMMON: Mapping[str, Any] = {
     "socket.timeout.ms": SOCKET_MS,
     "allow.auto.create.topics": False,
@@ -116,6 +123,8 @@ AWAY = NOT_YET | frozenset(
         KafkaError._RESOLVE,
         KafkaError._WAIT_COORD,
         KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._DESTROY,  # the client was replaced while it was asked
+        KafkaError._DESTROY_BROKER,  # the client forgot the broker that it had asked
     }
 )
 """Errors that mean only: no broker answered, or the wrong one."""
@@ -133,6 +142,11 @@ class KafkaCluster:
         self.servers = servers
         self.options = options
         self._admin: AdminClient | None = None
+        self._former_admin: AdminClient | None = None
+        """The admin client before this one: requests of other threads may still wait for it."""
+        self._admin_since = 0.0
+        self._is_silent = False
+        """Whether the last question got no answer. Then the client may never get one again (see ClientWatch)."""
         self._lock = threading.Lock()
         self._told = False
         self._admission = Admission(servers)
@@ -148,12 +162,15 @@ class KafkaCluster:
         return {**COMMON, **name, **defaults, **self.options.client, **fixed, "logger": logger}
 
     def admin(self) -> AdminClient:
-        """Return the admin client, made at the first call. Raises SettingsError."""
+        """Return the admin client, made at the first call, and anew if it gets no answers. Raises SettingsError."""
         with self._lock:
-            if self._admin is None:
+            now = time.monotonic()
+            if self._admin is None or (self._is_silent and now - self._admin_since > RENEW_S):
                 # The admin client is polled rarely and its log lines would pile up, so it makes none.
                 fixed = {"error_cb": self._admission.note}
+                self._former_admin = self._admin
                 self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
+                self._admin_since = now
             return self._admin
 
     def check(self) -> None:
@@ -176,17 +193,19 @@ class KafkaCluster:
         """Return what `ask` returns; call it again, up to the log's patience, while no broker or the wrong one
         answers.
 
-        `ask` gets the seconds that are left. A request may take longer than SOCKET_MS, or meet a broker that has
-        just lost its leadership. `operation` names the permission that the request needs on the topic or the group.
+        `ask` gets the seconds of one try. A request may meet a broker that has just lost its leadership, or a
+        client that has forgotten its brokers. `operation` names the permission that the request needs on the topic
+        or the group.
         Raises BrokerUnreachable, NotAdmitted, NotPermitted, TopicMissing, LogError.
         """
         end = time.monotonic() + (self.options.patience if patience is None else patience)
         while True:
             try:
-                return ask(max(0.1, end - time.monotonic()))
+                return ask(max(0.1, min(TRY_S, end - time.monotonic())))
             except KafkaException as error:
                 if error.args[0].code() not in AWAY or time.monotonic() + PAUSE_S > end:
                     raise self.make_error(error, topic, operation, group) from None
+            self._is_silent = True
             self.check_admission()
             time.sleep(PAUSE_S)
 
@@ -198,19 +217,22 @@ class KafkaCluster:
         return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
 
     def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
-        """Ask the same without waiting; `read_description` reads the futures."""
+        """Ask the same without waiting; `read_descriptions` reads the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
-        patience = self.options.patience if patience is None else patience
+        patience = min(TRY_S, self.options.patience if patience is None else patience)
         self.admin().poll(0)  # its reports would pile up while a broker is away
         futures = self.admin().describe_topics(collection, request_timeout=patience)
         return {topic: futures[self.name(topic)] for topic in topics}
 
-    def read_description(self, topic: str, future: Future[Any]) -> TopicInfo:
-        """Return the answer about `topic`."""
-        try:
-            return self._info(topic, future, self.options.patience)
-        except KafkaException as error:
-            raise self.make_error(error, topic) from None
+    def read_descriptions(self, futures: Mapping[str, Future[Any]]) -> dict[str, TopicInfo]:
+        """Return the answers about these topics. Raises what `describe` raises."""
+        infos = {}
+        for topic, future in futures.items():
+            try:
+                infos[topic] = self._info(topic, future, TRY_S)
+            except KafkaException as error:
+                raise self.make_error(error, topic) from None
+        return infos
 
     def _info(self, topic: str, future: Future[Any], patience: float) -> TopicInfo:
         found = self.answer(future, patience)
@@ -248,11 +270,16 @@ class KafkaCluster:
             try:
                 found = future.result(PAUSE_S)
                 self._admission.admitted()
+                self._is_silent = False
                 return found
             except TimeoutError:
                 self.check_admission()
+            except KafkaException as error:
+                self._is_silent = error.args[0].code() in AWAY
+                raise
             waited = time.monotonic() - asked_at
             if waited > patience + GRACE_S:
+                self._is_silent = True
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the client did not end a request in time"))
             self.say_silence(asked_at)
 

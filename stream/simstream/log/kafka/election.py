@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from simstream.errors import LogError
 from simstream.log.base import FINGERPRINTS, Election
+from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
 
 FIXED: Mapping[str, Any] = {
@@ -52,21 +53,12 @@ class KafkaElection(Election):
     def __init__(self, cluster: KafkaCluster) -> None:
         """Stand for election. Raises TopicMissing, BrokerUnreachable, SettingsError."""
         self._cluster = cluster
-        name = cluster.describe([FINGERPRINTS])[FINGERPRINTS].name
-        fixed = {
-            **FIXED,
-            "group.id": group_of(cluster),
-            "client.id": member_name(cluster, "judge"),
-            "error_cb": note_error,
-        }
-        self._consumer: Any = make(Consumer, cluster.config("judge-election", GROUP, fixed))
+        self._name = cluster.describe([FINGERPRINTS])[FINGERPRINTS].name
         self._elected = threading.Event()
         self._was_elected = False
         self._error: LogError | None = None
         self._closing = threading.Event()
-        self._consumer.subscribe(
-            [name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        self._consumer = self._stand()
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
         self._thread.start()
 
@@ -89,9 +81,28 @@ class KafkaElection(Election):
         self._closing.set()
         self._thread.join(MAX_LEAVE_S)
 
+    def _stand(self) -> Any:
+        """Return a new member of the group."""
+        self._watch = ClientWatch()
+        fixed = {
+            **FIXED,
+            **self._watch.settings,
+            "group.id": group_of(self._cluster),
+            "client.id": member_name(self._cluster, "judge"),
+            "error_cb": note_error,
+        }
+        consumer = make(Consumer, self._cluster.config("judge-election", GROUP, fixed))
+        consumer.subscribe(
+            [self._name], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        return consumer
+
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
+                if self._watch.has_lost_brokers:
+                    self._consumer.close()
+                    self._consumer = self._stand()
                 message = self._consumer.poll(STEP_S)
                 if message is not None and message.error() is not None:
                     self._on_error(message.error())

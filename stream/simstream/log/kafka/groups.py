@@ -30,20 +30,19 @@ def ask_group(
     """
     end = time.monotonic() + (cluster.options.patience if patience is None else patience)
     fixed = {"group.id": group, "enable.auto.commit": False, "error_cb": note_error}
-    consumer = make(Consumer, cluster.config("ask", {}, fixed))
-    try:
-        while True:
-            try:
-                return call(consumer, max(0.5, min(STEP_S, end - time.monotonic())))
-            except KafkaException as error:
-                if error.args[0].code() not in AWAY:
-                    raise cluster.make_error(error, POSITIONS, "Read", group) from None
-                _raise_refusal(cluster, consumer, group)
-            if time.monotonic() > end:
-                raise cluster.unreachable()
-            time.sleep(PAUSE_S)
-    finally:
-        consumer.close()
+    while True:
+        consumer = make(Consumer, cluster.config("ask", {}, fixed))  # a silent one may have forgotten all brokers
+        try:
+            return call(consumer, max(0.5, min(STEP_S, end - time.monotonic())))
+        except KafkaException as error:
+            if error.args[0].code() not in AWAY:
+                raise cluster.make_error(error, POSITIONS, "Read", group) from None
+            _raise_refusal(cluster, consumer, group)
+        finally:
+            consumer.close()
+        if time.monotonic() > end:
+            raise cluster.unreachable()
+        time.sleep(PAUSE_S)
 
 
 def _raise_refusal(cluster: KafkaCluster, consumer: Any, group: str) -> None:

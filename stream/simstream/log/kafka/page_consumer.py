@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
+from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.reader import (
@@ -75,6 +76,9 @@ class KafkaPageConsumer(PageConsumer):
         self._pause(limit == 0)
         while True:
             self._same.check()
+            if self._watch.has_lost_brokers:
+                self._consumer.close()  # this also gives back all partitions
+                self._consumer = self._join()
             self._look_for_missing()
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
             self._moved.clear()
@@ -166,8 +170,10 @@ class KafkaPageConsumer(PageConsumer):
             self._consumer.close()
 
     def _join(self) -> Any:
+        self._watch = ClientWatch()
         fixed = {
             **FIXED,
+            **self._watch.settings,
             "group.id": group_of(self._cluster),
             "client.id": member_name(self._cluster, "fingerprint"),
             "error_cb": note_error,
@@ -191,7 +197,7 @@ class KafkaPageConsumer(PageConsumer):
         try:
             if numbers:
                 self._same.check_now()
-            starts = self._starts(numbers, consumer)
+            starts = self._starts(numbers)
         except SimstreamError as error:
             self._error = error
             starts = []
@@ -213,14 +219,13 @@ class KafkaPageConsumer(PageConsumer):
             self._moved.add(where.partition)
         consumer.incremental_unassign(partitions)
 
-    def _starts(self, partitions: Sequence[int], consumer: Any = None) -> list[PartitionStart]:
+    def _starts(self, partitions: Sequence[int]) -> list[PartitionStart]:
         """Return where these partitions begin: at a commit that names these topics, else at the low watermark."""
         if not partitions:
             return []
         wanted = [TopicPartition(self._name, partition) for partition in partitions]
-        asked = consumer or self._consumer
-        committed = self._cluster.ask(
-            lambda left: asked.committed(wanted, timeout=left), PAGES, None, "Read", group_of(self._cluster)
+        committed = ask_group(  # not this member, which may be lost while the group still gives it partitions
+            self._cluster, group_of(self._cluster), lambda asked, left: asked.committed(wanted, timeout=left)
         )
         usable = {c.partition: c.offset for c in committed if c.offset >= 0 and c.metadata == self._metadata}
         missing = [partition for partition in partitions if partition not in usable]

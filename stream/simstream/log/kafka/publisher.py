@@ -36,10 +36,11 @@ MAX_SETTLE_S = 3.0
 
 
 class _FencedError(Exception):
-    """The client ended this producer for good.
+    """This producer can publish nothing more.
 
-    A newer producer has its transactional id, or the transaction outlived its time, or a killed broker forgot the
-    producer. These look alike here; the claim and the committed position tell them apart.
+    A newer producer has its transactional id, or the transaction outlived its time, or a killed broker or the
+    producer itself has forgotten the other. These look alike here; the claim and the committed position tell them
+    apart.
     """
 
 
@@ -154,7 +155,8 @@ class KafkaPublisher(Publisher):
         return TransactionOutlived(
             f"{len(verdicts)} verdicts ({size} bytes) were not committed within {self._transaction_ms / 1000:g} s, "
             "the time of a transaction",
-            "give this client more bandwidth or a larger quota, or lower frame.max_pages",
+            "bring the broker back if it is away; else give this client more bandwidth or a larger quota, or lower "
+            "frame.max_pages",
         )
 
     def _wait_until_settled(self) -> None:
@@ -230,7 +232,7 @@ class KafkaPublisher(Publisher):
         for verdict in verdicts:
             self._produce(self._verdicts, verdict.value, verdict.key, list(verdict.headers))
         self._produce(self._positions, position, POSITION_KEY, [])
-        self._call(self._producer.commit_transaction)
+        self._call(self._producer.commit_transaction, self._transaction_ms / 1000)
 
     def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
         end = time.monotonic() + self._cluster.options.patience
@@ -245,8 +247,13 @@ class KafkaPublisher(Publisher):
             except KafkaException as error:
                 self._judge(error)
 
-    def _call(self, call: Callable[..., Any], timed: bool = True) -> None:
-        """Repeat the call until it succeeds, as long as the client says that it may be repeated."""
+    def _call(self, call: Callable[..., Any], replace_after_s: float | None = None, timed: bool = True) -> None:
+        """Repeat the call until it succeeds, as long as the client says that it may be repeated.
+
+        After `replace_after_s` it raises _FencedError, so that a new producer takes over: the broker has ended the
+        transaction by then, and this producer may have forgotten all brokers (see ClientWatch).
+        """
+        began = time.monotonic()
         end = time.monotonic() + self._cluster.options.patience
         while True:
             try:
@@ -257,6 +264,8 @@ class KafkaPublisher(Publisher):
                 return
             except KafkaException as error:
                 self._judge(error)
+                if replace_after_s is not None and time.monotonic() - began > replace_after_s:
+                    raise _FencedError from error
             if time.monotonic() > end:
                 raise self._cluster.unreachable()
             time.sleep(PAUSE_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import methodcaller
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import BrokerUnreachable, LogDamaged, LogError
 from simstream.log.base import Reader
+from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import KafkaCluster, make, note_error
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.model import Record
@@ -40,6 +41,8 @@ MAX_QUESTION_S = 2.0
 """Seconds that `caught_up` waits for a broker."""
 STEP_S = 0.5
 """Seconds of waiting after which the reader checks the client's state and the topics' ids again."""
+MIN_WAIT_S = 0.001
+"""The client rounds down to whole milliseconds: a shorter wait would return at once, again and again."""
 _HEADERS = methodcaller("headers")
 """The client may return a broken list *and* leave an error set. The interpreter notices this in a call through
 `methodcaller`. In a method call that it has specialized it would crash."""
@@ -78,15 +81,15 @@ def _readable_headers(message: Any) -> tuple[tuple[str, bytes], ...]:
     return tuple((pair[0], pair[1] or b"") for pair in pairs if len(pair) == 2 and isinstance(pair[0], str))
 
 
-def consume(consumer: Any, limit: int, timeout: float) -> list[Any]:
-    """Return up to `limit` messages, and about MAX_BYTES, as soon as one is there.
+def consume(consumer: Any, limit: int, timeout: float, taken: Sequence[Any] = ()) -> list[Any]:
+    """Return up to `limit` messages, and about MAX_BYTES, as soon as one is there. `taken` are the first of them.
 
     The client alone would wait for all of them, and return everything that it has fetched. This makes about ten
     calls for 1,000 messages.
     """
-    messages: list[Any] = consumer.consume(1, 0)
+    messages: list[Any] = list(taken) or consumer.consume(1, 0)
     if not messages and timeout > 0:
-        messages = consumer.consume(1, timeout)
+        messages = consumer.consume(1, max(timeout, MIN_WAIT_S))
     size = seen = 0
     while messages and len(messages) < limit:
         size += sum(len(message.value() or b"") for message in messages[seen:])
@@ -110,9 +113,9 @@ class KafkaReader(Reader):
         self._same = KafkaTopicIdentity(cluster, [topic])
         self._next = self._begin(start)
         self._ends = dict(self._next)
-        fixed = {**FIXED, "group.id": f"{cluster.options.prefix}.reader", "error_cb": note_error}
-        self._consumer: Any = make(Consumer, cluster.config(f"read-{topic}", DEFAULTS, fixed))
-        self._assign()
+        self._taken: list[Any] = []
+        """A message that was taken from the client while nobody polled."""
+        self._open()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
         """See Reader."""
@@ -120,8 +123,12 @@ class KafkaReader(Reader):
         while True:
             self._same.check()
             self._take_up_new()
+            if self._watch.has_lost_brokers:
+                self._consumer.close()
+                self._open()
             left = max(0.0, end - time.monotonic())
-            records = self._records(consume(self._consumer, limit, min(left, STEP_S)))
+            taken, self._taken = self._taken, []
+            records = self._records(consume(self._consumer, limit, min(left, STEP_S), taken))
             if records or left <= 0:
                 return records
 
@@ -140,7 +147,8 @@ class KafkaReader(Reader):
         return all(self._next.get(partition, 0) >= end for partition, end in ends.items())
 
     def answers(self) -> bool:
-        """See Reader."""
+        """See Reader. Also lets the client report: if nobody polls, its statistics would pile up."""
+        self._taken = self._taken or self._consumer.consume(1, 0)
         return self._same.answers()
 
     def close(self) -> None:
@@ -155,7 +163,16 @@ class KafkaReader(Reader):
             self._ends |= dict.fromkeys(added, 0)
             self._assign()
 
+    def _open(self) -> None:
+        """Begin to read at the next offsets."""
+        self._watch = ClientWatch()
+        fixed = {**FIXED, "group.id": f"{self._cluster.options.prefix}.reader", "error_cb": note_error}
+        fixed |= self._watch.settings
+        self._consumer: Any = make(Consumer, self._cluster.config(f"read-{self._topic}", DEFAULTS, fixed))
+        self._assign()
+
     def _assign(self) -> None:
+        self._taken = []  # it is read again
         name = self._cluster.name(self._topic)
         self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
 

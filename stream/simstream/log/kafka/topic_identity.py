@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from simstream.errors import BrokerUnreachable, TopicRecreated
-from simstream.log.kafka.cluster import MAX_SILENCE_S, PAUSE_S, KafkaCluster
+from simstream.log.base import TopicInfo
+from simstream.log.kafka.cluster import GRACE_S, MAX_SILENCE_S, PAUSE_S, TRY_S, KafkaCluster
 
 CHECK_EVERY_S = 3.0
 """Seconds between two checks of the topics' ids."""
@@ -38,7 +40,10 @@ class KafkaTopicIdentity:
         if self._asked and all(future.done() for future in self._asked.values()):
             asked, self._asked = self._asked, {}
             self._next = now + CHECK_EVERY_S
-            self._compare(asked, self._asked_at)
+            self._compare(partial(self._cluster.read_descriptions, asked), self._asked_at)
+        elif self._asked and now - self._asked_at > TRY_S + GRACE_S:  # the client that was asked is gone
+            self._asked = {}
+            self._note_silence(self._asked_at)
         if not self._asked and (self.away or now >= self._next):
             self._asked = self._cluster.describe_soon(self._topics)
             self._asked_at = now
@@ -47,25 +52,30 @@ class KafkaTopicIdentity:
 
     def answers(self) -> bool:
         """Whether a broker answered the last request, or still has time to answer."""
-        waiting = self._asked and not all(future.done() for future in self._asked.values())
-        return not self.away and not (waiting and time.monotonic() - self._asked_at > MAX_SILENCE_S)
+        since = self._no_news_since  # a question that ended without an answer and was asked again is one silence
+        if since is None and self._asked and not all(future.done() for future in self._asked.values()):
+            since = self._asked_at
+        return not self.away and (since is None or time.monotonic() - since <= MAX_SILENCE_S)
 
     def check_now(self) -> None:
         """Raise TopicRecreated or TopicMissing, waiting for the answer."""
-        began = time.monotonic()
-        self._compare(self._cluster.describe_soon(self._topics), began)
+        self._compare(partial(self._cluster.describe, self._topics), time.monotonic())
 
-    def _compare(self, futures: Mapping[str, Future[Any]], asked_at: float) -> None:
-        """Compare the ids. A broker that is not ready for the log's patience counts as away."""
-        for topic, future in futures.items():
-            try:
-                found = self._cluster.read_description(topic, future)
-            except BrokerUnreachable:
-                now = time.monotonic()
-                self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
-                self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
-                self._next = now + PAUSE_S
-                return
+    def _note_silence(self, asked_at: float) -> None:
+        """Note a question without an answer. A broker that is not ready for the log's patience counts as away."""
+        now = time.monotonic()
+        self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
+        self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
+        self._next = now + PAUSE_S
+
+    def _compare(self, answer: Callable[[], Mapping[str, TopicInfo]], asked_at: float) -> None:
+        """Compare the ids with those of the `answer` to a question of this moment."""
+        try:
+            infos = answer()
+        except BrokerUnreachable:
+            self._note_silence(asked_at)
+            return
+        for topic, found in infos.items():
             if found.id != self.infos[topic].id:
                 raise TopicRecreated(
                     f"{found.name} was deleted and created again while it was in use",

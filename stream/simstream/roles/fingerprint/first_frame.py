@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simstream.errors import FrameDamaged, WrongRecipe
 from simstream.log.base import FINGERPRINTS, Log
+from simstream.text.recipe import name_recipe
 from simstream.wire import frame as frames
 
 
@@ -33,5 +34,5 @@ def wrong_recipe(theirs: str, mine: str) -> WrongRecipe:
     """Return the error for a log of another recipe."""
     return WrongRecipe(
         f"the log began under recipe {theirs}, this process has recipe {mine}",
-        "use the log's --recipe and its versions of simstream and jieba, or another --prefix",
+        f"use {name_recipe(theirs)}, or another --prefix",
     )

@@ -84,7 +84,7 @@ class FingerprintRole:
         self._sent: deque[SentBatch] = deque()
         self._bytes_sent = 0
         self._commits: dict[int, int] = {}
-        self._committed_at = self._kept_at = 0.0
+        self._committed_at = self._kept_at = self._holes_at = 0.0
         self._read_at: dict[int, float] = {}
         """When a page of a partition was last read, or when reading the partition began."""
         self._failing_since: float | None = None
@@ -119,6 +119,7 @@ class FingerprintRole:
         """Work with one pair of appenders until the end, or until a delivery fails."""
         out, dead = self._log.open_appender(FINGERPRINTS), self._log.open_appender(DEAD_LETTERS)
         out.waiting = dead.waiting = partial(self._wait_for_room, consumer)
+        self._context.health.turn(NAME, False, "begins to read")  # from here on a stop waits for the work
         try:
             while not self._context.stop.is_set():
                 self._read(consumer)
@@ -262,7 +263,10 @@ class FingerprintRole:
 
         Only in partitions that had no page for `quiet_s` seconds and have no batch in work.
         """
-        edge = time.monotonic() - quiet_s
+        now = time.monotonic()
+        if quiet_s and now < self._holes_at + HOLE_S / 10:  # a look at every partition
+            return
+        self._holes_at, edge = now, now - quiet_s
         quiet = [flow for flow in self._flows.values() if self._read_at.get(flow.partition, 0.0) <= edge]
         if not quiet:
             return

@@ -62,11 +62,14 @@ class ShareGatherer:
         for record in records:
             page = self._maker.decode(record)
             flow = flows[record.partition]
-            if self._open and self._open.get(flow.partition, _OpenShare(flow)).flow is not flow:
+            share = self._open.get(flow.partition)
+            if share is not None and share.flow is not flow:
                 self._close()  # the partition went and came back: its frames begin again
-            if not self._open:
-                self._since = time.monotonic()
-            share = self._open.setdefault(flow.partition, _OpenShare(flow))
+                share = None
+            if share is None:
+                if not self._open:
+                    self._since = time.monotonic()
+                share = self._open[flow.partition] = _OpenShare(flow)
             share.records.append(record)
             share.pages.append(page)
             self._pages += 1

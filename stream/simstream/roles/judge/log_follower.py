@@ -56,8 +56,8 @@ class PublishedPositionCheck:
         if position.policy != self._policy_id:
             raise WrongPolicy(
                 f"verdicts were published under policy {position.policy}, this judge has policy {self._policy_id}",
-                "use the same recipe, distance, similarity, window and link, or publish under another prefix with "
-                "`simstream replay --to`",
+                "use the same distance, similarity, window, link and sketch_lookups (a setting of the recipe), or "
+                "publish under another prefix with `simstream replay --to`",
             )
         return position
 
@@ -129,6 +129,7 @@ class LogFollower:
         """Judge all remaining frames below the published position. Raises WrongLog, LogError, StateUnwritable."""
         remaining = published.frame - self._log_judge.next_frame
         _logger.info("replaying %d frames of the log", remaining)
+        self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
         while remaining > 0 and not self._context.stop.is_set():
             self._step(published)
             remaining = self._behind(published)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ class JudgedFrame(NamedTuple):
     record: Record
     verdicts: Sequence[Verdict]
     place: LogPlace
+    arrival_counts: Mapping[int, int]
+    """The number of these pages by arrival in the source topic, in ms."""
 
 
 def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
@@ -91,8 +93,12 @@ class LogJudge(Closing):
         verdicts = self.state.resolve(accepted)
         judged, begin = [], 0
         for record, (frame, place) in zip(records, taken, strict=True):
-            end = begin + (len(frame.columns) if frame is not None else 0)
-            judged.append(JudgedFrame(record, verdicts[begin:end], place))
+            if frame is None:
+                judged.append(JudgedFrame(record, (), place, {}))
+                continue
+            end = begin + len(frame.columns)
+            arrival_counts = frames.count_arrivals(frame.header, len(frame.columns))
+            judged.append(JudgedFrame(record, verdicts[begin:end], place, arrival_counts))
             begin = end
         self._context.metrics.frames.inc(len(accepted))
         return judged

@@ -14,7 +14,6 @@ from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.telemetry.metrics import RisingCounter
-from simstream.wire import frame as frames
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 
@@ -51,6 +50,8 @@ class VerdictPublisher:
         """
         self._elected.set(1)
         self._publisher = publisher
+        # From here on a stop must wait for what is judged: the role has begun to work.
+        self._context.health.turn(NAME, False, "begins to publish")
         with VerdictOutbox(publisher, self._committed, self._waiting, self._context.settings.give_up_s) as outbox:
             while not self._context.stop.is_set():
                 self._turn(outbox)
@@ -113,7 +114,7 @@ class VerdictPublisher:
             positions.encode(self._log_judge.position(self._log_id, frame.place)),
             Counter(verdict.verdict for verdict in frame.verdicts),
             frame.record.timestamp,
-            frames.count_arrivals(frame.record.value or b"", len(frame.verdicts)),
+            frame.arrival_counts,
             frame.place.frame,
         )
 

@@ -40,6 +40,6 @@ def choose_distance(
     if pages is None or not rejecting:
         return recipe.distance
     wider = range(recipe.distance + 1, MAX_AUTO_DISTANCE + 1)
-    most = MAX_INDEX_NS / recipe.fingerprints
+    most = MAX_INDEX_NS / recipe.lookups
     affordable = [k for k in wider if plan.choose(k, pages).cost_ns(pages, k) <= most]
     return max(affordable, default=recipe.distance)

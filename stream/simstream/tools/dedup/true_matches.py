@@ -24,7 +24,7 @@ from simstream.model import PageKind
 from simstream.tools.dedup.text_rows import TextRows, encoded, jaccards
 
 SKETCH_MARGIN: Final = 0.25
-"""A sketch of 192 bits says this much less than a J of .5 for one pair in 31,000, and less often for a greater
+"""A sketch of 256 bits says this much less than a J of .5 for one pair in 280,000, and less often for a greater
 J."""
 NO_TEXT: Final = -1
 """Stands for the text of a page that is not compared."""

@@ -31,6 +31,8 @@ def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
         min_words=recipe.min_words,
         top=recipe.top,
         sketch_bits=bits,
+        fingerprints=policy.fingerprints,
+        sketch_lookups=policy.sketch_lookups,
         policy=policy.id,
         distance=policy.distance,
         agreement=policy.agreement if bits else None,

@@ -17,6 +17,8 @@ class AppliedRules(msgspec.Struct, frozen=True):
     min_words: int
     top: int
     sketch_bits: int
+    fingerprints: int
+    sketch_lookups: int
     policy: str
     distance: int
     agreement: int | None

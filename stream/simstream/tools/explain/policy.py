@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
 
@@ -25,7 +26,7 @@ def check_policy(page_id: str, published: str, policy: Policy, recipe: Recipe) -
     advice = (
         f"use {flags}"
         if flags
-        else "give --distance, --similarity, --window and --link as `simstream serve` has them"
+        else "give --recipe, --distance, --similarity, --window and --link as `simstream serve` has them"
     )
     raise WrongPolicy(
         f"the verdict of {page_id} has the policy {published}, and these settings make the policy {policy.id}",
@@ -34,14 +35,21 @@ def check_policy(page_id: str, published: str, policy: Policy, recipe: Recipe) -
 
 
 def flags_of(policy_id: str, recipe_id: str, recipe: Recipe) -> str | None:
-    """Return the flags of this recipe's policy with this id; None if no usual flags make it. At most about 1 s."""
+    """Return what makes the policy with this id: flags, or a recipe file and flags; None if no usual ones do.
+
+    Tries the recipe's own number of lookups by the sketch, then 0 and 1. At most about 2 s.
+    """
     for window, link, similarity, distance in product(
         WINDOWS, LINKS, _similarities(recipe), range(MAX_DISTANCE + 1)
     ):
         window_ms = duration_ms("window", window) if window else None
-        if make_policy(recipe, recipe_id, distance, similarity, window_ms, link).id == policy_id:
-            named = {"distance": distance, "similarity": similarity, "window": window or "none", "link": link}
-            return " ".join(f"--{name} {value}" for name, value in named.items() if value is not None)
+        policy = make_policy(recipe, recipe_id, distance, similarity, window_ms, link)
+        for count in dict.fromkeys((recipe.sketch_lookups, 0, 1)):
+            if replace(policy, sketch_lookups=count).id == policy_id:
+                named = {"distance": distance, "similarity": similarity, "window": window or "none", "link": link}
+                flags = " ".join(f"--{name} {value}" for name, value in named.items() if value is not None)
+                own = count == recipe.sketch_lookups
+                return flags if own else f"a recipe file with sketch_lookups = {count}, and {flags}"
     return None
 
 

@@ -51,10 +51,19 @@ def nearness(pair: CandidateView | EarlierPage, rules: AppliedRules) -> str:
     distance = rules.short_distance if strict else rules.distance
     agreement = rules.short_agreement if strict else rules.agreement
     why = ", as one of them is short" if strict else ""
-    bits = f"fingerprints differ in {_bits(pair.distance or 0)}, and at most {distance} may{why}"
+    bits = f"{_name_draws(rules)} differ in {_bits(pair.distance or 0)}, and at most {distance} may{why}"
     if pair.agreement is None or pair.rejected_by == RejectionRule.DISTANCE:
         return bits
     return f"{bits}; sketches agree in {pair.agreement} of {rules.sketch_bits} bits, and at least {agreement} must"
+
+
+def _name_draws(rules: AppliedRules) -> str:
+    """Return what the distance of two pages is counted by."""
+    if not rules.sketch_lookups:
+        return "fingerprints" if rules.fingerprints == 1 else "closest fingerprints"
+    count = rules.sketch_lookups
+    words = "the first 64 bits" if count == 1 else f"one of the first {count} words"
+    return f"the closest of fingerprints and {words} of the sketches"
 
 
 def rejection(candidate: CandidateView, rules: AppliedRules) -> str:

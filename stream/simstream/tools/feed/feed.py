@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ class _FeedRun:
         self._largest = largest
         self._say = refused
         self._origin: dict[int, str] = {}
+        self._numbers: deque[int] = deque()
+        """Ascending; some may have left `_origin` already."""
         self._written = 0
         self.sent = 0
         self.refused = 0
@@ -67,6 +70,7 @@ class _FeedRun:
             return
         self._number = number
         self._origin[number] = name
+        self._numbers.append(number)
         self.sent += 1
         if len(self._origin) > 2_000:
             self._settle(self._appender.acknowledged)
@@ -89,8 +93,8 @@ class _FeedRun:
                 self._refuse(self._origin.pop(error.number or 0, "a page"), error)
                 self.sent -= 1
         self._written = done
-        for number in [number for number in self._origin if number <= done]:
-            del self._origin[number]
+        while self._numbers and self._numbers[0] <= done:
+            self._origin.pop(self._numbers.popleft(), None)
 
     def _refuse(self, name: str, error: RecordTooLarge) -> None:
         self.refused += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -11,10 +11,10 @@ from simstream.index.plan import choose
 from simstream.tools.plan.designs import TableDesign, designs
 from simstream.tools.plan.speed import MachineSpeed, SizeCosts, measure
 
-STATE_BYTES: Final = 52
-"""Bytes a page beside the tables: row 4, sketch 24, state 13, identity 11 (docs/design/state.md)."""
+STATE_BYTES: Final = 60
+"""Bytes a page beside the tables: row 4, sketch 32, state 13, identity 11 (docs/design/state.md)."""
 ORDER_BYTES: Final = 4
-"""Bytes a page for the order of each further fingerprint."""
+"""Bytes a page for the order of each further draw."""
 MAX_PAGES: Final = (1 << 31) - 1
 """The number of pages that one judge can hold."""
 
@@ -42,15 +42,28 @@ class PlanRow(msgspec.Struct, frozen=True):
     """Whether the service would build it."""
 
 
+class PageLookups(NamedTuple):
+    """What a page is looked up by, as in a recipe."""
+
+    fingerprints: int = 1
+    sketch_lookups: int = 0
+
+    @property
+    def lookups(self) -> int:
+        """The number of lookups of a page."""
+        return self.fingerprints + self.sketch_lookups
+
+
 class PlanReport(msgspec.Struct, frozen=True):
     """All designs for a number of pages, and the measured speeds behind their costs.
 
-    The costs are those of all `fingerprints` of a page together.
+    The costs are those of all lookups of a page.
     """
 
     pages: int
     distance: int
     fingerprints: int
+    sketch_lookups: int
     memory_bytes: int | None
     measured: MachineSpeed
     designs: list[PlanRow]
@@ -66,15 +79,20 @@ class PlanReport(msgspec.Struct, frozen=True):
         return min((row for row in self.designs if row.fits), key=lambda row: row.microseconds)
 
 
-def weigh_here(pages: int, distance: int, memory_bytes: int | None, fingerprints: int = 1) -> PlanReport:
+FINGERPRINT_ALONE: Final = PageLookups()
+
+
+def weigh_here(
+    pages: int, distance: int, memory_bytes: int | None, each: PageLookups = FINGERPRINT_ALONE
+) -> PlanReport:
     """Call `weigh` with the speed of this machine, which is measured if that is useful. Takes about a second."""
-    weigh(pages, distance, memory_bytes, UNKNOWN, fingerprints)
+    weigh(pages, distance, memory_bytes, UNKNOWN, each)
     flips = max(choose(distance, pages).flips_for(distance), default=0)
-    return weigh(pages, distance, memory_bytes, measure(distance, flips), fingerprints)
+    return weigh(pages, distance, memory_bytes, measure(distance, flips), each)
 
 
 def weigh(
-    pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed, fingerprints: int = 1
+    pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed, each: PageLookups = FINGERPRINT_ALONE
 ) -> PlanReport:
     """Return every design for a number of pages at a distance of 0 to 16.
 
@@ -82,7 +100,7 @@ def weigh(
     """
     chosen = choose(distance, pages)
     rows = [
-        _row(design, pages, memory_bytes, speed, fingerprints, design.serves == chosen)
+        _row(design, pages, memory_bytes, speed, each, design.serves == chosen)
         for design in designs(distance, pages)
     ]
     if memory_bytes is not None and not any(row.fits for row in rows):
@@ -93,25 +111,25 @@ def weigh(
             f"give --memory {_gb(least.all_bytes)} or more, keep fewer pages (a window), or divide them"
             f" among {-(-least.all_bytes // memory_bytes)} machines",
         )
-    return PlanReport(pages, distance, fingerprints, memory_bytes, speed, rows)
+    return PlanReport(pages, distance, *each, memory_bytes, speed, rows)
 
 
 def _row(
-    design: TableDesign, pages: int, memory_bytes: int | None, speed: MachineSpeed, fingerprints: int, serves: bool
+    design: TableDesign, pages: int, memory_bytes: int | None, speed: MachineSpeed, each: PageLookups, serves: bool
 ) -> PlanRow:
-    further = fingerprints - 1
-    table_bytes = fingerprints * design.nbytes(pages) + further * ORDER_BYTES * pages
-    all_bytes = table_bytes + (STATE_BYTES + 8 * further) * pages
+    count = each.lookups
+    table_bytes = count * design.nbytes(pages) + (count - 1) * ORDER_BYTES * pages
+    all_bytes = table_bytes + (STATE_BYTES + 8 * (each.fingerprints - 1)) * pages
     return PlanRow(
         name=design.name,
         tables=len(design.masks),
         prefix_bits=design.bits,
         flips=design.flips,
-        probes=fingerprints * design.probes(),
-        candidates=fingerprints * design.expected_candidates(pages),
+        probes=count * design.probes(),
+        candidates=count * design.expected_candidates(pages),
         table_bytes=table_bytes,
         all_bytes=all_bytes,
-        microseconds=fingerprints * query_ns(design, pages, speed) / 1000,
+        microseconds=count * query_ns(design, pages, speed) / 1000,
         fits=memory_bytes is None or all_bytes <= memory_bytes,
         serves=serves,
     )

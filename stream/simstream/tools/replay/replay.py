@@ -14,6 +14,7 @@ from simstream.judge.policy import Policy
 from simstream.judge.warming import warm_judge
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
 from simstream.roles.context import RoleContext
+from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.role import JudgeRole
 from simstream.roles.supervisor import RoleSupervisor
 from simstream.wire import position as positions
@@ -22,7 +23,8 @@ LOOK_EVERY_S = 0.1
 
 
 class ReplayResult(NamedTuple):
-    """The progress of a replay: the last frame and ordinal with a verdict, and the number of frames of the log."""
+    """The progress of a replay: the frame and the ordinal up to which verdicts are published, and the number of
+    frames of the log."""
 
     topic: str
     frame: int
@@ -30,9 +32,13 @@ class ReplayResult(NamedTuple):
     frames: int
 
 
-def missing_topics(log: Log) -> list[TopicReport]:
-    """Create `verdicts` and `positions` of the new prefix, with as many partitions as `pages` has."""
+def missing_topics(log: Log, recipe_id: str) -> list[TopicReport]:
+    """Create `verdicts` and `positions` of the new prefix, with as many partitions as `pages` has.
+
+    Raises WrongRecipe, before it creates anything, if the log has another recipe.
+    """
     log.topic(FINGERPRINTS)  # never create a missing log
+    check_recipe(log, recipe_id)
     return [report for report in log.create_topics() if report.created]
 
 
@@ -53,8 +59,8 @@ def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int],
     with log.open_publisher() as publisher:
         data = publisher.committed()
     published = positions.decode(data) if data is not None else None
-    topic = log.topic(VERDICTS).name
-    return ReplayResult(topic, judge.next_frame, published.ordinal if published else 0, frames)
+    frame, ordinal = (published.frame, published.ordinal) if published else (0, 0)
+    return ReplayResult(log.topic(VERDICTS).name, frame, ordinal, frames)
 
 
 def _until(frames: int, judge: JudgeRole, context: RoleContext, tick: Callable[[int], None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from simstream.errors import StateDamaged
+from simstream.errors import SettingsError, StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import IN_ORDER, MAX_SNAPSHOTS, ManifestFile, Snapshot
@@ -149,10 +149,19 @@ def check(loaded: LoadedSnapshot) -> None:
     # The policy's limits decide no order and no count, so any limits do.
     link: Link = "any" if known.link == "any" else "canonical"
     limits = distances[0], 0
-    policy = Policy(
-        known.recipe, known.sketch_bits, *limits, known.window_ms, link, fingerprints=known.fingerprints
-    )
-    resolver = Resolver(policy, make_index(policy))
+    try:
+        policy = Policy(
+            known.recipe,
+            known.sketch_bits,
+            *limits,
+            known.window_ms,
+            link,
+            fingerprints=known.fingerprints,
+            sketch_lookups=known.sketch_lookups,
+        )
+        resolver = Resolver(policy, make_index(policy))
+    except SettingsError as error:
+        raise StateDamaged(f"the facts in the manifest do not fit ({error.what})") from error
     try:
         resolver.restore(loaded.parts, known.stream_time, known.live_pages)
         resolver.check()

@@ -1,0 +1,58 @@
+"""Bounds the connections of the news page: how many there are, and how long one may wait.
+
+aiohttp has no limit of its own for clients that connect in great number, or that never read their answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+MAX_CONNECTIONS = 256
+HEAD_S = 10.0
+"""Seconds in which the whole head of a request must come, on a new connection or after an answer."""
+REQUEST_S = 20.0
+"""Seconds in which a request must be answered, and the answer be read; at most twice as long."""
+
+
+class BoundedRunner(web.AppRunner):
+    """Serves an application to at most `MAX_CONNECTIONS` connections at a time.
+
+    One more ends the oldest connection without a request. If all have one, the new connection ends.
+    """
+
+    def __init__(self, app: web.Application) -> None:
+        super().__init__(app, access_log=None, keepalive_timeout=HEAD_S)
+        self._answers: dict[Any, int] = {}
+        """The number of answers that have begun, by open connection."""
+        app.on_response_prepare.append(self._count)
+
+    async def _count(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        if request.transport is not None:  # else the connection has ended, and nobody forgets it again
+            self._answers[request.protocol] = self._answers.get(request.protocol, 0) + 1
+
+    async def _make_server(self) -> web.Server:
+        server = await super()._make_server()
+        note, transports = server.connection_made, server._connections
+
+        def connection_made(handler: Any, transport: asyncio.Transport) -> None:
+            note(handler, transport)
+            there = [one for one in transports if not transports[one].is_closing()]
+            if len(there) > MAX_CONNECTIONS:
+                waiting = (one for one in there if one is not handler and one._waiter is not None)
+                transports[next(waiting, handler)].close()
+            self._end_stuck(handler, transport, -1)
+
+        server.connection_made = connection_made  # type: ignore[method-assign]  # there is no other hook
+        return server
+
+    def _end_stuck(self, handler: Any, transport: asyncio.Transport, before: int) -> None:
+        """End a connection that has had the same request since the last look, and look again later."""
+        answers = self._answers.get(handler, 0) if handler._waiter is None else -1
+        if transport.is_closing() or (before == answers >= 0):
+            transport.abort()
+            self._answers.pop(handler, None)
+        else:
+            asyncio.get_running_loop().call_later(REQUEST_S, self._end_stuck, handler, transport, answers)

@@ -1,0 +1,128 @@
+"""What the news page's port does for clients that connect and say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from simstream.feeds import connections
+from simstream.feeds.connections import BoundedRunner
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@asynccontextmanager
+async def served(slow: asyncio.Event) -> AsyncIterator[int]:
+    """The port of pages: `/quick`, `/large`, and `/slow`, which answers after an event."""
+
+    async def quick(request: web.Request) -> web.Response:
+        return web.Response(text="quick")
+
+    async def wait(request: web.Request) -> web.Response:
+        await slow.wait()
+        return web.Response(text="slow")
+
+    async def large(request: web.Request) -> web.Response:
+        return web.Response(body=bytes(64 << 20))
+
+    app = web.Application()
+    app.router.add_get("/quick", quick)
+    app.router.add_get("/slow", wait)
+    app.router.add_get("/large", large)
+    runner = BoundedRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        slow.set()
+        await runner.cleanup()
+
+
+async def asked(streams: Streams, page: bytes) -> bytes:
+    streams[1].write(ASK % page)
+    return await asyncio.wait_for(streams[0].readuntil(page), 30)
+
+
+def test_a_new_client_takes_the_place_of_the_oldest_that_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+            known = await asyncio.open_connection("127.0.0.1", port)
+            assert b"quick" in await asked(known, b"quick")
+            others = []
+            for gone in silent:
+                others.append(await asyncio.open_connection("127.0.0.1", port))
+                assert b"quick" in await asked(others[-1], b"quick")
+                assert await asyncio.wait_for(gone[0].read(), 30) == b""
+
+    asyncio.run(run())
+
+
+def test_a_client_with_a_request_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+
+    async def run() -> None:
+        slow = asyncio.Event()
+        async with served(slow) as port:
+            busy = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            answers = [asyncio.ensure_future(asked(one, b"slow")) for one in busy]
+            await asyncio.sleep(0.2)
+            refused = await asyncio.open_connection("127.0.0.1", port)
+            assert await asyncio.wait_for(refused[0].read(), 30) == b""
+            slow.set()
+            assert all(b"slow" in answer for answer in await asyncio.gather(*answers))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /quick HTTP/1.1\r\nHost: "])
+def test_a_client_that_never_ends_its_head_loses_its_connection(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            await asyncio.wait_for(reader.read(), 30)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_never_reads_its_answer_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 0.3)
+
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.write(ASK % b"large")
+            await asyncio.sleep(2)
+            size, whole = 0, 64 << 20
+            while part := await asyncio.wait_for(reader.read(1 << 20), 30):
+                size += len(part)
+            assert size < whole
+
+    asyncio.run(run())
+
+
+def test_a_client_that_asks_again_and_again_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 0.1)
+
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            client = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(30):
+                assert b"quick" in await asked(client, b"quick")
+                await asyncio.sleep(0.02)
+
+    asyncio.run(run())

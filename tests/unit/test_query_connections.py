@@ -1,0 +1,90 @@
+"""What silent clients of the API can hold: no place for long, and no answers that they do not read."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import time
+from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from simstream.queries import connection, server
+from simstream.queries.limits import Receive, Send
+from simstream.queries.server import QueryServer
+
+LARGE = 4 << 20
+PATIENCE_S = 20.0
+
+
+async def application(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    """Answer every request, and `/large` with as many bytes as a long list of matches."""
+    if scope["type"] == "lifespan":
+        for _ in range(2):
+            await send({"type": f"{(await receive())['type']}.complete"})
+        return
+    await receive()
+    body = b"x" * (LARGE if scope["path"] == "/large" else 2)
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[QueryServer]:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(connection, "HEAD_S", 1.0)
+    with QueryServer("127.0.0.1", 0, application) as opened:
+        yield opened
+
+
+def ask(port: int, path: str = "/") -> tuple[int, int]:
+    """Return the status and the number of bytes of an answer."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    client.request("GET", path)
+    answer = client.getresponse()
+    found = answer.status, len(answer.read())
+    client.close()
+    return found
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server has closed this connection, or does so soon."""
+    client.settimeout(PATIENCE_S)
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_silent_clients_neither_take_all_places_nor_keep_theirs(api: QueryServer) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", api.port))) for _ in range(20)]
+        silent[-1].sendall(b"GET / HTTP/1.1\r\nHost: half")
+        assert [ask(api.port) for _ in range(10)] == [(200, 2)] * 10
+        assert all(is_closed(client) for client in silent)
+
+
+def test_a_client_that_goes_on_asking_keeps_its_connection(api: QueryServer) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", api.port, timeout=PATIENCE_S)
+    for _ in range(6):
+        client.request("GET", "/")
+        held = client.sock
+        assert client.getresponse().read() == b"xx"
+        assert client.sock is held
+        time.sleep(0.5)
+    client.close()
+
+
+def test_an_answer_that_nobody_reads_is_not_held_and_a_read_one_is_whole(api: QueryServer) -> None:
+    assert ask(api.port, "/large") == (200, LARGE)
+    with ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", api.port)))
+            client.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1)
+        waiting = [one.transport.get_write_buffer_size() for one in api._server.server_state.connections]
+        assert len(waiting) >= 4
+        assert sum(waiting) < LARGE / 4

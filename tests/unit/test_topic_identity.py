@@ -1,0 +1,60 @@
+"""Whether a broker answers, as the watch over topics tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
+
+import pytest
+
+from simstream.errors import BrokerUnreachable
+from simstream.log.base import PAGES, LogOptions, TopicInfo
+from simstream.log.kafka import topic_identity as module
+from simstream.log.kafka.cluster import MAX_SILENCE_S, TRY_S, KafkaCluster
+from simstream.log.kafka.topic_identity import CHECK_EVERY_S, KafkaTopicIdentity
+from tests.manual_clock import ManualClock
+
+
+class SilentCluster:
+    """Answers the first question. Every later one ends without an answer after TRY_S."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.options = LogOptions(patience=10 * TRY_S)
+        self._clock = clock
+        self._asked: list[tuple[float, Future[Any]]] = []
+
+    def describe(self, topics: Sequence[str]) -> Mapping[str, TopicInfo]:
+        return {}
+
+    def describe_soon(self, topics: Sequence[str]) -> dict[str, Future[Any]]:
+        future: Future[Any] = Future()
+        self._asked.append((self._clock.now, future))
+        return {PAGES: future}
+
+    def read_descriptions(self, asked: Mapping[str, Future[Any]]) -> Mapping[str, TopicInfo]:
+        raise self.unreachable()
+
+    def unreachable(self) -> BrokerUnreachable:
+        return BrokerUnreachable("no broker answers", "start one")
+
+    def pass_time(self, seconds: float) -> None:
+        self._clock.now += seconds
+        for at, future in self._asked:
+            if self._clock.now - at >= TRY_S and not future.done():
+                future.set_result(None)
+
+
+def test_a_silence_lasts_over_all_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(module, "time", clock)
+    cluster = SilentCluster(clock)
+    watch = KafkaTopicIdentity(cast(KafkaCluster, cluster), [PAGES])
+    told, passed = [], 0.0
+    while passed < 4 * TRY_S:
+        watch.check()
+        told.append((passed, watch.answers()))
+        cluster.pass_time(0.1)
+        passed += 0.1
+    assert {answers for passed, answers in told if passed <= CHECK_EVERY_S + MAX_SILENCE_S - 1} == {True}
+    assert {answers for passed, answers in told if passed >= CHECK_EVERY_S + MAX_SILENCE_S + 1} == {False}
