@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
+
+from simstream.kernels.jit import LEAN
 
 # Traits of an element's name, which hold while the element is open.
 P: Final = 1 << 0
@@ -184,3 +187,15 @@ def _table() -> ElementNames:
 
 
 NAMES: Final = _table()
+
+
+@njit(nogil=True, **LEAN)
+def traits_of(names: ElementNames, name: int) -> int:
+    """Return the traits of the name with this hash; an unknown one is inline."""
+    mask = np.uint64(names.hashes.size - 1)
+    at = (np.uint64(name) ^ (np.uint64(name) >> np.uint64(32))) & mask
+    while names.hashes[at]:
+        if names.hashes[at] == name:
+            return int(names.traits[at])
+        at = (at + np.uint64(1)) & mask
+    return INLINE

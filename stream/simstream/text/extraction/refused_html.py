@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import NAMES
-from simstream.kernels.html.markup import make_html, survey
+from simstream.kernels.html.markup import survey
 from simstream.kernels.html.open_elements import (
     ATTRIBUTES,
     CHOICES,
@@ -20,6 +20,7 @@ from simstream.kernels.html.open_elements import (
     TAGS,
     make_open,
 )
+from simstream.kernels.html.tags import make_html
 
 
 @dataclass(frozen=True, slots=True)
