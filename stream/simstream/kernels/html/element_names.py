@@ -73,11 +73,88 @@ BR: Final = 1 << 40
 COLUMN: Final = 1 << 41
 
 
+# Kinds of elements for the reader of texts, one number each: only these end a line of text. Other names are inline.
+LINE_KIND: Final = 1
+"""Ends a line, and contains nothing that matters."""
+P_KIND: Final = 2
+LI_KIND: Final = 3
+DD_KIND: Final = 4
+HEADING_KIND: Final = 5
+CELL_KIND: Final = 6
+CAPTION_KIND: Final = 7
+ROW_KIND: Final = 8
+ROWS_KIND: Final = 9
+TABLE_KIND: Final = 10
+TEMPLATE_KIND: Final = 11
+BUTTON_KIND: Final = 12
+SELECT_KIND: Final = 13
+SVG_KIND: Final = 14
+MATH_KIND: Final = 15
+POINT_KIND: Final = 16
+"""HTML within SVG or MathML; no name has this kind."""
+OBJECT_KIND: Final = 17
+HIDDEN_KIND: Final = 18
+"""The first of the kinds whose text no browser shows, with MEDIA_KIND."""
+MEDIA_KIND: Final = 19
+DIV_KIND: Final = 20
+ARTICLE_KIND: Final = 21
+SECTION_KIND: Final = 22
+MAIN_KIND: Final = 23
+ASIDE_KIND: Final = 24
+NAV_KIND: Final = 25
+HEADER_KIND: Final = 26
+FOOTER_KIND: Final = 27
+LIST_KIND: Final = 28
+BLOCKQUOTE_KIND: Final = 29
+PRE_KIND: Final = 30
+FIGURE_KIND: Final = 31
+OTHER_KIND: Final = 32
+"""The first of the kinds that have no rule of their own, one for each name."""
+
+_KINDS: Final = (
+    "form hr br option optgroup legend col colgroup frameset",
+    "p",
+    "li",
+    "dd dt",
+    "h1 h2 h3 h4 h5 h6",
+    "td th",
+    "caption",
+    "tr",
+    "tbody tfoot thead",
+    "table",
+    "template",
+    "button",
+    "select",
+    "svg",
+    "math",
+    "",
+    "applet marquee object",
+    "noscript",
+    "audio canvas video",
+    "div",
+    "article",
+    "section",
+    "main",
+    "aside",
+    "nav",
+    "header",
+    "footer",
+    "ol ul",
+    "blockquote",
+    "pre listing",
+    "figure",
+    *("address", "center", "details", "dialog", "dir", "dl", "fieldset", "figcaption", "hgroup", "menu"),
+    *("search", "summary"),
+)
+KINDS: Final = len(_KINDS) + 1
+
+
 class ElementNames(NamedTuple):
     """An open-addressing table by the hashes of names, probed linearly; hash 0 marks a free place."""
 
     hashes: NDArray[np.int64]  # (2^p,)
     traits: NDArray[np.int64]  # (2^p,)
+    kinds: NDArray[np.int64]  # (2^p,)
 
 
 FNV_BASIS: Final = 0xCBF29CE484222325
@@ -166,6 +243,12 @@ def hash_of(name: str) -> int:
     return value
 
 
+def signed_hash_of(name: str) -> int:
+    """Return `hash_of` as the kernel holds it."""
+    value = hash_of(name)
+    return value - (value >> 63 << 64)
+
+
 def traits_by_name() -> dict[str, int]:
     """Return the traits of every name that has any."""
     found: dict[str, int] = {}
@@ -176,13 +259,16 @@ def traits_by_name() -> dict[str, int]:
 
 
 def _table() -> ElementNames:
-    names = ElementNames(np.zeros(_PLACES, np.int64), np.zeros(_PLACES, np.int64))
-    for name, traits in traits_by_name().items():
+    names = ElementNames(*(np.zeros(_PLACES, np.int64) for _ in ElementNames._fields))
+    kinds = {name: kind for kind, group in enumerate(_KINDS, LINE_KIND) for name in group.split()}
+    traits_of_all = dict.fromkeys(kinds, INLINE) | traits_by_name()
+    for name, traits in traits_of_all.items():
         value = hash_of(name)
         at = (value ^ value >> 32) % _PLACES
         while names.hashes[at]:
             at = (at + 1) % _PLACES
-        names.hashes[at], names.traits[at] = value - (value >> 63 << 64), traits
+        names.hashes[at], names.traits[at] = signed_hash_of(name), traits
+        names.kinds[at] = kinds.get(name, 0)
     return names
 
 
@@ -192,10 +278,17 @@ NAMES: Final = _table()
 @njit(nogil=True, **LEAN)
 def traits_of(names: ElementNames, name: int) -> int:
     """Return the traits of the name with this hash; an unknown one is inline."""
+    at = place_of(names, name)
+    return int(names.traits[at]) if at >= 0 else INLINE
+
+
+@njit(nogil=True, **LEAN)
+def place_of(names: ElementNames, name: int) -> int:
+    """Return where the table has the name with this hash, or -1."""
     mask = np.uint64(names.hashes.size - 1)
     at = (np.uint64(name) ^ (np.uint64(name) >> np.uint64(32))) & mask
     while names.hashes[at]:
         if names.hashes[at] == name:
-            return int(names.traits[at])
+            return np.int64(at)  # type: ignore[return-value]  # numba's int is this one
         at = (at + np.uint64(1)) & mask
-    return INLINE
+    return -1

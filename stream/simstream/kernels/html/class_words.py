@@ -1,0 +1,128 @@
+"""Finds words that tell what an element is for in its `class`, `id` and `role`, all words in one pass.
+
+An automaton as of Alfred Aho and Margaret Corasick, "Efficient string matching", 1975.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.html.tags import HtmlBytes
+from simstream.kernels.jit import LEAN
+
+NAVIGATION: Final = 1 << 0
+FOOT: Final = 1 << 1
+COMMENTS: Final = 1 << 2
+RELATED: Final = 1 << 3
+SHARING: Final = 1 << 4
+ADVERTISING: Final = 1 << 5
+SIDE: Final = 1 << 6
+ARTICLE: Final = 1 << 7
+MAIN: Final = 1 << 8
+HIDDEN: Final = 1 << 9
+ABOUT: Final = 1 << 10
+"""About the article: author, date, source, caption."""
+BODY: Final = 1 << 11
+"""Says that this is the article's own text."""
+
+_LISTS: Final = (
+    (
+        NAVIGATION,
+        "nav menu crumb toolbar topbar ^tabs^ pagination pager skip^ skip-link daohang mbx navbar topnav ^toc^",
+    ),
+    (FOOT, "footer ^foot^ copyright colophon bottom legal disclaimer banquan"),
+    (COMMENTS, "comment disqus replies ^reply respond discuss pinglun guestbook"),
+    (
+        RELATED,
+        "related recommend similar popular trending ^latest readmore read-more ^more^ most-read ^hot rank tuijian"
+        " xiangguan xgwz promoted teaser also-like outbrain taboola recirc ^rec^ next-article prev-next ^links^",
+    ),
+    (
+        SHARING,
+        "share sharing social follow subscri newsletter signup sign-up login ^tags^ ^tag^ taglist donate fenxiang"
+        " bdshare weixin qrcode erweima ^tools^ print feedback",
+    ),
+    (
+        ADVERTISING,
+        "^ad^ ^ads^ advert sponsor promo banner popup modal cookie consent gdpr paywall guanggao dfp ^gg^",
+    ),
+    (SIDE, "sidebar ^side^ ^side ^aside rail^ widget ^right^ ^left^ column-right col-right"),
+    (ARTICLE, "article ^post^ entry story blog ^news hentry detail neirong zhengwen wenzhang"),
+    (MAIN, "^main^ main-content maincontent content ^text^ ^page^ body"),
+    (
+        BODY,
+        "articlebody article-body article-content article__body article__content post-content post-body postcontent"
+        " entry-content entry-body story-body story-content article-text articletext article_content article_body"
+        " articlecontent newstext news-content post_content content-body body-content mw-parser-output js_content",
+    ),
+    (HIDDEN, "hidden invisible ^hide^ visually-hidden sr-only screen-reader"),
+    (ABOUT, "author byline ^meta^ metadata post-meta caption timestamp ^date^ ^time^ ^source^ ^info^ ^bio^ credit"),
+)
+_CLASSES: Final = 27
+
+
+class ClassWords(NamedTuple):
+    """The automaton: state 0 is where a value begins, after a sign that is no letter."""
+
+    follows: NDArray[np.int16]  # (states, 27): the next state by letter; letter 0 is all that is no letter
+    flags: NDArray[np.int64]  # (states,): what has been found when this state is reached
+    letters: NDArray[np.uint8]  # (256,): 1 to 26, or 0
+
+
+def _letters() -> NDArray[np.uint8]:
+    letters = np.zeros(256, np.uint8)
+    for i in range(26):
+        letters[65 + i] = letters[97 + i] = i + 1
+    return letters
+
+
+def _automaton() -> ClassWords:
+    letters = _letters()
+    follows: list[dict[int, int]] = [{}]
+    flags = [0]
+    for flag, words in _LISTS:
+        for word in words.split():
+            state = 0
+            for byte in word.encode():
+                letter = int(letters[byte])
+                if letter not in follows[state]:
+                    follows[state][letter] = len(follows)
+                    follows.append({})
+                    flags.append(0)
+                state = follows[state][letter]
+            flags[state] |= flag
+    table = np.zeros((len(follows), _CLASSES), np.int16)
+    back = [0] * len(follows)
+    waiting = deque([0])
+    while waiting:
+        state = waiting.popleft()
+        flags[state] |= flags[back[state]]
+        for letter in range(_CLASSES):
+            after = follows[state].get(letter)
+            if after is None:
+                table[state, letter] = table[back[state], letter] if state else 0
+                continue
+            table[state, letter] = after
+            back[after] = int(table[back[state], letter]) if state else 0
+            waiting.append(after)
+    return ClassWords(table, np.array(flags, np.int64), letters)
+
+
+CLASS_WORDS: Final = _automaton()
+
+
+@njit(nogil=True, **LEAN)
+def class_flags(html: HtmlBytes, start: int, end: int, words: ClassWords) -> int:
+    """Return the flags of all words in these bytes. Cost: 1 ns a byte."""
+    state = np.int64(words.follows[0, 0])
+    found = np.int64(0)
+    for at in range(start, end):
+        letter = words.letters[np.uint64(html.bytes[np.uint64(at)])]
+        state = np.int64(words.follows[state, letter])
+        found |= words.flags[state]
+    return int(found | words.flags[words.follows[state, 0]])

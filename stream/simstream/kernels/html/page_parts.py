@@ -1,0 +1,241 @@
+"""The parts of a page: its elements, its blocks of text, and what is open while they are found.
+
+Only elements that begin a new line, or hide their text, are kept; formatting counts as text.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from simstream.kernels.html.character_references import AMPERSAND, CharacterReferences, read_reference, room_for
+from simstream.kernels.html.element_names import KINDS
+from simstream.kernels.html.sentences import measure
+from simstream.kernels.html.tags import Bytes, HtmlBytes
+from simstream.kernels.jit import LEAN
+
+# Columns of `PageParts.elements`.
+PARENT: Final = 0
+KIND: Final = 1
+FLAGS: Final = 2
+"""What `class`, `id` and `role` say; see `class_words`."""
+END: Final = 3
+"""The number of the first element behind this one's content."""
+_ELEMENT_COLUMNS: Final = 4
+
+# Columns of `PageParts.blocks`.
+ELEMENT: Final = 0
+TEXT_START: Final = 1
+TEXT_END: Final = 2
+WIDTH: Final = 3
+"""Twice the width of `extraction.prose.width_of`: the characters and the bytes."""
+LINKED: Final = 4
+"""The bytes within links."""
+MARKS: Final = 5
+"""The marks of sentences."""
+_BLOCK_COLUMNS: Final = 6
+
+# Numbers of `PageParts.num`.
+ELEMENTS: Final = 0
+BLOCKS: Final = 1
+TEXT: Final = 2
+"""The bytes of text so far."""
+DEPTH: Final = 3
+OVER: Final = 4
+"""Elements that are open and not on the stack, because it is full."""
+LINK: Final = 5
+"""The depth at which a link began; 0 outside links."""
+_LINKED: Final = 6
+_IS_SPACED: Final = 7
+BLOCK_START: Final = 8
+"""Where the text of this block begins."""
+TITLE: Final = 9
+"""Where the text of the first `<title>` begins in the page; the next number is where it ends. Both are 0 without
+one."""
+OG_TITLE: Final = 11
+"""The same of the content of the first `og:title`."""
+CANONICAL: Final = 13
+"""The same of the address of the first canonical link."""
+_NUMBERS: Final = 15
+
+# Columns of `PageParts.stack`.
+OPEN_KIND: Final = 0
+_ELEMENT: Final = 1
+_PREVIOUS: Final = 2
+"""The next place below with the same kind, or -1."""
+SEARCH_END: Final = 3
+"""The innermost place at which the search for an open element ends; perhaps this one."""
+FIRM: Final = 4
+"""The innermost place at which the search for an open list item ends."""
+_IS_HIDDEN: Final = 5
+_STACK_COLUMNS: Final = 6
+MAX_DEPTH: Final = 512
+"""As in browsers: deeper elements are part of the deepest."""
+MAX_ELEMENTS: Final = 1 << 18
+"""The most elements, and blocks, of a page; further ones are part of those before them."""
+
+
+class PageParts(NamedTuple):
+    """The parts of one page; made by `make_parts`, filled by `take_apart`. Element 0 is the page itself."""
+
+    text: Bytes  # (t,) UTF-8, as far as the page is; a run of spaces is one space
+    elements: NDArray[np.int32]  # (n, 4): in the order of their start tags
+    blocks: NDArray[np.int32]  # (m, 6): in the order of the text
+    stack: NDArray[np.int32]  # (MAX_DEPTH, 6): the open elements
+    last: NDArray[np.int32]  # (KINDS,): the innermost open element of each kind
+    num: NDArray[np.int64]  # (15,)
+
+
+def make_parts(size: int) -> PageParts:
+    """Return room for the parts of a page of so many bytes: 40 bytes for each `<` that it may have, up to
+    MAX_ELEMENTS, and its text."""
+    count = min(size // 3 + 2, MAX_ELEMENTS)
+    return PageParts(
+        np.empty(room_for(size) + 1, np.uint8),
+        np.empty((count, _ELEMENT_COLUMNS), np.int32),
+        np.empty((count, _BLOCK_COLUMNS), np.int32),
+        np.empty((MAX_DEPTH, _STACK_COLUMNS), np.int32),
+        np.empty(KINDS, np.int32),
+        np.empty(_NUMBERS, np.int64),
+    )
+
+
+@njit(nogil=True, **LEAN)
+def push(parts: PageParts, kind: int, flags: int, hidden: bool, stops: bool, firm: bool) -> None:
+    """Open an element within the innermost one."""
+    num, stack = parts.num, parts.stack
+    depth, element = num[DEPTH], num[ELEMENTS]
+    if depth == MAX_DEPTH or element == parts.elements.shape[0]:
+        num[OVER] += 1
+        return
+    parts.elements[element, PARENT] = stack[depth - 1, _ELEMENT] if depth else 0
+    parts.elements[element, KIND] = kind
+    parts.elements[element, FLAGS] = flags
+    stack[depth, OPEN_KIND] = kind
+    stack[depth, _ELEMENT] = element
+    stack[depth, _PREVIOUS] = parts.last[kind]
+    stack[depth, SEARCH_END] = depth if stops or depth == 0 else stack[depth - 1, SEARCH_END]
+    stack[depth, FIRM] = depth if firm or depth == 0 else stack[depth - 1, FIRM]
+    stack[depth, _IS_HIDDEN] = hidden or (depth > 0 and stack[depth - 1, _IS_HIDDEN] != 0)
+    parts.last[kind] = depth
+    num[DEPTH] = depth + 1
+    num[ELEMENTS] = element + 1
+
+
+@njit(nogil=True, **LEAN)
+def pop_to(parts: PageParts, place: int) -> None:
+    """Close the element at this place and all within it."""
+    num, stack = parts.num, parts.stack
+    while num[DEPTH] > place:
+        depth = num[DEPTH] - 1
+        element = stack[depth, _ELEMENT]
+        parts.elements[element, END] = num[ELEMENTS]
+        parts.last[stack[depth, OPEN_KIND]] = stack[depth, _PREVIOUS]
+        num[DEPTH] = depth
+    num[OVER] = 0
+    if num[LINK] > place:
+        num[LINK] = 0
+
+
+@njit(nogil=True, **LEAN)
+def write(html: HtmlBytes, start: int, end: int, references: CharacterReferences, parts: PageParts) -> None:
+    """Write text of the page behind the text of this block, without what a browser would not show."""
+    num, text = parts.num, parts.text
+    if parts.stack[num[DEPTH] - 1, _IS_HIDDEN]:
+        return
+    begin = to = num[TEXT]
+    block, spaced, at = num[BLOCK_START], num[_IS_SPACED] != 0, start
+    while at < end:
+        byte = html.bytes[np.uint64(at)]
+        size = 1
+        if byte <= 32:
+            spaced |= byte > 0
+            at += 1
+            continue
+        if byte == 0xC2 and at + 1 < end and html.bytes[at + 1] == 0xA0:
+            size = 2
+        elif byte == 0xE3 and at + 2 < end and html.bytes[at + 1] == 0x80 and html.bytes[at + 2] == 0x80:
+            size = 3
+        if size > 1:
+            spaced = True
+            at += size
+            continue
+        room = to
+        if spaced and to > block:
+            text[to] = 32
+            to += 1
+        if byte == AMPERSAND:
+            before = to
+            at, to = read_reference(html, at, end, references, text, to)
+            if _is_space(text, before, to):
+                to, spaced = room, True
+                continue
+        else:
+            text[np.uint64(to)] = byte
+            to += 1
+            at += 1
+        spaced = False
+    num[TEXT], num[_IS_SPACED] = to, spaced
+    if num[LINK]:
+        num[_LINKED] += to - begin
+
+
+@njit(nogil=True, **LEAN)
+def _is_space(text: Bytes, start: int, end: int) -> bool:
+    """Whether what a reference meant is a space."""
+    size = end - start
+    if size == 1:
+        return bool(text[start] <= 32)
+    if size == 2:
+        return bool(text[start] == 0xC2 and text[start + 1] == 0xA0)
+    return bool(size == 3 and text[start] == 0xE3 and text[start + 1] == 0x80 and text[start + 2] == 0x80)
+
+
+@njit(nogil=True, **LEAN)
+def write_raw(html: HtmlBytes, start: int, end: int, parts: PageParts) -> None:
+    """Do what `_write` does for text without character references."""
+    num, text = parts.num, parts.text
+    if parts.stack[num[DEPTH] - 1, _IS_HIDDEN]:
+        return
+    to, spaced = num[TEXT], num[_IS_SPACED] != 0
+    for at in range(start, end):
+        byte = html.bytes[at]
+        if byte <= 32:
+            spaced |= byte > 0
+            continue
+        if spaced and to > num[BLOCK_START]:
+            text[to] = 32
+            to += 1
+        spaced = False
+        text[to] = byte
+        to += 1
+    num[TEXT], num[_IS_SPACED] = to, spaced
+
+
+@njit(nogil=True, **LEAN)
+def end_block(parts: PageParts) -> None:
+    """End the line of text, if there is any; it belongs to the innermost open element."""
+    num, text = parts.num, parts.text
+    num[_IS_SPACED] = 0
+    start, end = num[BLOCK_START], num[TEXT]
+    if end == start:
+        return
+    count = num[BLOCKS]
+    if count == parts.blocks.shape[0]:
+        text[end] = 32  # no room: the text belongs to the block before
+        parts.blocks[count - 1, TEXT_END] = num[BLOCK_START] = num[TEXT] = end + 1
+        return
+    width, marks = measure(text, start, end)
+    parts.blocks[count, ELEMENT] = parts.stack[num[DEPTH] - 1, _ELEMENT]
+    parts.blocks[count, TEXT_START] = start
+    parts.blocks[count, TEXT_END] = end
+    parts.blocks[count, WIDTH] = width
+    parts.blocks[count, LINKED] = num[_LINKED]
+    parts.blocks[count, MARKS] = marks
+    text[end] = 10
+    num[BLOCKS] = count + 1
+    num[BLOCK_START] = num[TEXT] = end + 1
+    num[_LINKED] = 0

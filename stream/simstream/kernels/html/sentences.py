@@ -1,0 +1,48 @@
+"""Measures a line of text as `extraction.prose` does: its width, and its marks of sentences."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from simstream.kernels.html.tags import Bytes
+from simstream.kernels.jit import LEAN
+
+
+@njit(nogil=True, **LEAN)
+def measure(text: Bytes, start: int, end: int) -> tuple[int, int]:
+    """Return the characters and bytes of a line of UTF-8 together, and its marks of sentences."""
+    characters, marks = 0, 0
+    for at in range(start, end):
+        byte = text[at]
+        characters += byte & 0xC0 != 0x80
+        if byte < 0x80:
+            if byte in (44, 59, 33, 63):  # , ; ! ?
+                marks += at + 1 == end or not 48 <= text[at + 1] <= 57
+            elif byte == 46:
+                marks += at + 1 == end or _ends_word(text, at + 1, end)
+        elif byte in (0xEF, 0xE3, 0xE2, 0xE0) and at + 2 < end:
+            marks += _is_mark(byte, text[at + 1], text[at + 2])
+        elif byte in (0xD8, 0xD9) and at + 1 < end:
+            marks += byte == 0xD8 and text[at + 1] in (0x8C, 0x9B, 0x9F)
+    return characters + end - start, marks
+
+
+@njit(nogil=True, **LEAN)
+def _ends_word(text: Bytes, at: int, end: int) -> bool:
+    """Whether a space, a quotation mark or a bracket stands here."""
+    byte = text[at]
+    if byte == 0xE2 and at + 2 < end:
+        return text[at + 1] == 0x80 and text[at + 2] in (0x99, 0x9D)
+    return byte <= 32 or byte in (34, 39, 41, 93)
+
+
+@njit(nogil=True, **LEAN)
+def _is_mark(first: int, second: int, third: int) -> bool:
+    """Whether three bytes are a mark of a sentence: `，。！？；…` or `।`."""
+    if first == 0xEF:
+        return second == 0xBC and third in (0x8C, 0x81, 0x9F, 0x9B)
+    if first == 0xE3:
+        return second == 0x80 and third == 0x82
+    if first == 0xE2:
+        return second == 0x80 and third == 0xA6
+    return second == 0xA5 and third == 0xA4

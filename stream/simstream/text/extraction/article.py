@@ -1,0 +1,48 @@
+"""Extracts the article of an HTML page by kernels alone: linear in its bytes, without the GIL or a process."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.kernels.html.article import TREE_COLUMNS, choose, is_scored
+from simstream.kernels.html.block_features import FEATURES, SUMS
+from simstream.kernels.html.character_references import REFERENCES
+from simstream.kernels.html.class_words import CLASS_WORDS
+from simstream.kernels.html.element_names import NAMES
+from simstream.kernels.html.page_parts import BLOCKS, ELEMENTS, PageParts, make_parts
+from simstream.kernels.html.page_reader import take_apart
+from simstream.kernels.html.tags import make_html
+
+
+def _read_trees() -> NDArray[np.int32]:
+    lines = resources.files("simstream.text").joinpath("tables/article_trees.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return np.array(rows, np.int32).reshape(-1, TREE_COLUMNS)
+
+
+TREES: Final = _read_trees()
+"""What tells a block of the article from the rest; made by `tests/studies/article_trees.py`."""
+
+
+def parts_of(html: bytes) -> PageParts:
+    """Return the elements and the blocks of text of a page in UTF-8."""
+    parts = make_parts(len(html))
+    take_apart(make_html(html), NAMES, CLASS_WORDS, REFERENCES, parts)
+    return parts
+
+
+def article_of(html: bytes) -> bytes:
+    """Return the article of a page, both in UTF-8, a line for each block; of a page without an article all text.
+
+    Bytes that are not UTF-8 stay as they are. Never raises, but MemoryError. Cost: .1 to .5 ms for 100 KB.
+    """
+    parts = parts_of(html)
+    blocks = int(parts.num[BLOCKS])
+    sums = np.empty((parts.num[ELEMENTS], SUMS), np.int64)
+    features = np.zeros((blocks if is_scored(blocks, len(html)) else 0, len(FEATURES)), np.int32)
+    size = choose(parts, TREES, sums, features, np.empty(blocks, np.bool_))
+    return parts.text[:size].tobytes()
