@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.text.decode import charset_of, codec_of, decode
+from simstream.text.decode import charset_of, codec_of, decode, expected_codec
 from simstream.text.extraction.extract import extract_one
 from tests import corpora
 
@@ -159,6 +159,22 @@ def test_the_search_for_a_meta_takes_time_in_proportion_to_the_page(part: bytes)
     started = time.perf_counter()
     decode(part * (1_000_000 // len(part)) + b"\xff\xe9 \xe9", None, True)
     assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("raw", "label", "expected"),
+    [
+        (b"\xef\xbb\xbfa", "gbk", ("utf-8", 3, "seen")),
+        (b"\xff\xfea\x00", None, ("utf-16-le", 2, "seen")),
+        (b"<\x00p\x00>\x00a\x00b\x00", None, ("utf-16-le", 0, "seen")),
+        (b"a", "UTF8", ("utf-8", 0, "declared")),
+        (b"<meta charset=gbk>", None, ("gb18030", 0, "declared")),
+        (b"a", "no-such-set", ("utf-8", 0, "assumed")),
+        (b"\xff", None, ("utf-8", 0, "assumed")),
+    ],
+)
+def test_the_expected_codec_says_where_it_comes_from(raw: bytes, label: str | None, expected: object) -> None:
+    assert expected_codec(raw, label, True) == expected
 
 
 def test_nothing_at_all_is_empty_text() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
@@ -46,6 +47,17 @@ _XML_ENCODING = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([^"']+)["']"""
 _HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.I)
 
 
+class ExpectedCodec(NamedTuple):
+    """The codec that a page is tried with first."""
+
+    codec: str
+    """The name of a Python codec."""
+    mark_bytes: int
+    """The length of the byte-order mark, which is no part of the text."""
+    origin: Literal["seen", "declared", "assumed"]
+    """`seen`: the bytes themselves show it, and no fault changes it. `assumed`: UTF-8, as nothing is declared."""
+
+
 def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, str]:
     """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
@@ -53,21 +65,23 @@ def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, st
     searched for a `meta`. Never raises. Cost: one or two passes of the codec. Without a declaration, bytes that are
     not UTF-8 also cost a detection over at most 128 KB.
     """
+    expected = expected_codec(raw, http_charset, is_html)
+    text = _strictly(raw[expected.mark_bytes :], expected.codec)
+    if text is not None:
+        return text, expected.codec
+    return _despite_faults(raw, expected, is_html)
+
+
+def expected_codec(raw: bytes, http_charset: str | None, is_html: bool) -> ExpectedCodec:
+    """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same."""
     for bom, name in _BOMS:
         if raw.startswith(bom):
-            return raw[len(bom) :].decode(name, "replace"), name
+            return ExpectedCodec(name, len(bom), "seen")
     declared = codec_of(http_charset) or (_from_meta(raw[:PRESCAN_BYTES]) if is_html else None)
-    if declared is None:
-        return _undeclared(raw, is_html)
-    text = _strictly(raw, declared)
-    if text is not None:
-        return text, declared
-    if declared != "utf-8":
-        text = _as_utf8(raw)
-        if text is not None:
-            return text, "utf-8"
-        return raw.decode(declared, "replace"), declared
-    return _not_utf8_after_all(raw)
+    if declared is not None:
+        return ExpectedCodec(declared, 0, "declared")
+    wide = _utf16_without_mark(raw)
+    return ExpectedCodec(wide, 0, "seen") if wide else ExpectedCodec("utf-8", 0, "assumed")
 
 
 def charset_of(content_type: str) -> str | None:
@@ -95,13 +109,21 @@ def codec_of(label: str | None) -> str | None:
     return _WIDER.get(name, name) if name else None
 
 
-def _undeclared(raw: bytes, is_html: bool) -> tuple[str, str]:
-    wide = _utf16_without_mark(raw)
-    if wide:
-        return raw.decode(wide, "replace"), wide
+def _despite_faults(raw: bytes, expected: ExpectedCodec, is_html: bool) -> tuple[str, str]:
+    """Decode bytes that the expected codec does not read without a fault."""
+    codec = expected.codec
+    if expected.origin == "seen":
+        return raw[expected.mark_bytes :].decode(codec, "replace"), codec
+    if expected.origin == "declared" and codec == "utf-8":
+        return _not_utf8_after_all(raw)
     text = _as_utf8(raw)
     if text is not None:
         return text, "utf-8"
+    return (raw.decode(codec, "replace"), codec) if expected.origin == "declared" else _undeclared(raw, is_html)
+
+
+def _undeclared(raw: bytes, is_html: bool) -> tuple[str, str]:
+    """Decode bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
     late = _from_meta(raw[:_LATE_META_BYTES]) if is_html else None
     if late and late != "utf-8":
         return raw.decode(late, "replace"), late
