@@ -1,0 +1,42 @@
+"""The check of UTF-8 beside Python's own decoder."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from simstream.kernels.text.utf8 import is_utf8
+
+BROKEN = (
+    b"\xff",
+    b"\xc0\x80",
+    b"\xe0\x80\x80",
+    b"\xed\xa0\x80",
+    b"\xf0\x8f\xbf\xbf",
+    b"\xf4\x90\x80\x80",
+    b"\xe4\xb8",
+)
+WHOLE = ("a", "aaaaaaaaa", "é", "中", "\ufffd", "\ud7ff", "\ue000", "𠮷", "\U0010ffff", "\x00")
+PARTS = st.one_of(st.sampled_from(BROKEN), st.sampled_from(WHOLE).map(str.encode), st.binary(max_size=4))
+
+
+@given(st.lists(PARTS, max_size=12).map(b"".join))
+@example(b"")
+@example("中\ufffd文".encode())
+def test_bytes_are_utf8_exactly_where_python_decodes_them(raw: bytes) -> None:
+    assert is_utf8(raw) == _decodes(raw)
+
+
+@given(st.text())
+def test_every_text_is_utf8_and_its_beginning_up_to_a_character(text: str) -> None:
+    raw = text.encode("utf-8", "replace")
+    assert is_utf8(raw)
+    assert [is_utf8(raw[:end]) for end in range(len(raw))] == [_decodes(raw[:end]) for end in range(len(raw))]
+
+
+def _decodes(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
