@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from simstream.closing import Closing
-from simstream.text.extraction.extract import ExtractedText, binary_kind, extract_one
+from simstream.text.extraction.extract import OUT_OF_MEMORY, ExtractedText, extract_one, is_plain, refused_binary
 from simstream.text.extraction.process import PATIENCE, ExtractionProcess
 from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
 from simstream.text.extraction.worker import ExtractionRequest
@@ -93,7 +93,7 @@ class ExtractionPool(Closing):
     def _answer(self, batch: _ExtractionBatch) -> list[ExtractedText]:
         """Answer the pages that need no process, and ask a process for the rest."""
         for i, (raw, content_type) in enumerate(batch.items):
-            if content_type.lower().startswith("text/plain"):
+            if is_plain(content_type):
                 batch.done[i] = _guarded(raw, content_type)
             elif self._rests(batch.urls[i]):
                 self._put_aside(batch, i)
@@ -205,16 +205,14 @@ def _request(raw: bytes | str, content_type: str) -> ExtractionRequest | Extract
     from simstream.text.extraction.refused_html import refusal
 
     if isinstance(raw, bytes) and not is_ascii_based(raw, charset_of(content_type)):
-        if what := binary_kind(raw):
-            return ExtractedText(None, "binary", f"the value is not text but {what}")
+        if binary := refused_binary(raw):
+            return binary
         raw, _ = decode(raw, charset_of(content_type), is_html=True)
     is_text = isinstance(raw, str)
     body = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
     if refused := refusal(body):
-        what = "" if is_text else binary_kind(body)
-        if what:
-            return ExtractedText(None, "binary", f"the value is not text but {what}")
-        return ExtractedText(None, "extract_failed", refused)
+        binary = None if is_text else refused_binary(body)
+        return binary or ExtractedText(None, "extract_failed", refused)
     return ExtractionRequest(body, is_text, content_type)
 
 
@@ -222,4 +220,4 @@ def _guarded(raw: bytes | str, content_type: str) -> ExtractedText:
     try:
         return extract_one(raw, content_type)
     except MemoryError:
-        return ExtractedText(None, "extract_failed", "there was not enough memory for the page")
+        return OUT_OF_MEMORY
