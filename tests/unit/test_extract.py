@@ -230,7 +230,7 @@ def test_the_setting_reaches_the_process(cache: Path) -> None:
     settings = Settings(cache=str(cache), extract=ExtractSettings(1, 20.0, 96 << 20))
     with make_deduper(settings) as deduper:
         deduper.judge([{"id": "a", "html": PAGE}])
-        assert may_take(deduper._fingerprinter._pool) == 96 << 20
+        assert may_take(deduper._fingerprinter._extractor) == 96 << 20
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ def test_an_unknown_preset_is_a_settings_error_that_names_those_there_are() -> N
         {"weights": "own"},
         {"default_weight": float("nan")},
         {"mode": "fast"},
+        {"extract": "whole"},
         {"least_chars": 0},
         {"script": "traditional"},
         {"features": "lines"},
@@ -85,6 +86,12 @@ def test_an_unknown_preset_is_a_settings_error_that_names_those_there_are() -> N
 def test_a_recipe_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=f"recipe setting {next(iter(wrong))} is"):
         Recipe(name="wrong", **wrong)
+
+
+def test_the_advice_names_every_part_of_html_that_may_count() -> None:
+    with pytest.raises(SettingsError) as refused:
+        Recipe(name="wrong", extract="whole")  # type: ignore[arg-type]
+    assert refused.value.todo == "use main, prose or fast"
 
 
 IDENTITY: dict[str, dict[str, Any]] = {
@@ -125,6 +132,11 @@ OTHERS = {"name", "distance", "similarity", "short_words", "short_distance", "sh
 
 def test_every_setting_of_a_recipe_is_part_of_its_id_or_listed_as_other() -> None:
     assert {field.name for field in fields(Recipe)} == set(IDENTITY) | OTHERS
+
+
+def test_each_part_of_html_that_may_count_gives_an_id_of_its_own() -> None:
+    parts: tuple[Any, ...] = ("main", "prose", "fast")
+    assert len({recipe_id(replace(PLAIN, extract=part), ["t"], b"out") for part in parts}) == 3
 
 
 @pytest.mark.parametrize("setting", list(IDENTITY))

@@ -45,10 +45,10 @@ from simstream.model import REASONS, U64, FingerprintColumns, Page, PageKind
 from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Mode
-from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
+from simstream.text.extraction.extract import is_plain
+from simstream.text.extraction.extractor import extract_here, make_extractor
+from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.extraction.prose import prose
-from simstream.text.extraction.refused_html import refusal
 from simstream.text.keywords import heaviest_tags
 from simstream.text.recipe import Recipe, recipe_id
 from simstream.text.too_short import mark_too_short
@@ -63,8 +63,9 @@ class Fingerprinter(Closing):
     `cache` is a folder for the dictionary and the weights, which are built once. `workers` is the number of
     processes for HTML; 0 extracts in this process. They start at the first HTML page and get `timeout_s` seconds of
     CPU a page and `memory_bytes` each. With a `clock` (seconds), hosts of slow pages rest; see
-    `extraction/slow_hosts`. `say` is called with a sentence before work that takes seconds. `secret` places words
-    in tables, by default the process's secret; no result depends on it.
+    `extraction/slow_hosts`. A recipe with `extract = "fast"` has no such processes. `say` is called with a sentence
+    before work that takes seconds. `secret` places words in tables, by default the process's secret; no result
+    depends on it.
 
     `recipe_id` is the recipe's id. `sketch_words` is the number of 64-bit words of the column `sketch`, which has
     the further fingerprints and then the sketch. Raises InputMissing without jieba's tables. Cost: about 0.1 s with
@@ -100,7 +101,7 @@ class Fingerprinter(Closing):
         )
         self._variant = _variant(recipe)
         self._kernel = fingerprint_batch
-        self._pool = ExtractionPool(workers, timeout_s, memory_bytes, clock)
+        self._extractor = make_extractor(recipe.extract, workers, timeout_s, memory_bytes, clock)
         self.recipe_id = self._identify()
         _mark_compiled(cache)
 
@@ -108,7 +109,7 @@ class Fingerprinter(Closing):
     def pages_set_aside(self) -> int:
         """Return how many pages were `extract_failed` without a try, because earlier pages of their host were too
         slow."""
-        return self._pool.set_aside
+        return self._extractor.set_aside
 
     def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
         """Fingerprint pages, and return their columns, one row each.
@@ -198,12 +199,11 @@ class Fingerprinter(Closing):
 
     def close(self) -> None:
         """End the extraction processes. May be called twice."""
-        self._pool.close()
+        self._extractor.close()
 
     def _identify(self) -> str:
         """Return the recipe's id. Runs, and so compiles, the kernels."""
-        refusal(probes.HTML if isinstance(probes.HTML, bytes) else probes.HTML.encode())
-        extracted = extract_one(probes.HTML, "text/html")
+        extracted = extract_here(self.recipe.extract, probes.HTML, "text/html")
         texts = [*probes.TEXTS, self.counting(extracted.text, "text/html") or extracted.reason]
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
         result = self._run(utf8, offsets, self._rules._replace(min_words=1))
@@ -213,22 +213,24 @@ class Fingerprinter(Closing):
 
     def _encoded(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Extract the pages, and gather their UTF-8."""
-        self._extract(pages)
+        self.extract(pages)
         return self._gather(pages)
 
-    def _extract(self, pages: Sequence[Page]) -> None:
-        """Give readable pages with `raw` their text, or say why there is none."""
+    def extract(self, pages: Sequence[Page]) -> None:
+        """Give readable pages with `raw` the text that counts, or say why there is none. Raises ValueError once
+        closed."""
         waiting = [p for p in pages if p.kind == PageKind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
         urls = [p.url for p in waiting]
-        for page, extracted in zip(waiting, self._pool.extract(raws, urls) if raws else (), strict=True):
+        for page, extracted in zip(waiting, self._extractor.extract(raws, urls) if raws else (), strict=True):
             page.text, page.raw = self.counting(extracted.text, page.content_type), None
             if extracted.text is None:
                 page.kind, page.reason, page.detail = PageKind.UNREADABLE, extracted.reason, extracted.detail
 
     def counting(self, text: str | None, content_type: str) -> str | None:
-        """Return the part of an extracted text that counts, by its type of content; plain text counts as it is."""
-        if text is None or self.recipe.extract == "main" or content_type.lower().startswith("text/plain"):
+        """Return the part of an extracted text that counts, by its type of content; plain text counts as it is, and
+        so does what the fast extraction finds."""
+        if text is None or self.recipe.extract != "prose" or is_plain(content_type):
             return text
         return prose(text)
 

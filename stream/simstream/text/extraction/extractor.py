@@ -1,0 +1,52 @@
+"""Chooses what extracts the pages of a recipe: processes with a parser, or a kernel in the caller's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from simstream.text.extraction.extract import ExtractedText, extract_one
+from simstream.text.extraction.pool import ExtractionPool
+from simstream.text.recipe import HtmlPart
+
+
+class Extractor(Protocol):
+    """Extracts batches of pages: an `ExtractionPool`, or a `FastExtractor`."""
+
+    @property
+    def set_aside(self) -> int:
+        """How many pages were not tried, because of their host."""
+
+    def extract(
+        self, items: Sequence[tuple[bytes | str, str]], urls: Sequence[str | None] | None = None
+    ) -> list[ExtractedText]:
+        """Return the text of each (raw, content_type), in order. Raises ValueError once closed."""
+
+    def close(self) -> None:
+        """End all processes. May be called twice."""
+
+
+def make_extractor(
+    part: HtmlPart, workers: int, timeout: float, memory_bytes: int, clock: Callable[[], float] | None = None
+) -> Extractor:
+    """Return what extracts this part of HTML; the other arguments are those of `ExtractionPool`.
+
+    With the part `fast` they do not matter: no process ever starts.
+    """
+    if part != "fast":
+        return ExtractionPool(workers, timeout, memory_bytes, clock)
+    from simstream.text.extraction.fast import FastExtractor  # other recipes do not need this kernel
+
+    return FastExtractor()
+
+
+def extract_here(part: HtmlPart, raw: bytes, content_type: str) -> ExtractedText:
+    """Extract one page that can be trusted, in this process. It compiles every kernel that `part` needs."""
+    if part == "fast":
+        from simstream.text.extraction.fast import extract_fast
+
+        return extract_fast(raw, content_type)
+    from simstream.text.extraction.refused_html import refusal
+
+    refusal(raw)
+    return extract_one(raw, content_type)

@@ -1,0 +1,45 @@
+"""A recipe with `extract = "fast"` through commands: HTML files and a web archive, without a process for HTML."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.archives import answer, warc
+from tests.e2e.harness import Program
+
+STORY = (
+    "河边的磨坊昨天重新开张，面包师天不亮就生了火，镇上的人都来看热闹，直到天黑才散去。",
+    "有人带来了三十年前的旧照片，说那时候的水车还在转，夜里能听见，如今又听见了。",
+    "修水车的木匠只有两个徒弟，三个人干了整整半个冬天，开春的时候，齿轮终于又咬上了。",
+)
+OTHER = (
+    "The night train stops at the mill village again after forty years, and the baker opens before dawn for it.",
+    "Two volunteers have swept the platform, mended the clock, and painted the bench by the waiting room green.",
+    "Nobody had ordered the goat that came with the first train; the captain refused to take it back, of course.",
+)
+
+
+def html(story: tuple[str, ...], site: str) -> str:
+    paragraphs = "".join(f"<p>{part}</p>" for part in story)
+    menu = f"<nav><a href='/'>{site}</a><a href='/news'>News of {site}</a></nav>"
+    return f"<html><head><title>{site}</title></head><body>{menu}<article>{paragraphs}</article></body></html>"
+
+
+@pytest.fixture
+def recipe(alone: Program) -> str:
+    (alone.folder / "fast.toml").write_text('base = "default"\nextract = "fast"\n')
+    return "fast.toml"
+
+
+def test_files_and_archives_are_judged_by_a_fast_recipe(alone: Program, recipe: str) -> None:
+    (alone.folder / "a.html").write_text(html(STORY, "Ribao"))
+    (alone.folder / "b.html").write_bytes(html(STORY, "Xinwen").encode("gb18030"))
+    bodies = [html(OTHER, "Post").encode(), html(STORY, "Post").encode(), b"%PDF-1.7 no page"]
+    (alone.folder / "crawl.warc").write_bytes(b"".join(warc(answer(body), i) for i, body in enumerate(bodies)))
+    done = alone.run("dedup", "a.html", "b.html", "crawl.warc", "--recipe", recipe, "--max-unreadable", 1)
+    assert done.returncode == 0, done.stderr
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [v["verdict"] for v in verdicts] == ["new", "near_duplicate", "new", "near_duplicate", "unreadable"]
+    assert {v["cluster_id"] for v in verdicts if v["verdict"] == "near_duplicate"} == {"0"}
