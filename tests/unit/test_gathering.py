@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from simstream.model import Page, Record
-from simstream.roles.fingerprint.share_gatherer import MAX_HTML_PAGES, ShareGatherer
+from simstream.roles.fingerprint.share_gatherer import MAX_PARSED_PAGES, ShareGatherer
 from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
+from simstream.settings import FrameSettings
+from simstream.text.fingerprinter import Fingerprinter
+from simstream.text.recipe import preset
 from simstream.wire.frame import FrameHeader
+from simstream.wire.page import PageLimits
 
 
 class StubShareMaker(ShareMaker):
@@ -24,6 +33,9 @@ class StubShareMaker(ShareMaker):
         else:
             page.text = value.decode()
         return page
+
+    def is_parsed(self, page: Page) -> bool:
+        return page.raw is not None
 
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
         header = FrameHeader("recipe", "pages", "id", flow.partition, flow.next, records[-1].offset + 1, 3)
@@ -68,8 +80,19 @@ def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> 
 
 def test_pages_to_be_extracted_go_in_small_batches() -> None:
     gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
-    gatherer.add([record(offset % 2, offset // 2, b"<p>") for offset in range(3 * MAX_HTML_PAGES)], running)
-    assert [batch.pages for batch in gatherer.take_all()] == [MAX_HTML_PAGES] * 3
+    gatherer.add([record(offset % 2, offset // 2, b"<p>") for offset in range(3 * MAX_PARSED_PAGES)], running)
+    assert [batch.pages for batch in gatherer.take_all()] == [MAX_PARSED_PAGES] * 3
+
+
+@pytest.mark.parametrize(("extract", "pages"), [("prose", [MAX_PARSED_PAGES, 8]), ("fast", [MAX_PARSED_PAGES + 8])])
+def test_html_of_a_fast_recipe_is_gathered_as_text_is(cache: Path, extract: Any, pages: list[int]) -> None:
+    with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
+        maker = ShareMaker(fingerprinter, "pages", "id", PageLimits(), FrameSettings())
+        gatherer = ShareGatherer(maker, 2_000, 1.0)
+        gatherer.add([record(0, offset, b'{"html": "<p>"}') for offset in range(sum(pages))], flows(1))
+        batches = gatherer.take_all()
+    assert [batch.pages for batch in batches] == pages
+    assert {batch.is_quick for batch in batches} == {extract == "fast"}
 
 
 def test_records_of_a_lost_partition_are_dropped_and_it_begins_again_when_it_returns() -> None:

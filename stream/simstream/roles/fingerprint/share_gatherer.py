@@ -12,15 +12,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simstream.model import Page, PageKind, Record
+from simstream.model import Page, Record
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
 
 LINGER_S = 0.001
 """Seconds to wait for the other parts of a fetch, which come one after another."""
 MAX_BYTES = 4 << 20
 """A batch is full at this many bytes of values. Its last record may exceed the limit."""
-MAX_HTML_PAGES = 32
-"""Pages of one batch that need extraction. The limit keeps finished pages from waiting for slow ones."""
+MAX_PARSED_PAGES = 32
+"""Pages of one batch that other processes parse. The limit keeps finished pages from waiting for slow ones."""
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ class ShareGatherer:
             share.pages.append(page)
             self._pages += 1
             self._bytes += len(record.value or b"")
-            self._html += page.kind == PageKind.READABLE and page.text is None
-            if self._pages >= self._max_pages or self._bytes >= MAX_BYTES or self._html >= MAX_HTML_PAGES:
+            self._parsed += self._maker.is_parsed(page)
+            if self._pages >= self._max_pages or self._bytes >= MAX_BYTES or self._parsed >= MAX_PARSED_PAGES:
                 self._close()
 
     def wait_s(self) -> float:
@@ -106,10 +106,10 @@ class ShareGatherer:
         shares = [self._maker.share(s.flow, s.records, s.pages) for s in self._open.values() if s.flow.running]
         if shares:
             pages = sum(len(share.pages) for share in shares)
-            self._full.append(ShareBatch(shares, pages, self._bytes, self._html))
+            self._full.append(ShareBatch(shares, pages, self._bytes, self._parsed))
         self._clear()
 
     def _clear(self) -> None:
         self._open: dict[int, _OpenShare] = {}
-        self._pages = self._bytes = self._html = 0
+        self._pages = self._bytes = self._parsed = 0
         self._since = 0.0

@@ -49,8 +49,8 @@ class ShareBatch:
     pages: int
     bytes: int
     """The bytes of the records' values."""
-    html_pages: int
-    """The number of pages that need extraction, which may take long."""
+    parsed_pages: int
+    """The number of pages that another process parses, which may take long."""
 
     @property
     def partitions(self) -> set[int]:
@@ -60,7 +60,7 @@ class ShareBatch:
     @property
     def is_quick(self) -> bool:
         """Whether another thread is not worth its cost: the batch takes hardly longer than the hand-over."""
-        return not self.html_pages and self.bytes <= MAX_QUICK_BYTES
+        return not self.parsed_pages and self.bytes <= MAX_QUICK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,11 @@ class ShareMaker:
     def decode(self, record: Record) -> Page:
         """Return the record's page. It holds the GIL, so it runs beside the kernels' threads, not in them."""
         return decode(record, self._limits)
+
+    def is_parsed(self, page: Page) -> bool:
+        """Whether another process parses this page, which may take long."""
+        waits = page.kind == PageKind.READABLE and page.text is None
+        return waits and self._fingerprinter.recipe.extract != "fast"
 
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
         """Return the flow's next share, of these records and their decoded pages."""
