@@ -43,3 +43,15 @@ def test_files_and_archives_are_judged_by_a_fast_recipe(alone: Program, recipe: 
     verdicts = [json.loads(line) for line in done.stdout.splitlines()]
     assert [v["verdict"] for v in verdicts] == ["new", "near_duplicate", "new", "near_duplicate", "unreadable"]
     assert {v["cluster_id"] for v in verdicts if v["verdict"] == "near_duplicate"} == {"0"}
+
+
+@pytest.mark.parametrize("extract", ["prose", "fast"])
+def test_tokens_with_a_recipe_are_of_the_part_of_html_that_counts(alone: Program, extract: str) -> None:
+    (alone.folder / "own.toml").write_text(f'base = "default"\nextract = "{extract}"\n')
+    body = html((*STORY, "Headline without marks"), "Ribao")
+    (alone.folder / "page.html").write_text(body)
+    done = alone.run("tokens", "-i", "page.html", "--recipe", "own.toml", "--json")
+    words = {row[0] for row in json.loads(done.stdout)}
+    assert "磨坊" in words
+    assert "ribao" not in words
+    assert "headline" not in words

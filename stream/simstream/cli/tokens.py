@@ -16,6 +16,7 @@ from simstream.errors import UsageError
 if TYPE_CHECKING:
     from simstream.settings import Settings
     from simstream.text.dictionary import Mode
+    from simstream.text.fingerprinter import Fingerprinter
 
 
 @click.command("tokens")
@@ -63,7 +64,7 @@ def command(
     recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
     with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
-        for page_text in map(_printable, _texts(text, source, settings)):
+        for page_text in map(_printable, _texts(text, source, settings, fingerprinter if weighted else None)):
             rows: list[Any]
             if weighted:
                 rows = [
@@ -85,7 +86,10 @@ def _printable(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _texts(text: str | None, source: str | None, settings: Settings) -> Iterator[str]:
+def _texts(
+    text: str | None, source: str | None, settings: Settings, fingerprinter: Fingerprinter | None
+) -> Iterator[str]:
+    """Yield the texts of the pages: of HTML what counts for the fingerprinter, without one the main content."""
     if text is not None:
         yield text
     elif source is None:
@@ -99,6 +103,8 @@ def _texts(text: str | None, source: str | None, settings: Settings) -> Iterator
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         for record in read_pages([source], settings.max_record_bytes):
             page = decode(record, limits)
-            if page.kind == PageKind.READABLE and page.text is None:
+            if fingerprinter is not None:
+                fingerprinter.extract([page])
+            elif page.kind == PageKind.READABLE and page.text is None:
                 page.text = extract_one(page.raw or "", page.content_type).text
             yield page.text or ""
