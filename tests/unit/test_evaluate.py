@@ -24,6 +24,7 @@ from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, rea
 from simstream.evaluate.run import distances_of
 from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import jaccard, shingle_sets
+from simstream.kernels.html.prose import prose_of
 from simstream.kernels.text.minhash import similar
 from simstream.model import Record
 from simstream.text.fingerprinter import Fingerprinter
@@ -261,16 +262,28 @@ def test_minhash_estimates_the_similarity_of_two_texts() -> None:
     assert (left == right).mean() == pytest.approx(jaccard(sets, np.array([0]), np.array([1]))[0], abs=0.12)
 
 
-@pytest.mark.parametrize("extract", ["main", "prose"])
+@pytest.mark.parametrize("extract", ["main", "prose", "fast"])
 def test_html_is_extracted_once_and_fingerprinted_as_each_recipe_has_it(cache: Path, extract: Any) -> None:
     story = "A long line about the ferry that comes, at last, to the island in the north. " * 4
     body = f"<article><p>{story}</p><p>Short line</p><p>Another one</p></article>"
     pages = [{"id": "h", "html": f"<html><body>{body}</body></html>"}, {"id": "t", "text": f"{story}\nShort line"}]
     records = [Record("news", 0, n, None, json.dumps(page).encode()) for n, page in enumerate(pages)]
-    found = read_corpus("news", records, InputReader(PageLimits(), workers=0))
+    found = read_corpus("news", records, InputReader(PageLimits(), workers=0, fast=True))
     with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
         expected = fingerprinter.columns([decode(record, PageLimits()) for record in records])
-        made = stored_fingerprints.make(fingerprinter, found, 1, lambda _: None)
+        made = stored_fingerprints.make(fingerprinter, found.read_by(fingerprinter.recipe), 1, lambda _: None)
     assert made.fingerprint.tolist() == expected.fingerprint.tolist()
     assert made.words.tolist() == expected.words.tolist()
     assert found.pages[0].content_type  # by which it is told from a text
+
+
+def test_the_truth_and_its_digest_do_not_depend_on_a_fast_recipe() -> None:
+    story = "A long line about the ferry that comes, at last, to the island in the north. " * 4
+    html = f"<html><body><article><h1>Ferry</h1><p>{story}</p></article></body></html>"
+    records = [Record("news", 0, 0, None, json.dumps({"id": "h", "html": html}).encode())]
+    without = read_corpus("news", records, InputReader(PageLimits(), workers=0))
+    found = read_corpus("news", records, InputReader(PageLimits(), workers=0, fast=True))
+    assert (found.texts(), found.digest) == (without.texts(), without.digest)
+    assert without.fast is None
+    assert found.fast is not None
+    assert found.fast.texts() == [prose_of(html.encode()).decode()]

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from simstream.evaluate import fingerprints as stored_fingerprints
 from simstream.evaluate import minhash
+from simstream.evaluate.corpus import Corpus
 from simstream.evaluate.cost import cost
 from simstream.evaluate.fingerprints import CorpusPrints
 from simstream.evaluate.measure import CorpusTruth, CrossCorpusPairs, RecipeCounts, between, count
@@ -117,6 +118,7 @@ class _OneSeed:
             [policy.id for policy in policies.values()],
             self._run.reach,
             *identity(truth),
+            *self._other_digest(truth),
         ]
         found = self._store.get("counts", depends, RecipeCounts)
         if found is None:
@@ -128,7 +130,7 @@ class _OneSeed:
 
     def between(self, truths: Sequence[CorpusTruth]) -> CrossCorpusPairs:
         """Return the counts between all corpora."""
-        depends = [self.policy.id, self._run.reach, [truth.corpus.digest for truth in truths]]
+        depends = [self.policy.id, self._run.reach, [self._read(truth).digest for truth in truths]]
         found = self._store.get("between", depends, CrossCorpusPairs)
         if found is None:
             everything = [self.prints(truth) for truth in truths]
@@ -138,15 +140,16 @@ class _OneSeed:
 
     def cost(self, truth: CorpusTruth) -> FingerprintCost | None:
         """Return what fingerprinting costs on this corpus."""
-        depends = [self.policy.recipe_id, truth.corpus.digest]
+        corpus = self._read(truth)
+        depends = [self.policy.recipe_id, corpus.digest]
         found = self._store.get("cost", depends, FingerprintCost)
-        if found is None and (found := cost(self._fingerprinter, truth.corpus.texts(), self._tables)) is not None:
+        if found is None and (found := cost(self._fingerprinter, corpus.texts(), self._tables)) is not None:
             self._store.put("cost", depends, found)
         return found
 
     def prints(self, truth: CorpusTruth) -> CorpusPrints:
         """Return the fingerprints of one corpus, from memory, from the store's folder, or made now."""
-        corpus = truth.corpus
+        corpus = self._read(truth)
         if corpus.digest not in self._prints:
             path = stored_fingerprints.file_of(self._store.folder, self.policy.recipe_id, corpus)
             found = stored_fingerprints.read(path, len(corpus.pages))
@@ -158,6 +161,14 @@ class _OneSeed:
                 self._store.made += 1
             self._prints[corpus.digest] = found
         return self._prints[corpus.digest]
+
+    def _read(self, truth: CorpusTruth) -> Corpus:
+        return truth.corpus.read_by(self._recipe)
+
+    def _other_digest(self, truth: CorpusTruth) -> list[str]:
+        """Return what tells the texts of this recipe from the texts that the truth is about."""
+        digest = self._read(truth).digest
+        return [] if digest == truth.corpus.digest else [digest]
 
     def _policy(self, link: Link) -> Policy:
         return make_policy(self._recipe, self._fingerprinter.recipe_id, link=link)

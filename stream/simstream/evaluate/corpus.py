@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from simstream.errors import InputMissing, UsageError
 from simstream.model import Page, PageKind, Record
 from simstream.sources.input_files import shown_path
-from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S, ExtractionPool
+from simstream.text.extraction.extractor import make_extractor
+from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
+from simstream.text.recipe import HtmlPart, Recipe
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
 NO_GROUP: Final = -1
@@ -36,6 +39,12 @@ class Corpus:
     group: NDArray[np.int32]  # (n,) number of its group, or NO_GROUP
     place: dict[str, int]
     digest: str
+    fast: Corpus | None = None
+    """The same pages as recipes with `extract = "fast"` read them; None if no such recipe does."""
+
+    def read_by(self, recipe: Recipe) -> Corpus:
+        """Return the pages with the texts that this recipe extracts, before `Fingerprinter.counting`."""
+        return self if self.fast is None or recipe.extract != "fast" else self.fast
 
     def texts(self) -> list[str]:
         """Return the text of each page; empty for a page without text."""
@@ -55,6 +64,8 @@ class InputReader:
     workers: int = 1
     timeout_s: float = TIMEOUT_S
     memory_bytes: int = MEMORY_BYTES
+    fast: bool = False
+    """Whether a recipe with `extract = "fast"` reads the pages, too."""
 
 
 class _GroupedPages(msgspec.Struct, gc=False):
@@ -81,7 +92,10 @@ def corpus_names(inputs: Sequence[str]) -> list[str]:
 
 
 def read_corpus(name: str, records: Iterable[Record], reading: InputReader) -> Corpus:
-    """Return all pages of one input. Raises what `records` raises, and InputMissing without a page."""
+    """Return all pages of one input. Raises what `records` raises, and InputMissing without a page.
+
+    The true similarity of two pages is that of their main content, whatever the recipes extract.
+    """
     pages, groups = [], []
     numbers: dict[str | int, int] = {}
     for record in records:
@@ -91,13 +105,15 @@ def read_corpus(name: str, records: Iterable[Record], reading: InputReader) -> C
         groups.append(_group(record, numbers))
     if not pages:
         raise InputMissing(f"{name} has no page", "give an input with pages")
-    _extract(pages, reading)
-    if reading.strip_front_matter:
-        for page in pages:
-            page.text = page.text and _FRONT_MATTER.sub("", page.text)
+    copies = [msgspec.structs.replace(page) for page in pages] if reading.fast else None
+    _extract(pages, "main", reading)
     group = np.array(groups, np.int32)
     place = {page.id: number for number, page in enumerate(pages)}
-    return Corpus(name, pages, group, place, _digest(pages))
+    corpus = Corpus(name, pages, group, place, _digest(pages))
+    if copies is None:
+        return corpus
+    _extract(copies, "fast", reading)
+    return replace(corpus, fast=replace(corpus, pages=copies, digest=_digest(copies)))
 
 
 def components(pages: int, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -133,19 +149,21 @@ def _group(record: Record, numbers: dict[str | int, int]) -> int:
     return NO_GROUP if name is None else numbers.setdefault(name, len(numbers))
 
 
-def _extract(pages: Sequence[Page], reading: InputReader) -> None:
-    """Extract the text of pages with HTML, once for all recipes."""
+def _extract(pages: Sequence[Page], part: HtmlPart, reading: InputReader) -> None:
+    """Extract the text of pages with HTML, once for all recipes of this `part`, and leave out what the options
+    leave out."""
     waiting = [page for page in pages if page.kind == PageKind.READABLE and page.text is None]
-    if not waiting:
-        return
-    with ExtractionPool(reading.workers, reading.timeout_s, reading.memory_bytes) as pool:
+    with closing(make_extractor(part, reading.workers, reading.timeout_s, reading.memory_bytes)) as extractor:
         for at in range(0, len(waiting), _BATCH_PAGES):
             batch = waiting[at : at + _BATCH_PAGES]
             raws = [(page.raw if page.raw is not None else "", page.content_type) for page in batch]
-            for page, extracted in zip(batch, pool.extract(raws), strict=True):
+            for page, extracted in zip(batch, extractor.extract(raws), strict=True):
                 page.text, page.raw = extracted.text, None
                 if extracted.text is None:
                     page.kind, page.reason, page.detail = PageKind.UNREADABLE, extracted.reason, extracted.detail
+    if reading.strip_front_matter:
+        for page in pages:
+            page.text = page.text and _FRONT_MATTER.sub("", page.text)
 
 
 def _digest(pages: Sequence[Page]) -> str:

@@ -60,12 +60,15 @@ def read(path: Path, pages: int) -> CorpusPrints | None:
 
 
 def make(fingerprinter: Fingerprinter, corpus: Corpus, threads: int, done: Done) -> CorpusPrints:
-    """Fingerprint all pages of a corpus, by `threads` threads; linear in their text."""
+    """Fingerprint all pages of a corpus, by `threads` threads; linear in their text.
+
+    The corpus is `read_by` the recipe.
+    """
 
     def one(at: int) -> FingerprintColumns:
         pages = [msgspec.structs.replace(page) for page in corpus.pages[at : at + BATCH_PAGES]]
         for page in pages:
-            if page.content_type:  # it was extracted once for all recipes
+            if page.content_type:  # it was extracted once for all such recipes
                 page.text = fingerprinter.counting(page.text, page.content_type)
         found = fingerprinter.columns(pages)  # it changes the pages, so these are copies
         done(len(pages))

@@ -98,6 +98,7 @@ def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
         settings.extract.workers,
         settings.extract.timeout_s,
         settings.extract.memory_bytes,
+        any(recipe.extract == "fast" for recipe in request.recipes),
     )
     corpora = []
     for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
