@@ -24,9 +24,9 @@ from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, rea
 from simstream.evaluate.run import distances_of
 from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import jaccard, shingle_sets
-from simstream.kernels.html.prose import prose_of
 from simstream.kernels.text.minhash import similar
 from simstream.model import Record
+from simstream.text.extraction.article import article_of
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
 from simstream.wire.page import PageLimits, decode
@@ -286,4 +286,4 @@ def test_the_truth_and_its_digest_do_not_depend_on_a_fast_recipe() -> None:
     assert (found.texts(), found.digest) == (without.texts(), without.digest)
     assert without.fast is None
     assert found.fast is not None
-    assert found.fast.texts() == [prose_of(html.encode()).decode()]
+    assert found.fast.texts() == [article_of(html.encode()).decode()]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.kernels.html.prose import prose_of
 from simstream.model import Page, PageKind
 from simstream.text.extraction import fast
+from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.pool import ExtractionPool
@@ -39,7 +39,7 @@ PAGE = html_of()
 
 
 def text_of(html: str) -> str:
-    return prose_of(html.encode()).decode()
+    return article_of(html.encode()).decode()
 
 
 def page(raw: bytes | str, content_type: str = HTML) -> Page:
@@ -50,7 +50,7 @@ def page(raw: bytes | str, content_type: str = HTML) -> Page:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What reaches the kernel."""
     given: list[bytes] = []
-    monkeypatch.setattr(fast, "prose_of", lambda html: given.append(html) or prose_of(html))
+    monkeypatch.setattr(fast, "article_of", lambda html: given.append(html) or article_of(html))
     return given
 
 
@@ -160,7 +160,7 @@ def test_a_page_on_which_the_kernel_fails_costs_only_itself(
     def fail(_: bytes) -> bytes:
         raise error
 
-    monkeypatch.setattr(fast, "prose_of", fail)
+    monkeypatch.setattr(fast, "article_of", fail)
     assert extract_fast(PAGE.encode(), HTML) == (None, "extract_failed", detail)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simstream.closing import Closing
-from simstream.kernels.html.prose import prose_of
 from simstream.kernels.text.utf8 import is_utf8
 from simstream.text.decode import charset_of, decode, expected_codec
+from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import (
     OUT_OF_MEMORY,
     ExtractedText,
@@ -60,7 +60,7 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
         if not isinstance(raw, str) and (refused := refused_binary(raw)):
             return refused
         html = _encode(raw) if isinstance(raw, str) else _as_utf8(raw, charset_of(content_type))
-        return ExtractedText(prose_of(html.replace(b"\x00", _REPLACEMENT)).decode("utf-8", "replace"))
+        return ExtractedText(article_of(html.replace(b"\x00", _REPLACEMENT)).decode("utf-8", "replace"))
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:  # noqa: BLE001 - any error of the kernel costs this page only
