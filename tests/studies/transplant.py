@@ -1,8 +1,8 @@
 """The same article in other sites' templates must match; different articles in one template must not.
 
 Real article pages are taken apart (`sites`), and each article is put into other sites' pages, with paragraphs,
-advertisements, dates, counters, comments, headlines and navigation changed. Measured with extraction, over the
-whole visible text, and over the prose of what was extracted (the recipe setting `extract`). Recall is over
+advertisements, dates, counters, comments, headlines and navigation changed. Measured over each part of HTML that a
+recipe can compare (its setting `extract`), and over the whole visible text. Recall is over
 disjoint pairs of pages, so that no page counts twice.
 """
 
@@ -17,6 +17,7 @@ from resiliparse.extract.html2text import extract_plain_text
 
 from simstream.model import U64
 from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.prose import prose
 from tests import corpora
 from tests.studies import sites
@@ -25,8 +26,8 @@ from tests.studies.measure import BIN_NAMES, StudyTable, StudyTally, bin_of, cel
 
 TEMPLATES = 16
 """Templates that each article is put into, of as many other sites."""
-WAYS = ("main", "prose", "whole")
-"""The compared texts: extracted main content; its prose; all visible text."""
+WAYS = ("main", "prose", "fast", "whole")
+"""The compared texts: extracted main content; its prose; the article as kernels find it; all visible text."""
 MIN_CHARACTERS = 200
 DIFFERENT = 0.3
 """Articles with at least this similarity (J) count as one, and the first is taken."""
@@ -40,6 +41,7 @@ class TransplantedPage(NamedTuple):
     article: int
     template: str
     main: str
+    fast: str
     whole: str
 
     @property
@@ -110,9 +112,9 @@ def _transplanted(
         for site in random.sample(others, min(TEMPLATES, len(others) // 2 * 2)):
             name = random.choice(by_site[site])
             html = sites.transplant(templates[name], article, random)
-            main = extract_one(html, "text/html").text or ""
+            main, fast = (extract(html, "text/html").text or "" for extract in (extract_one, extract_fast))
             whole = extract_plain_text(html, list_bullets=False, alt_texts=False)
-            yield TransplantedPage(number, name, main, whole)
+            yield TransplantedPage(number, name, main, fast, whole)
 
 
 def _measure(
@@ -175,7 +177,7 @@ def _extraction(made: list[TransplantedPage], own: list[U64]) -> dict[str, dict[
 
 def tables(result: dict[str, Any]) -> list[StudyTable]:
     ways = tuple(result[way] for way in WAYS)
-    columns = ("", "main content", "its prose", "whole visible text")
+    columns = ("", "main content", "its prose", "article by kernels", "whole visible text")
     lines = [
         ("same article, other template: recall %", *(cell(way["same_article"]) for way in ways)),
         *(
