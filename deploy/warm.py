@@ -1,4 +1,5 @@
-"""Compiles every kernel that a service of the default recipe may need, by doing all its work once.
+"""Compiles every kernel that a service of the default recipe may need, by doing all its work once, and those that
+find articles.
 
 For images with a read-only root: a kernel that is not compiled here would be compiled at each start. The kernels go
 to NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from simstream import Deduper
 from simstream.cli.main import invoke
 from simstream.settings import resolve
+from simstream.text import probes
+from simstream.text.extraction.fast import extract_fast
 
 PAGES = 20_000
 """Enough pages for several segments, their merges, and buckets that end."""
@@ -43,6 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pages", type=int, default=PAGES, help="fewer pages leave some kernels uncompiled")
     count = parser.parse_args().pages
+    extract_fast(probes.HTML, "text/html")
     code, cache = invoke(["demo", "--quiet"]), resolve({}).settings.cache_folder
     for link in ("any", "canonical"):
         with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.model import Page, PageKind
-from simstream.text.extraction import fast
+from simstream.text.extraction import article, fast
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.fast import extract_fast
@@ -226,3 +226,13 @@ def test_the_recipes_id_is_not_that_of_another_extraction(
 ) -> None:
     with make() as one, Fingerprinter(replace(one.recipe, extract=other), cache, workers=0) as two:
         assert one.recipe_id != two.recipe_id
+
+
+def test_the_recipes_id_changes_with_the_tables_that_choose_an_article(
+    make: Callable[[], Fingerprinter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make() as fingerprinter:
+        before = fingerprinter.recipe_id
+    monkeypatch.setattr(article, "TREES", article.TREES + 1)
+    with make() as fingerprinter:
+        assert fingerprinter.recipe_id != before

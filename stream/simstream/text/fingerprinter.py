@@ -46,7 +46,7 @@ from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Mode
 from simstream.text.extraction.extract import is_plain
-from simstream.text.extraction.extractor import extract_here, make_extractor
+from simstream.text.extraction.extractor import extract_here, extraction_digests, make_extractor
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.extraction.prose import prose
 from simstream.text.keywords import heaviest_tags
@@ -208,7 +208,10 @@ class Fingerprinter(Closing):
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
         result = self._run(utf8, offsets, self._rules._replace(min_words=1))
         output = b"".join(array.tobytes() for array in result)
-        digests = (tables.digest(self.recipe.script), self._weights.digest, self._dictionary.key)
+        digests = (
+            *(tables.digest(self.recipe.script), self._weights.digest, self._dictionary.key),
+            *extraction_digests(self.recipe.extract),
+        )
         return recipe_id(self.recipe, digests, output)
 
     def _encoded(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

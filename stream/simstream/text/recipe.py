@@ -158,8 +158,8 @@ class Recipe:
     weight_cap: float = MAX_WEIGHT
     """The greatest weight of words in the table, and of unknown words with Han characters."""
     extract: HtmlPart = "main"
-    """The part of an HTML page that counts: its main content, or only the lines of prose in it. `fast` finds the
-    lines of prose without a parser and without other processes. It finds other lines than `prose` on some pages."""
+    """The part of an HTML page that counts: its main content, only the lines of prose in it, or with `fast` the
+    article as kernels find it, without a parser and without other processes."""
     distance: int = 8
     similarity: str | None = "0.5625"
     """A decimal, so that the least agreement is exact; None without a sketch."""

@@ -50,3 +50,12 @@ def extract_here(part: HtmlPart, raw: bytes, content_type: str) -> ExtractedText
 
     refusal(raw)
     return extract_one(raw, content_type)
+
+
+def extraction_digests(part: HtmlPart) -> tuple[str, ...]:
+    """Return digests of the tables that this part of HTML depends on, besides what probes show."""
+    if part != "fast":
+        return ()
+    from simstream.text.extraction.article import article_digest
+
+    return (article_digest(),)

@@ -1,7 +1,7 @@
-"""Extracts the text that counts of HTML by a kernel, in the caller's own thread.
+"""Extracts the article of HTML by kernels, in the caller's own thread.
 
-The kernel builds no tree and reads each byte a few times at most, whatever the page. So it needs no process of its
-own, no limit of time, and no refusal of costly HTML.
+They build no tree and read each byte a few times at most, whatever the page. So they need no process of their own,
+no limit of time, and no refusal of costly HTML.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FastExtractor(Closing):
 
 
 def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
-    """Extract the text that counts of one page. `content_type` may carry the HTTP charset.
+    """Extract the article of one page. `content_type` may carry the HTTP charset.
 
     It only decodes `text/plain`. Never raises. Cost: linear. HTML in UTF-8 is read where it lies; any other is
     decoded and encoded first.
