@@ -7,20 +7,29 @@ import time
 import msgspec
 import pytest
 
+from simstream.feeds import link_lists
 from simstream.feeds.cards import CardQuery, StoryCards
 from simstream.feeds.fold import FoldLimits, VerdictFold
-from simstream.feeds.link_lists import SKIPPED, is_list_of_links
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.sites import owner_of
 from simstream.feeds.titles import sheet_of
 from simstream.model import Record
 from simstream.text.decode import decode
+from simstream.text.extraction.article import parts_of
 from simstream.wire.page import PageLimits
 from tests import corpora
 from tests.property.test_feed import catch_up, found_by
 from tests.unit.test_feed_costs import TIME, verdict
 
 SENTENCE = "The council has decided, after a long debate, that the bridge will be built next year."
+
+
+SKIPPED = ("script", "style", "noscript", "template")
+"""Elements that no reader sees. A paragraph ends SVG, as in browsers."""
+
+
+def is_list_of_links(html: str) -> bool:
+    return link_lists.is_list_of_links(parts_of(html.encode()))
 
 
 def headlines(count: int) -> str:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import html
-import re
 import unicodedata
 
 import msgspec
 
-from simstream.feeds.link_lists import MAX_CHARACTERS as MAX_OF_A_LIST
 from simstream.feeds.link_lists import is_list_of_links
 from simstream.feeds.records import PageSheet
+from simstream.kernels.html.page_parts import BLOCKS, OG_TITLE, TEXT_END, TEXT_START, TITLE, PageParts
 from simstream.model import Page, PageKind, Record
+from simstream.text.extraction.article import parts_of
+from simstream.text.extraction.fast import html_in_utf8
 from simstream.wire.page import PageLimits, decode
 
 MAX_CHARACTERS = 200
 """A longer title is cut."""
 HEAD_CHARACTERS = 64 << 10
-"""So many bytes or characters of an HTML page are searched for its title."""
-_TITLE = re.compile(r"<title(?:\s[^<>]{0,500})?>([^<]{0,2000})", re.IGNORECASE)
-_META = re.compile(r"<meta\s([^<>]{0,3000})>", re.IGNORECASE)
-_OG_TITLE = re.compile(r"""(?:property|name)\s*=\s*["']?og:title["'\s/]""", re.IGNORECASE)
-_CONTENT = re.compile(r"""\bcontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
-_TAGS = re.compile(r"<(script|style)\b.*?(?:</\1[^<>]*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
-_NUMBER = re.compile(r"&#0*([0-9]{1,8})[0-9]*")
-"""A character reference by number, without leading zeros.
-
-Eight digits are beyond Unicode; Python reads at most 4,300.
-"""
+"""So many bytes or characters of a plain text are searched for its first line."""
+HTML_CHARACTERS = 256 << 10
+"""So many bytes or characters of HTML are read."""
 
 
 class _TitleFields(msgspec.Struct, gc=False):
@@ -50,10 +42,12 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
         return None
     if page.kind is not PageKind.READABLE:
         return PageSheet("", time, gone=page.kind is PageKind.TOO_SHORT)
-    is_html = page.content_type.startswith("text/html")
-    title = _own_title(record) or (_html_title(page) if is_html else "")
-    is_list = is_html and page.text is None and is_list_of_links(_head(page, MAX_OF_A_LIST))
-    return PageSheet(title or _first_line(page), time, is_list=is_list)
+    title = _own_title(record)
+    if page.text is not None or not page.content_type.startswith("text/html"):
+        return PageSheet(title or _first_line(page), time)
+    html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
+    parts = parts_of(html)
+    return PageSheet(title or _html_title(html, parts), time, is_list=is_list_of_links(parts))
 
 
 def tidy(text: str) -> str:
@@ -81,35 +75,38 @@ def _own_title(record: Record) -> str:
         return ""
 
 
-def _html_title(page: Page) -> str:
-    head = _head(page)
-    for meta in _META.finditer(head):
-        if _OG_TITLE.search(meta[1]) and (content := _CONTENT.search(meta[1])):
-            found = tidy(_unescaped(content[1] or content[2] or content[3] or ""))
-            if found:
-                return found
-    title = _TITLE.search(head)
-    return tidy(_unescaped(title[1])) if title else ""
+def _html_title(html: bytes, parts: PageParts) -> str:
+    """Return `og:title`, else `<title>`, else the first line."""
+    for noted in (OG_TITLE, TITLE):
+        found = _text(html[parts.num[noted] : parts.num[noted + 1]])
+        if found:
+            return found
+    return _line(parts)
 
 
-def _unescaped(text: str) -> str:
-    """Return the text with character references resolved; a number beyond Unicode is U+FFFD, as in browsers."""
-    return html.unescape(_NUMBER.sub(r"&#\1", text))
+def _text(html: bytes) -> str:
+    """Return text whose character references are not resolved yet as one line."""
+    return _line(parts_of(html[: 20 * MAX_CHARACTERS].replace(b"<", b"&lt;")))
+
+
+def _line(parts: PageParts) -> str:
+    """Return the first block of text in one line."""
+    if not parts.num[BLOCKS]:
+        return ""
+    start, end = parts.blocks[0, TEXT_START], parts.blocks[0, TEXT_END]
+    return tidy(parts.text[start : min(end, start + 80 * MAX_CHARACTERS)].tobytes().decode("utf-8", "replace"))
 
 
 def _first_line(page: Page) -> str:
-    text = page.text if page.text is not None else _head(page)
-    if page.content_type.startswith("text/html"):
-        text = _unescaped(_TAGS.sub("\n", text))
+    text = page.text if page.text is not None else _plain_text(page)
     return next(filter(None, (tidy(line) for line in text[:HEAD_CHARACTERS].lstrip().splitlines()[:1000])), "")
 
 
-def _head(page: Page, most: int = HEAD_CHARACTERS) -> str:
-    """Return the beginning of the page's raw bytes or HTML as text; at most `most` bytes or characters."""
+def _plain_text(page: Page) -> str:
+    """Return the beginning of the page's raw bytes as text."""
     if isinstance(page.raw, str):
-        return page.raw[:most]
+        return page.raw[:HEAD_CHARACTERS]
     from simstream.text.decode import charset_of
     from simstream.text.decode import decode as decode_bytes
 
-    raw = (page.raw or b"")[:most]
-    return decode_bytes(raw, charset_of(page.content_type), page.content_type.startswith("text/html"))[0]
+    return decode_bytes((page.raw or b"")[:HEAD_CHARACTERS], charset_of(page.content_type), is_html=False)[0]

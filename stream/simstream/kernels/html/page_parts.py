@@ -59,7 +59,15 @@ OG_TITLE: Final = 11
 """The same of the content of the first `og:title`."""
 CANONICAL: Final = 13
 """The same of the address of the first canonical link."""
-_NUMBERS: Final = 15
+HEADLINES: Final = 15
+"""Links whose text is at least MIN_HEADLINE wide."""
+HEADLINES_WIDTH: Final = 16
+"""Twice the width of all of them."""
+_LINK_START: Final = 17
+"""Where the text of this link begins."""
+_NUMBERS: Final = 18
+MIN_HEADLINE: Final = 16
+"""The least width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
 
 # Columns of `PageParts.stack`.
 OPEN_KIND: Final = 0
@@ -86,7 +94,7 @@ class PageParts(NamedTuple):
     blocks: NDArray[np.int32]  # (m, 6): in the order of the text
     stack: NDArray[np.int32]  # (MAX_DEPTH, 6): the open elements
     last: NDArray[np.int32]  # (KINDS,): the innermost open element of each kind
-    num: NDArray[np.int64]  # (15,)
+    num: NDArray[np.int64]  # (18,)
 
 
 def make_parts(size: int) -> PageParts:
@@ -137,7 +145,7 @@ def pop_to(parts: PageParts, place: int) -> None:
         num[DEPTH] = depth
     num[OVER] = 0
     if num[LINK] > place:
-        num[LINK] = 0
+        end_link(parts)
 
 
 @njit(nogil=True, **LEAN)
@@ -181,6 +189,25 @@ def write(html: HtmlBytes, start: int, end: int, references: CharacterReferences
     num[TEXT], num[_IS_SPACED] = to, spaced
     if num[LINK]:
         num[_LINKED] += to - begin
+
+
+@njit(nogil=True, **LEAN)
+def begin_link(parts: PageParts) -> None:
+    """Begin a link, and end the one before."""
+    end_link(parts)
+    parts.num[LINK], parts.num[_LINK_START] = parts.num[DEPTH], parts.num[TEXT]
+
+
+@njit(nogil=True, **LEAN)
+def end_link(parts: PageParts) -> None:
+    """End the link, if there is one, and count it if it may be a headline."""
+    num = parts.num
+    if num[LINK]:
+        num[LINK] = 0
+        width, _ = measure(parts.text, num[_LINK_START], num[TEXT])
+        if width >= 2 * MIN_HEADLINE:
+            num[HEADLINES] += 1
+            num[HEADLINES_WIDTH] += width
 
 
 @njit(nogil=True, **LEAN)

@@ -45,13 +45,14 @@ from simstream.kernels.html.element_names import (
 from simstream.kernels.html.page_parts import (
     CANONICAL,
     DEPTH,
-    LINK,
     OG_TITLE,
     OVER,
     SEARCH_END,
     TITLE,
     PageParts,
+    begin_link,
     end_block,
+    end_link,
     pop_to,
     push,
     write,
@@ -164,7 +165,7 @@ def _start_tag(
         return html.bytes.size
     if kind == 0:
         if traits & ANCHOR:
-            parts.num[LINK] = parts.num[DEPTH]
+            begin_link(parts)
         elif name in (_META, _LINK):
             _note(html, at, parts)
         return end
@@ -237,7 +238,7 @@ def _end_tag(html: HtmlBytes, begin: int, names: ElementNames, parts: PageParts)
         kind = POINT_KIND
     if kind == 0:
         if names.traits[found] & ANCHOR:
-            parts.num[LINK] = 0
+            end_link(parts)
         return at
     if is_foreign(parts) and kind not in (SVG_KIND, MATH_KIND, P_KIND, POINT_KIND):
         return at

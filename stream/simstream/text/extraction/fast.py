@@ -59,16 +59,20 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
             return extract_one(raw, content_type)
         if not isinstance(raw, str) and (refused := refused_binary(raw)):
             return refused
-        html = _encode(raw) if isinstance(raw, str) else _as_utf8(raw, charset_of(content_type))
-        return ExtractedText(article_of(html.replace(b"\x00", _REPLACEMENT)).decode("utf-8", "replace"))
+        return ExtractedText(article_of(html_in_utf8(raw, content_type)).decode("utf-8", "replace"))
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:  # noqa: BLE001 - any error of the kernel costs this page only
         return failed_by(error)
 
 
+def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
+    """Return HTML as the kernels read it: the text that `decode` finds, the bytes themselves if they are UTF-8."""
+    html = _encode(raw) if isinstance(raw, str) else _as_utf8(raw, charset_of(content_type))
+    return html.replace(b"\x00", _REPLACEMENT)
+
+
 def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
-    """Return the text that `decode` finds in HTML, in UTF-8: the bytes themselves if they are that."""
     expected = expected_codec(raw, http_charset, is_html=True)
     body = raw[expected.mark_bytes :]
     if expected.codec == "utf-8" and is_utf8(body):
