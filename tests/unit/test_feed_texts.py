@@ -73,7 +73,6 @@ class SilentLog:
 def test_a_text_that_no_broker_gives_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "READ_S", 0.1)
     log: Any = SilentLog()
-    pool: Any = SimpleNamespace()
     version: Any = SimpleNamespace(source="0/3")
     with pytest.raises(LogError, match="in time"):
-        PageTexts(log, pool, PageLimits(1 << 20)).compare(("a", version), ("b", version))
+        PageTexts(log, PageLimits(1 << 20)).compare(("a", version), ("b", version))

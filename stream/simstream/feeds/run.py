@@ -36,7 +36,6 @@ from simstream.log import open_log, options_of
 from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.settings import Settings
 from simstream.telemetry.callers import callers_of
-from simstream.text.extraction.pool import ExtractionPool
 from simstream.wire.page import PageLimits
 
 MAX_COMPARED = 8
@@ -55,11 +54,10 @@ def run(settings: Settings, log: Log) -> None:
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
     limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
     feed = FeedState(limits)
-    pool = ExtractionPool(1, settings.extract.timeout_s, settings.extract.memory_bytes)
     impatient = open_log(settings.log, options_of(settings, READ_S))
-    with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, pool, impatient:
+    with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, impatient:
         app = make_app(settings, topics, feed, folder)
-        texts = PageTexts(impatient, pool, PageLimits(settings.max_record_bytes))
+        texts = PageTexts(impatient, PageLimits(settings.max_record_bytes))
         ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to everybody
