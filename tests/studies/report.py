@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ def write(out: Path, context: StudyContext, results: dict[str, Any]) -> None:
         for table in tables(name, result):
             lines += [*markdown(table), ""]
     (out / "studies.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def places(shares: Iterable[float]) -> list[str]:
+    """Shares with three places."""
+    return [f"{share:.3f}" for share in shares]
 
 
 def markdown(table: StudyTable) -> list[str]:

@@ -59,11 +59,16 @@ def article_of(name: str, html: str) -> SiteArticle:
     """The article of a page, by the place where most punctuation outside links stands together."""
     tree = HTMLTree.parse(html)
     node = content_node(tree)
-    text = extract_plain_text(str(node.html), list_bullets=False, alt_texts=False)
-    lines = [" ".join(line.split()) for line in text.splitlines()]
     heading = tree.body.query_selector("h1")
     title = heading.text.strip() if heading is not None and heading.text.strip() else tree.title or name
-    return SiteArticle(name, " ".join(title.split())[:80], [line for line in lines if line])
+    return SiteArticle(name, " ".join(title.split())[:80], lines_of(node))
+
+
+def lines_of(node: Any) -> list[str]:
+    """The lines of a node's text that are not empty."""
+    text = extract_plain_text(str(node.html), list_bullets=False, alt_texts=False)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return [line for line in lines if line]
 
 
 def content_node(tree: Any) -> Any:
