@@ -30,7 +30,7 @@ ABOUT: Final = 1 << 10
 BODY: Final = 1 << 11
 """Says that this is the article's own text."""
 
-_LISTS: Final = (
+WORD_LISTS: Final = (
     (
         NAVIGATION,
         "nav menu crumb toolbar topbar ^tabs^ pagination pager skip^ skip-link daohang mbx navbar topnav ^toc^",
@@ -63,6 +63,7 @@ _LISTS: Final = (
     (HIDDEN, "hidden invisible ^hide^ visually-hidden sr-only screen-reader"),
     (ABOUT, "author byline ^meta^ metadata post-meta caption timestamp ^date^ ^time^ ^source^ ^info^ ^bio^ credit"),
 )
+"""Words by flag. `^`, `-` and `_` stand for any sign that is no letter, or an end of the value."""
 _CLASSES: Final = 27
 
 
@@ -85,7 +86,7 @@ def _automaton() -> ClassWords:
     letters = _letters()
     follows: list[dict[int, int]] = [{}]
     flags = [0]
-    for flag, words in _LISTS:
+    for flag, words in WORD_LISTS:
         for word in words.split():
             state = 0
             for byte in word.encode():

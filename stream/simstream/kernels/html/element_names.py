@@ -258,9 +258,14 @@ def traits_by_name() -> dict[str, int]:
     return {name: traits if traits & _RULED else traits | INLINE for name, traits in found.items()}
 
 
+def kinds_by_name() -> dict[str, int]:
+    """Return the kind of every name that is not inline."""
+    return {name: kind for kind, group in enumerate(_KINDS, LINE_KIND) for name in group.split()}
+
+
 def _table() -> ElementNames:
     names = ElementNames(*(np.zeros(_PLACES, np.int64) for _ in ElementNames._fields))
-    kinds = {name: kind for kind, group in enumerate(_KINDS, LINE_KIND) for name in group.split()}
+    kinds = kinds_by_name()
     traits_of_all = dict.fromkeys(kinds, INLINE) | traits_by_name()
     for name, traits in traits_of_all.items():
         value = hash_of(name)
