@@ -369,14 +369,14 @@ def _markup(text: str, at: int, tree: HtmlTree) -> int:
     if owns and lower == "plaintext":
         return len(text)
     if owns and lower == "script":
-        return _script_end(text, close.end())
+        return script_end(text, close.end())
     if owns and HtmlElement(lower).has(names.RAW):
         found = re.compile(rf"</{re.escape(lower)}(?=[\t\n\f\r />])", re.I).search(text, close.end())
         return found.start() if found else len(text)
     return close.end()
 
 
-def _script_end(text: str, at: int) -> int:
+def script_end(text: str, at: int) -> int:
     """The states of script data, by the tokens that change them."""
     state = "data"
     token = re.compile(r"<!--|-->|</?script(?=[\t\n\f\r />])", re.I)
