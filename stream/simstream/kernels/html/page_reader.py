@@ -265,8 +265,9 @@ def _end_tag(html: HtmlBytes, begin: int, names: ElementNames, parts: PageParts)
 def _read_attributes(html: HtmlBytes, at: int, words: ClassWords, matters: bool) -> tuple[int, int, bool, bool]:
     """Return where a tag ends, the flags of its class words, whether it hides its text, and whether it ends with
     `/>`. Only reads the attributes of a tag that matters."""
-    flags, hidden, begin = 0, False, at
+    flags, hidden = 0, False
     while True:
+        begin = at
         at, name, name_end, start, end = next_attribute(html, at)
         if name < 0:
             empty = at <= html.bytes.size and at - 2 >= begin and html.bytes[at - 2] == SLASH
