@@ -295,10 +295,10 @@ def _hides(html: HtmlBytes, start: int, end: int) -> bool:
     at = start
     while at + 12 <= end:
         if html.bytes[at] | 32 == 100 and _is_word(html, at, _DISPLAY):
-            at += 7
+            at = after = at + 7
             while at < end and (is_kind(html.bytes[at], SPACE) or html.bytes[at] == 58):
                 at += 1
-            if at + 4 <= end and _is_word(html, at, _NONE):
+            if after < at <= end - 4 and _is_word(html, at, _NONE):
                 return True
         else:
             at += 1
