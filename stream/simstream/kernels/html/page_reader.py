@@ -20,7 +20,9 @@ from simstream.kernels.html.element_names import (
     COLGROUP,
     ENDLESS,
     HIDDEN_KIND,
+    LI_KIND,
     LINE_KIND,
+    LIST_KIND,
     MATH_KIND,
     MATH_POINT,
     MEDIA_KIND,
@@ -256,6 +258,8 @@ def _end_tag(html: HtmlBytes, begin: int, names: ElementNames, parts: PageParts)
         barrier = max(parts.last[TABLE_KIND], parts.last[TEMPLATE_KIND])
     elif kind == P_KIND:
         barrier = max(barrier, parts.last[BUTTON_KIND])
+    elif kind == LI_KIND:
+        barrier = max(barrier, parts.last[LIST_KIND])
     if place > 0 and place >= barrier:
         pop_to(parts, place)
     return at
