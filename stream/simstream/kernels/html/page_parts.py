@@ -149,8 +149,13 @@ def pop_to(parts: PageParts, place: int) -> None:
 
 
 @njit(nogil=True, **LEAN)
-def write(html: HtmlBytes, start: int, end: int, references: CharacterReferences, parts: PageParts) -> None:
-    """Write text of the page behind the text of this block, without what a browser would not show."""
+def write(
+    html: HtmlBytes, start: int, end: int, references: CharacterReferences, raw: bool, parts: PageParts
+) -> None:
+    """Write text of the page behind the text of this block, without what a browser would not show.
+
+    Raw text has no character references.
+    """
     num, text = parts.num, parts.text
     if parts.stack[num[DEPTH] - 1, _IS_HIDDEN]:
         return
@@ -175,7 +180,7 @@ def write(html: HtmlBytes, start: int, end: int, references: CharacterReferences
         if spaced and to > block:
             text[to] = 32
             to += 1
-        if byte == AMPERSAND:
+        if byte == AMPERSAND and not raw:
             before = to
             at, to = read_reference(html, at, end, references, text, to)
             if _is_space(text, before, to):
@@ -219,27 +224,6 @@ def _is_space(text: Bytes, start: int, end: int) -> bool:
     if size == 2:
         return bool(text[start] == 0xC2 and text[start + 1] == 0xA0)
     return bool(size == 3 and text[start] == 0xE3 and text[start + 1] == 0x80 and text[start + 2] == 0x80)
-
-
-@njit(nogil=True, **LEAN)
-def write_raw(html: HtmlBytes, start: int, end: int, parts: PageParts) -> None:
-    """Do what `_write` does for text without character references."""
-    num, text = parts.num, parts.text
-    if parts.stack[num[DEPTH] - 1, _IS_HIDDEN]:
-        return
-    to, spaced = num[TEXT], num[_IS_SPACED] != 0
-    for at in range(start, end):
-        byte = html.bytes[at]
-        if byte <= 32:
-            spaced |= byte > 0
-            continue
-        if spaced and to > num[BLOCK_START]:
-            text[to] = 32
-            to += 1
-        spaced = False
-        text[to] = byte
-        to += 1
-    num[TEXT], num[_IS_SPACED] = to, spaced
 
 
 @njit(nogil=True, **LEAN)

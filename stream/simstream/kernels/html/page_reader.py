@@ -58,7 +58,6 @@ from simstream.kernels.html.page_parts import (
     pop_to,
     push,
     write,
-    write_raw,
 )
 from simstream.kernels.html.page_rules import clear, clear_table, close_p, is_foreign, kind_at, open_foreign
 from simstream.kernels.html.tags import (
@@ -108,10 +107,10 @@ def take_apart(
         start = at
         at = find(html, at, LT)
         if at > start:
-            write(html, start, at, references, parts)
+            write(html, start, at, references, False, parts)
         if at + 1 >= size:
             if at < size:
-                write(html, at, size, references, parts)
+                write(html, at, size, references, False, parts)
             break
         follows = html.bytes[at + 1]
         if is_kind(follows, LETTER):
@@ -122,12 +121,12 @@ def take_apart(
             foreign = is_foreign(parts)
             if foreign and follows == BANG and is_cdata(html, at):
                 end = cdata_end(html, at + 9)
-                write_raw(html, at + 9, end, parts)
+                write(html, at + 9, end, references, True, parts)
                 at = end + 3
             else:
                 at = declaration_end(html, at, False)
         else:
-            write(html, at, at + 1, references, parts)
+            write(html, at, at + 1, references, False, parts)
             at += 1
     end_block(parts)
     pop_to(parts, 0)
@@ -160,10 +159,10 @@ def _start_tag(
             depth -= 1
         pop_to(parts, depth)
     if traits & RAW:
-        return _raw(html, end, name, traits, parts)
+        return _raw(html, end, name, traits, references, parts)
     if traits & ENDLESS:
         end_block(parts)
-        write_raw(html, end, html.bytes.size, parts)
+        write(html, end, html.bytes.size, references, True, parts)
         return html.bytes.size
     if kind == 0:
         if traits & ANCHOR:
@@ -191,7 +190,9 @@ def _start_tag(
 
 
 @njit(nogil=True, **LEAN)
-def _raw(html: HtmlBytes, at: int, name: int, traits: int, parts: PageParts) -> int:
+def _raw(
+    html: HtmlBytes, at: int, name: int, traits: int, references: CharacterReferences, parts: PageParts
+) -> int:
     """Read raw text, which ends before its end tag: nothing of it is text, except of `xmp`."""
     end = script_end(html, at, name) if traits & SCRIPT else raw_end(html, at, name)
     if name == _TITLE and parts.num[TITLE + 1] == 0:
@@ -199,7 +200,7 @@ def _raw(html: HtmlBytes, at: int, name: int, traits: int, parts: PageParts) -> 
     elif name == _XMP:
         end_block(parts)
         close_p(parts)
-        write_raw(html, at, end, parts)
+        write(html, at, end, references, True, parts)
         end_block(parts)
     return end
 
