@@ -235,18 +235,22 @@ def end_block(parts: PageParts) -> None:
     if end == start:
         return
     count = num[BLOCKS]
-    if count == parts.blocks.shape[0]:
-        text[end] = 32  # no room: the text belongs to the block before
-        parts.blocks[count - 1, TEXT_END] = num[BLOCK_START] = num[TEXT] = end + 1
-        return
     width, marks = measure(text, start, end)
+    text[end] = 10
+    num[BLOCK_START] = num[TEXT] = end + 1
+    if count == parts.blocks.shape[0]:  # no room: the text belongs to the block before
+        text[start - 1] = 32
+        parts.blocks[count - 1, TEXT_END] = end
+        parts.blocks[count - 1, WIDTH] += width + 2
+        parts.blocks[count - 1, LINKED] += num[_LINKED]
+        parts.blocks[count - 1, MARKS] += marks
+        num[_LINKED] = 0
+        return
     parts.blocks[count, ELEMENT] = parts.stack[num[DEPTH] - 1, _ELEMENT]
     parts.blocks[count, TEXT_START] = start
     parts.blocks[count, TEXT_END] = end
     parts.blocks[count, WIDTH] = width
     parts.blocks[count, LINKED] = num[_LINKED]
     parts.blocks[count, MARKS] = marks
-    text[end] = 10
     num[BLOCKS] = count + 1
-    num[BLOCK_START] = num[TEXT] = end + 1
     num[_LINKED] = 0
