@@ -69,10 +69,8 @@ from simstream.kernels.html.tags import (
     SPACE,
     Bytes,
     HtmlBytes,
-    cdata_end,
     declaration_end,
     find,
-    is_cdata,
     is_kind,
     next_attribute,
     raw_end,
@@ -118,13 +116,7 @@ def take_apart(
         elif follows == SLASH and at + 2 < size and is_kind(html.bytes[at + 2], LETTER):
             at = _end_tag(html, at + 2, names, parts)
         elif follows in (BANG, QUESTION, SLASH):
-            foreign = is_foreign(parts)
-            if foreign and follows == BANG and is_cdata(html, at):
-                end = cdata_end(html, at + 9)
-                write(html, at + 9, end, references, True, parts)
-                at = end + 3
-            else:
-                at = declaration_end(html, at, False)
+            at = declaration_end(html, at, is_foreign(parts))
         else:
             write(html, at, at + 1, references, False, parts)
             at += 1
