@@ -209,7 +209,12 @@ def end_link(parts: PageParts) -> None:
     num = parts.num
     if num[LINK]:
         num[LINK] = 0
-        width, _ = measure(parts.text, num[_LINK_START], num[TEXT])
+        start, end = num[_LINK_START], num[TEXT]
+        while start < end and parts.text[start] <= 32:  # the space or the end of line before it
+            start += 1
+        while start < end and parts.text[end - 1] <= 32:
+            end -= 1
+        width, _ = measure(parts.text, start, end)
         if width >= 2 * MIN_HEADLINE:
             num[HEADLINES] += 1
             num[HEADLINES_WIDTH] += width
