@@ -2,8 +2,8 @@
 
     python -m tests.studies.article_trees --scrapinghub PATH --trafilatura PATH [--teacher FILE.jsonl] --out FILE
 
-writes the file of `stream/simstream/text/tables`. It learns from the half of the benchmarks' pages that is not held;
-the held half is for `article_quality`, and so are all Chinese pages. The same pages give the same file.
+writes the file of `stream/simstream/text/tables`. It learns from the half of the benchmarks' pages that is not
+held; the held half is for `article_quality`, and so are all Chinese pages. The same pages give the same file.
 `article_pages` says what the pages are.
 
 Of trafilatura's pages only segments are known. So what trafilatura itself finds there stands for the article, where
