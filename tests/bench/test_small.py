@@ -18,6 +18,7 @@ import pytest
 from tests.bench.__main__ import NAMES
 from tests.bench.measure import generate
 from tests.e2e.test_prometheus import installed
+from tests.hostile_html import ordinary
 from tests.kafka_fixtures import need_broker
 
 HERE = Path(__file__).parent
@@ -127,6 +128,15 @@ def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
         "any: 5,000 pages left in # s: # us a page",
         "% .aim 10.",
     )
+
+
+def test_articles_by_kernels_are_set_beside_the_parser(cache: Path, tmp_path: Path) -> None:
+    small = ("--size", 20_000, "--count", 5, "--rounds", 1)
+    lines = "kernels: # MB/s, # us a page", "time of the parser, to the kernels: # x", "an ordinary one: # x"
+    expect(said(cache, "tests.bench.extraction", *small), "5 pages of # KB", *lines)
+    (tmp_path / "a.html").write_text(ordinary(5_000))
+    real = said(cache, "tests.bench.extraction", *small, "--pages", tmp_path, "--least", 1)
+    expect(real, "1 pages of # KB", *lines)
 
 
 def test_parquet_is_set_beside_jsonl(cache: Path) -> None:

@@ -35,10 +35,14 @@ from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpLimits, HttpServer
 from simstream.telemetry.metrics import Metrics
 from simstream.text import decode as charsets
+from simstream.text.extraction.article import TREES, article_of
+from simstream.text.extraction.fast import html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.wire import frame, page, position, verdict
 from simstream.wire.frame_versions import FORMAT
+from tests import naive_article
 from tests.fault.fuzz_questions import BODIES, questions, run_question
+from tests.naive_page import NaivePage
 from tests.old_format import as_format
 from tests.property.test_index_damage import saved
 from tests.property.test_page import records
@@ -197,6 +201,13 @@ def run_html(raw: bytes | str) -> None:
     assert (found.text is None) == bool(found.reason)
     assert "died" not in found.detail, found.detail
     assert "took longer" not in found.detail, found.detail
+
+
+def run_article(raw: bytes | str) -> None:
+    """The kernels that find articles in the fingerprinter's own process, against the plain reading."""
+    html = html_in_utf8(raw, "text/html; charset=gbk")
+    wanted = naive_article.article(NaivePage(html), TREES.tolist())
+    assert article_of(html) == wanted.encode("latin-1"), html
 
 
 COSTLY = st.sampled_from(
@@ -528,6 +539,7 @@ TARGETS: dict[str, FuzzTarget] = {
     "pages": FuzzTarget(records | json_values.map(as_record), run_page),
     "charset": FuzzTarget(st.tuples(raw_pages, labels, st.booleans()), run_charset),
     "html": FuzzTarget(raw_pages | soup | deep, run_html),
+    "articles": FuzzTarget(raw_pages | soup, run_article),
     "budgets": FuzzTarget(costly_pages, run_budget),
     "frames": FuzzTarget(frames, run_frame),
     "verdicts": FuzzTarget(json_records(VERDICT), run_verdict),

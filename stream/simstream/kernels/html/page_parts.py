@@ -84,6 +84,8 @@ MAX_DEPTH: Final = 512
 """As in browsers: deeper elements are part of the deepest."""
 MAX_ELEMENTS: Final = 1 << 18
 """The most elements, and blocks, of a page; further ones are part of those before them."""
+_IS_PLAIN: Final = np.array([byte > 32 and byte not in (AMPERSAND, 0xC2, 0xE3) for byte in range(256)])
+"""Bytes that are no space, and begin none, and no character reference."""
 
 
 class PageParts(NamedTuple):
@@ -163,6 +165,16 @@ def write(
     block, spaced, at = num[BLOCK_START], num[_IS_SPACED] != 0, start
     while at < end:
         byte = html.bytes[np.uint64(at)]
+        if _IS_PLAIN[byte]:
+            if spaced and to > block:
+                text[to] = 32
+                to += 1
+            spaced = False
+            while at < end and _IS_PLAIN[html.bytes[np.uint64(at)]]:
+                text[np.uint64(to)] = html.bytes[np.uint64(at)]
+                to += 1
+                at += 1
+            continue
         size = 1
         if byte <= 32:
             spaced |= byte > 0

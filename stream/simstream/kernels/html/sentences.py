@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
 from numba import njit
 
 from simstream.kernels.html.tags import Bytes
 from simstream.kernels.jit import LEAN
+
+_MAY_MARK: Final = np.array([byte in b",;!?.\xef\xe3\xe2\xe0\xd8" for byte in range(256)])
+"""Bytes that may begin a mark of a sentence."""
 
 
 @njit(nogil=True, **LEAN)
@@ -13,17 +19,20 @@ def measure(text: Bytes, start: int, end: int) -> tuple[int, int]:
     """Return the characters and bytes of a line of UTF-8 together, and its marks of sentences."""
     characters, marks = 0, 0
     for at in range(start, end):
-        byte = text[at]
-        characters += byte & 0xC0 != 0x80
+        characters += text[np.uint64(at)] & 0xC0 != 0x80
+    for at in range(start, end):
+        byte = text[np.uint64(at)]
+        if not _MAY_MARK[byte]:
+            continue
         if byte < 0x80:
             if byte in (44, 59, 33, 63):  # , ; ! ?
                 marks += at + 1 == end or not 48 <= text[at + 1] <= 57
             elif byte == 46:
                 marks += at + 1 == end or _ends_word(text, at + 1, end)
-        elif byte in (0xEF, 0xE3, 0xE2, 0xE0) and at + 2 < end:
+        elif byte == 0xD8:
+            marks += at + 1 < end and text[at + 1] in (0x8C, 0x9B, 0x9F)
+        elif at + 2 < end:
             marks += _is_mark(byte, text[at + 1], text[at + 2])
-        elif byte in (0xD8, 0xD9) and at + 1 < end:
-            marks += byte == 0xD8 and text[at + 1] in (0x8C, 0x9B, 0x9F)
     return characters + end - start, marks
 
 

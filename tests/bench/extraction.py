@@ -1,0 +1,85 @@
+"""What finding the text that counts costs: `python -m tests.bench.extraction [--pages FOLDER]`.
+
+Articles by kernels (`extract = "fast"`) beside the parser that the other extractions use, on one core; and the
+worst of hostile pages beside an ordinary page of its size. FOLDER has real pages in files `*.html`. Without it pages
+are made up; they have more text than real ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Final
+
+import click
+
+from simstream.text.extraction.article import article_of
+from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.fast import extract_fast, html_in_utf8
+from simstream.text.extraction.prose import prose
+from simstream.text.extraction.refused_html import refusal
+from tests.bench import measure
+from tests.hostile_html import LINEAR, QUADRATIC, ordinary
+
+HTML: Final = "text/html"
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--pages", type=click.Path(path_type=Path, exists=True), help="Folder of real pages.")
+@click.option("--least", default=100_000, show_default=True, help="Leave out real pages of fewer bytes.")
+@click.option("--most", default=200_000, show_default=True, help="Leave out real pages of more bytes.")
+@click.option("--count", default=200, show_default=True, help="Pages.")
+@click.option("--size", default=150_000, show_default=True, help="Bytes of a made page, and of a hostile one.")
+@click.option("--rounds", default=5, show_default=True, help="Turns of each, the median counts.")
+def main(pages: Path | None, least: int, most: int, count: int, size: int, rounds: int) -> None:
+    """Run both measurements and print their results. Answers are checked before a clock starts."""
+    if pages is None:
+        found = [page.encode() for page in measure.html_pages(count, size)]
+    else:
+        every = (html_in_utf8(path.read_bytes(), HTML) for path in sorted(pages.rglob("*.html")))
+        found = [page for page in every if least <= len(page) <= most][:count]
+        if not found:
+            raise click.UsageError(f"--pages: no file *.html of {least:,} to {most:,} bytes in {pages}")
+    _against_parser(found, rounds)
+    _hostile(size, rounds)
+
+
+def _against_parser(pages: list[bytes], rounds: int) -> None:
+    size = sum(map(len, pages))
+    measure.title("extraction", f"{len(pages)} pages of {size / len(pages) / 1000:,.0f} KB, one core")
+    assert [extract_fast(page, HTML).text for page in pages] == [article_of(page).decode() for page in pages]
+    seconds = measure.rounds(
+        {
+            "kernels": lambda: [extract_fast(page, HTML) for page in pages],
+            "parser": lambda: [prose(extract_one(page, HTML).text or "") for page in pages if not refusal(page)],
+        },
+        rounds,
+    )
+    for name in ("kernels", "parser"):
+        taken = seconds[name]
+        measure.line(f"{name}: {size / taken / 1e6:,.0f} MB/s, {taken / len(pages) * 1e6:,.0f} us a page")
+    measure.against("time of the parser, to the kernels", seconds["parser"] / seconds["kernels"], "at least 3")
+
+
+def _hostile(size: int, rounds: int) -> None:
+    measure.title("hostile", f"made pages of {size:,} bytes, beside an ordinary one")
+    plain = _seconds(ordinary(size).encode(), rounds)
+    makers = {**QUADRATIC, **LINEAR, "paragraphs of a letter": lambda size: "<p>a" * (size // 4)}
+    taken = {name: _seconds(make(size).encode(), rounds) for name, make in makers.items()}
+    worst = max(taken, key=lambda name: taken[name])
+    measure.line(f"the worst of {len(taken)}: {worst}, {taken[worst] * 1e3:.2f} ms for {plain * 1e3:.2f} ms")
+    measure.against("the worst hostile page, to an ordinary one", taken[worst] / plain, "at most 3")
+
+
+def _seconds(page: bytes, rounds: int) -> float:
+    times = []
+    for _ in range(rounds):
+        began = perf_counter()
+        extract_fast(page, HTML)
+        times.append(perf_counter() - began)
+    return median(times)
+
+
+if __name__ == "__main__":
+    main()
