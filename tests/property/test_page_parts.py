@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.html import HTMLTree
 
 from simstream.kernels.html import page_parts as columns
 from simstream.kernels.html.block_features import FEATURES, SUMS, describe
@@ -23,6 +26,7 @@ from simstream.kernels.html.page_reader import take_apart
 from simstream.kernels.html.tags import HtmlBytes, make_html
 from simstream.kernels.jit import lean_kernel
 from simstream.text.extraction.article import TREES, article_of, parts_of
+from simstream.text.extraction.fast import html_in_utf8
 from tests import corpora, naive_article, naive_page
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 from tests.naive_page import NaivePage
@@ -241,3 +245,33 @@ def test_a_page_of_more_elements_than_there_is_room_for_keeps_all_its_text() -> 
     parts = parts_in_guards(b"<p>x" * count, MAX_ELEMENTS)
     assert parts.num[columns.ELEMENTS] == parts.num[columns.BLOCKS] == MAX_ELEMENTS
     assert article_of(b"<p>x" * count).split() == [b"x"] * count
+
+
+HIDDEN = '[hidden], [aria-hidden="true" i], [style*="display:none" i], [style*="display: none" i], '
+HIDDEN += "button, select, textarea, noscript, template, svg, math, object, video, audio, canvas, iframe"
+
+
+def letters(text: str) -> Counter[str]:
+    return Counter(filter(str.isalnum, text))
+
+
+@pytest.mark.corpora
+def test_the_text_of_real_pages_is_what_a_parser_shows() -> None:
+    """What differs is text within hidden inline elements, which the kernel shows, and HTML within `<xmp>`."""
+    folder = corpora.folder()
+    assert folder is not None
+    shown = lost = alike = 0
+    pages = sorted((folder / "html_pages").rglob("*.html"))
+    for path in pages:
+        html = html_in_utf8(path.read_bytes(), "text/html")
+        parts = parts_of(html)
+        tree: Any = HTMLTree.parse(html.decode("utf-8", "replace"))
+        for node in tree.document.query_selector_all(HIDDEN):
+            node.decompose()
+        wanted = letters(extract_plain_text(tree, list_bullets=False, alt_texts=False))
+        found = letters(parts.text[: parts.num[columns.TEXT]].tobytes().decode("utf-8", "replace"))
+        missing, beyond = (wanted - found).total(), (found - wanted).total()
+        shown, lost = shown + wanted.total(), lost + missing
+        alike += (missing + beyond) * 50 <= wanted.total()
+    assert lost * 10_000 <= shown
+    assert alike * 100 >= 92 * len(pages) > 0
