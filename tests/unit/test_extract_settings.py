@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from simstream.cli.main import main
 from simstream.cli.serve import service
-from simstream.feeds import run as feeds
 from simstream.log import open_log
 from simstream.roles.context import RoleContext
 from simstream.settings import ExtractSettings, Settings
@@ -30,15 +27,6 @@ def serve(folder: Path, cache: Path) -> None:
         pass
 
 
-def news(folder: Path, cache: Path) -> None:
-    needs_a_broker = ("cluster_of", "make_table_topic", "wait_alone", "begin_everywhere")
-    with ExitStack() as stack, open_log(str(folder / "log")) as log:
-        log.create_topics(1)
-        for step in needs_a_broker:
-            stack.enter_context(patch.object(feeds, step))
-        feeds.run(Settings(http_port=0, cache=str(cache), extract=EXTRACT), log)
-
-
 def command(folder: Path, cache: Path, *arguments: str) -> None:
     pages, config = folder / "pages.jsonl", folder / "simstream.toml"
     pages.write_text('{"id":"a","text":"x"}\n')
@@ -54,7 +42,7 @@ def train_idf(folder: Path, cache: Path) -> None:
     command(folder, cache, "train-idf", "-o", str(folder / "idf.txt"))
 
 
-@pytest.mark.parametrize("program", [serve, news, fingerprint, train_idf])
+@pytest.mark.parametrize("program", [serve, fingerprint, train_idf])
 def test_time_and_memory_reach_the_processes_of_every_program(
     program: Callable[[Path, Path], None], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
