@@ -90,6 +90,7 @@ LINEAR: dict[str, Callable[[int], str]] = {
     "one attribute": lambda size: "<p a='" + "x" * size + "'>text",
     "an open comment": lambda size: "<!--" + "x" * size,
     "an open quote": lambda size: "<a href='" + "<div>" * (size // 5),
+    "one name in a comment of a script": lambda size: "<script><!--" + "<a" * (size // 2),
     "templates": _times("<template>"),
     "frames": _times("<frameset>"),
     "mathematics": _times("<math><mi>"),

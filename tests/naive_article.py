@@ -135,10 +135,11 @@ def article(page: NaivePage, trees: list[list[int]]) -> str:
     blocks, chosen = page.blocks, list[PageBlock]()
     if len(blocks) <= 64 + len(page.page) // 64:
         chosen = [block for block, row in zip(blocks, features(page), strict=True) if score(row, trees) > 0]
-    if width(chosen) < MIN_TEXT:
+    whole = width(blocks)
+    if width(chosen) < max(MIN_TEXT, whole // 30):
         chosen = [block for block in blocks if block.marks and block.prose]
-    if width(chosen) < MIN_TEXT:
-        chosen = blocks
+        if width(chosen) < max(MIN_TEXT, whole // 5):
+            chosen = blocks
     return "\n".join(block.text for block in chosen)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from simstream.kernels.html.page_parts import BLOCKS, CANONICAL, OG_TITLE, TITLE
 from simstream.text.extraction.article import article_of, parts_of
+from simstream.text.extraction.refused_html import refusal
+from tests.hostile_html import LINEAR, QUADRATIC
 
 STORY = [
     "The river rose in the night, and carried the old ferry as far as the mill, where it stayed until the morning.",
@@ -104,3 +108,14 @@ def test_a_page_without_titles_has_none() -> None:
 
 def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
     assert article_of(b"<p>caf\xe9</p>") == b"caf\xe9"
+
+
+@pytest.mark.parametrize("name", [*LINEAR, *QUADRATIC])
+def test_no_page_costs_more_than_in_proportion_to_its_size(name: str) -> None:
+    for size in (100, 256_000):  # the first compiles
+        html = {**LINEAR, **QUADRATIC}[name](size).encode()
+        began = time.process_time()
+        refusal(html)
+        article_of(html)
+        taken = time.process_time() - began
+    assert taken < 2

@@ -45,6 +45,10 @@ def test_a_page_of_headlines_is_a_list_and_an_article_with_headlines_is_not() ->
     assert not is_list_of_links("")
 
 
+def test_a_long_article_in_one_line_is_no_list() -> None:
+    assert not is_list_of_links(f"<body>{headlines(40)}<div>{SENTENCE * 600}</div>")
+
+
 def test_sentences_in_links_scripts_and_comments_are_no_prose_and_inline_tags_cut_none() -> None:
     hidden = f"<script>{SENTENCE * 9}</script><!-- {SENTENCE * 9} --><style>{SENTENCE * 9}</style>"
     assert is_list_of_links(f"<body>{headlines(30)}{hidden}<a>{SENTENCE * 9}</a>")

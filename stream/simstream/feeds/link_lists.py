@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from simstream.kernels.html.block_features import MIN_LINE
 from simstream.kernels.html.page_parts import (
     BLOCKS,
@@ -22,7 +24,7 @@ MIN_LINKS_TO_PROSE = 8
 
 def is_list_of_links(parts: PageParts) -> bool:
     """Return whether a page has many linked headlines, and hardly a sentence outside links."""
-    blocks = parts.blocks[: parts.num[BLOCKS]]
+    blocks = parts.blocks[: parts.num[BLOCKS]].astype(np.int64)  # a product of two widths is beyond 32 bits
     size = blocks[:, TEXT_END] - blocks[:, TEXT_START]
     width = (blocks[:, WIDTH] >> 1) * (size - blocks[:, LINKED]) // size
     said = int(width[(blocks[:, MARKS] > 0) & (width >= MIN_LINE)].sum())

@@ -26,6 +26,10 @@ TREE_COLUMNS: Final = 3 * TREE_NODES + 1
 the way goes to node 2 n + 2, else to node 2 n + 1."""
 MIN_TEXT: Final = 200
 """The least width of an article, as in `extraction.prose`."""
+_SHARE: Final = 30
+"""The least share of the page's text that an article has, one part in so many: small print is no article."""
+_PROSE_SHARE: Final = 5
+"""The least share of all lines of prose, as in `extraction.prose`."""
 _FREE_BLOCKS: Final = 64
 _BYTES_A_BLOCK: Final = 64
 """A page with more blocks than one for so many bytes, and some free, is a table or a trick: it is not scored."""
@@ -58,26 +62,28 @@ def choose(
 ) -> int:
     """Move the article's blocks to the front of the text, one line each; return the bytes of these lines.
 
-    If they are not as wide as MIN_TEXT, all lines of prose count; if these are not, all lines. `sums` (elements,
+    If they are too few, all lines of prose count; if these are too few, all lines. `sums` (elements,
     SUMS), `features` (blocks, FEATURES) and `is_kept` (blocks,) are working memory; without features no block is
     scored.
     """
     count = parts.num[BLOCKS]
     is_kept[:] = False
-    width = 0
+    width, whole = 0, 0
+    for i in range(count):
+        whole += parts.blocks[i, WIDTH] >> 1
     if features.shape[0]:
         describe(parts, sums, features)
         for i in range(count):
             if score(features[i], trees) > 0:
                 is_kept[i] = True
                 width += parts.blocks[i, WIDTH] >> 1
-    if width < MIN_TEXT:
+    if width < max(MIN_TEXT, whole // _SHARE):
         width = 0
         for i in range(count):
             is_kept[i] = parts.blocks[i, MARKS] > 0 and prose_width(parts, i) >= MIN_LINE
             width += parts.blocks[i, WIDTH] >> 1 if is_kept[i] else 0
-    if width < MIN_TEXT:
-        is_kept[:] = True
+        if width < max(MIN_TEXT, whole // _PROSE_SHARE):
+            is_kept[:] = True
     return _write_lines(parts, is_kept)
 
 

@@ -26,6 +26,7 @@ from simstream.kernels.html.element_names import (
 )
 from simstream.kernels.html.open_elements import TAGS, OpenElements, add_node, is_waiting, reopen, top
 from simstream.kernels.html.tags import (
+    ANY_NAME,
     BANG,
     LETTER,
     LT,
@@ -111,7 +112,7 @@ def _text(html: HtmlBytes, start: int, end: int, state: OpenElements) -> None:
 @njit(nogil=True, **LEAN)
 def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
     """Read a start tag and the raw text behind it, and return where reading goes on."""
-    at, name = tag_name(html, begin)
+    at, name = tag_name(html, begin, ANY_NAME)
     end, attributes, empty = tag_end(html, at)
     if end > html.bytes.size:
         return end
@@ -139,7 +140,7 @@ def _sign(html: HtmlBytes, at: int, end: int, name: int) -> int:
 
 @njit(nogil=True, **LEAN)
 def _end(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
-    at, name = tag_name(html, begin)
+    at, name = tag_name(html, begin, ANY_NAME)
     end, _, _ = tag_end(html, at)
     if end <= html.bytes.size:
         state.num[TAGS] += 1

@@ -61,7 +61,9 @@ from simstream.kernels.html.page_parts import (
 )
 from simstream.kernels.html.page_rules import clear, clear_table, close_p, is_foreign, kind_at, open_foreign
 from simstream.kernels.html.tags import (
+    ANY_NAME,
     BANG,
+    GT,
     LETTER,
     LT,
     QUESTION,
@@ -134,13 +136,17 @@ def _start_tag(
     parts: PageParts,
 ) -> int:
     """Read a start tag and the raw text behind it, and return where reading goes on."""
-    at, name = tag_name(html, begin)
+    at, name = tag_name(html, begin, ANY_NAME)
     place = place_of(names, name)
     traits = names.traits[place] if place >= 0 else 0
     kind = names.kinds[place] if place >= 0 else 0
-    end, flags, hidden, empty = _read_attributes(html, at, words, kind > LINE_KIND)
-    if end > html.bytes.size:
-        return end
+    flags, hidden, empty = 0, False, False
+    if at < html.bytes.size and html.bytes[at] == GT:
+        end = at + 1
+    else:
+        end, flags, hidden, empty = _read_attributes(html, at, words, kind > LINE_KIND)
+        if end > html.bytes.size:
+            return end
     if is_foreign(parts):
         if traits & BREAKOUT == 0:
             if not empty:
@@ -218,7 +224,7 @@ def _note(html: HtmlBytes, at: int, parts: PageParts) -> None:
 @njit(nogil=True, **LEAN)
 def _end_tag(html: HtmlBytes, begin: int, names: ElementNames, parts: PageParts) -> int:
     """Read an end tag, and return where it ends. It ends nothing if no element of its kind can be reached."""
-    at, name = tag_name(html, begin)
+    at, name = tag_name(html, begin, ANY_NAME)
     while True:
         at, attribute, _, _, _ = next_attribute(html, at)
         if attribute < 0:

@@ -23,6 +23,9 @@ _EQUALS, _DASH, _DOUBLE, _SINGLE, _OPENING, _CLOSING = 61, 45, 34, 39, 91, 93
 _CLOSER, _EQUAL = 4, 8
 _ONES: Final = np.uint64(0x0101010101010101)
 _HIGHS: Final = np.uint64(0x8080808080808080)
+ANY_NAME: Final = 1 << 40
+_RAW_NAME: Final = 16
+"""More bytes than the longest name of an element with raw text: a text of `<a<a<a` is one long name at each `<`."""
 _CDATA: Final = np.frombuffer(b"<![CDATA[", np.uint8)
 
 Bytes = NDArray[np.uint8]
@@ -84,10 +87,10 @@ def find(html: HtmlBytes, at: int, byte: int) -> int:
 
 
 @njit(nogil=True, **LEAN)
-def tag_name(html: HtmlBytes, at: int) -> tuple[int, int]:
-    """Return where the name of a tag ends, and the hash of the name in lower case."""
-    value = _BASIS
-    while at < html.bytes.size:
+def tag_name(html: HtmlBytes, at: int, most: int) -> tuple[int, int]:
+    """Return where the name of a tag ends, and the hash of the name in lower case. Reads at most so many bytes."""
+    value, end = _BASIS, min(html.bytes.size, at + most)
+    while at < end:
         byte = html.bytes[at]
         if is_kind(byte, SPACE | _CLOSER):
             break
@@ -166,7 +169,7 @@ def _closes(html: HtmlBytes, at: int, name: int) -> bool:
     """Whether an end tag of this name begins at `at`, at its `<`."""
     if at + 2 >= html.bytes.size or html.bytes[at + 1] != SLASH or not is_kind(html.bytes[at + 2], LETTER):
         return False
-    end, found = tag_name(html, at + 2)
+    end, found = tag_name(html, at + 2, _RAW_NAME)
     return found == name and end < html.bytes.size
 
 
@@ -198,7 +201,7 @@ def script_end(html: HtmlBytes, at: int, name: int) -> int:
                     return at
                 doubly = False
             elif escaped and at + 1 < size and is_kind(html.bytes[at + 1], LETTER):
-                end, found = tag_name(html, at + 1)
+                end, found = tag_name(html, at + 1, _RAW_NAME)
                 doubly = doubly or (found == name and end < size)
         elif byte == _DASH and at + 2 < size and html.bytes[at + 1] == _DASH and html.bytes[at + 2] == GT:
             escaped = doubly = False
