@@ -45,8 +45,8 @@ def command(
     """Show the tokens that jieba gives for TEXT as it is written.
 
     With --recipe, fold the text first, as for a fingerprint, and show the recipe's words, the heaviest words first.
-    With --top and without --recipe, show what jieba's extract_tags returns. Without TEXT and -i, read the text from
-    stdin.
+    Of HTML, show the part that the recipe extracts, or without --recipe the main content. With --top and without
+    --recipe, show what jieba's extract_tags returns. Without TEXT and -i, read the text from stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
