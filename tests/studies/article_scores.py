@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tests.studies.article_pages import ArticlePage
 
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+")
-_RUN = 4
+_RUN_WORDS = 4
 _DRAWS = 500
+"""How often pages are drawn anew for the standard deviation."""
 
 
 class ArticleScore(NamedTuple):
@@ -68,8 +69,8 @@ def _mean_share(part: NDArray[np.float64], whole: NDArray[np.float64]) -> float:
 def shingles(text: str) -> Counter[tuple[str, ...]]:
     """Return the multiset of runs of 4 words; a shorter text is one run."""
     words = _WORD.findall(text)
-    runs = zip(*(words[start:] for start in range(_RUN)), strict=False)
-    return Counter(runs if len(words) > _RUN else [tuple(words)] if words else [])
+    runs = zip(*(words[start:] for start in range(_RUN_WORDS)), strict=False)
+    return Counter(runs if len(words) > _RUN_WORDS else [tuple(words)] if words else [])
 
 
 def _spaced(text: str) -> str:

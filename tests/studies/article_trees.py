@@ -40,12 +40,19 @@ HEAD: Final = (
 )
 FOLDS: Final = 4
 _NO_LETTER = re.compile(r"[\W_]+")
-_RUN: Final = 8
-_LONG: Final = 16
-"""The letters from which on a block is told by its runs of 8 letters; a shorter one also by its neighbours."""
-_NEAR: Final = 4
-_MIN_LINE: Final = 6
-"""The letters from which on a line of the article is no chance."""
+_RUN_LETTERS: Final = 8
+_MIN_LONG_LETTERS: Final = 16
+"""A block of so many letters is told by its runs, a shorter one by its neighbours, or as a whole line."""
+_MIN_RUN_SHARE: Final = 0.6
+"""The least share of a long block's runs that stand in the article, too."""
+_NEAR_BLOCKS: Final = 4
+_MIN_LINE_LETTERS: Final = 6
+"""A shorter line may equal a line of the article by chance."""
+_BASE_WEIGHT: Final = 10
+"""The weight of a block without width, in the unit of widths."""
+_MAX_WEIGHED_WIDTH: Final = 400
+_MANY_BLOCKS: Final = 50
+"""From about so many blocks on, each block of a page weighs less."""
 
 
 class BlockRows(NamedTuple):
@@ -69,23 +76,28 @@ def rows_of(page: ArticlePage, taught: str | None) -> BlockRows:
     blocks = [letters(parts.text[start:end].tobytes().decode("utf-8", "replace")) for start, end in spans]
     labels = label(blocks, page.body if page.body is not None else taught or "")
     correct(labels, blocks, page)
-    weights = (10 + np.minimum(parts.blocks[:count, WIDTH] // 2, 400)) / np.sqrt(1 + count / 50)
+    weights = _BASE_WEIGHT + np.minimum(parts.blocks[:count, WIDTH] // 2, _MAX_WEIGHED_WIDTH)
+    weights = weights / np.sqrt(1 + count / _MANY_BLOCKS)
     return BlockRows(features, labels, weights * (1 if page.body is None else 2))
 
 
 def label(blocks: Sequence[str], body: str) -> NDArray[np.bool_]:
     """Return which blocks are of the article; blocks are given by their letters.
 
-    A long one is if most of its runs are. A short one is if it is near a long one of these, or is a line.
+    A long block is of the article if most of its runs are. A short one must stand in the article, and near a long
+    block of the article, or be a whole line.
     """
     article, lines = letters(body), {letters(line) for line in body.splitlines()}
     runs = set(_runs(article))
-    is_long = np.array([len(block) >= _LONG and _share(_runs(block), runs) >= 0.6 for block in blocks], np.bool_)
+    is_long = np.array(
+        [len(block) >= _MIN_LONG_LETTERS and _share(_runs(block), runs) >= _MIN_RUN_SHARE for block in blocks],
+        np.bool_,
+    )
     labels = is_long.copy()
     for i, block in enumerate(blocks):
-        if 0 < len(block) < _LONG and block in article:
-            is_near = is_long[max(0, i - _NEAR) : i + _NEAR + 1].any()
-            labels[i] = is_near or (block in lines and len(block) >= _MIN_LINE)
+        if 0 < len(block) < _MIN_LONG_LETTERS and block in article:
+            is_near = is_long[max(0, i - _NEAR_BLOCKS) : i + _NEAR_BLOCKS + 1].any()
+            labels[i] = is_near or (block in lines and len(block) >= _MIN_LINE_LETTERS)
     return labels
 
 
@@ -93,7 +105,7 @@ def correct(labels: NDArray[np.bool_], blocks: Sequence[str], page: ArticlePage)
     """Correct labels by the segments that are known to be wanted or not."""
     wanted, unwanted = (list(filter(None, map(letters, each))) for each in (page.wanted, page.unwanted))
     for i, block in enumerate(blocks):
-        if any(segment in block or (len(block) >= _LONG and block in segment) for segment in wanted):
+        if any(segment in block or (len(block) >= _MIN_LONG_LETTERS and block in segment) for segment in wanted):
             labels[i] = True
         if any(segment in block and len(segment) * 2 > len(block) for segment in unwanted):
             labels[i] = False
@@ -105,7 +117,7 @@ def letters(text: str) -> str:
 
 
 def _runs(text: str) -> list[str]:
-    return [text[start : start + _RUN] for start in range(len(text) - _RUN + 1)]
+    return [text[start : start + _RUN_LETTERS] for start in range(len(text) - _RUN_LETTERS + 1)]
 
 
 def _share(parts: Sequence[str], of: set[str]) -> float:

@@ -2,8 +2,8 @@
 
 Real article pages are taken apart (`sites`), and each article is put into other sites' pages, with paragraphs,
 advertisements, dates, counters, comments, headlines and navigation changed. Measured over each part of HTML that a
-recipe can compare (its setting `extract`), and over the whole visible text. Recall is over
-disjoint pairs of pages, so that no page counts twice.
+recipe can compare (its setting `extract`), and over the whole visible text. Recall is over disjoint pairs of pages,
+so that no page counts twice.
 """
 
 from __future__ import annotations
