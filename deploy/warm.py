@@ -1,8 +1,8 @@
-"""Compiles every kernel that a service of the default recipe may need, by doing all its work once, and those that
-find articles.
+"""Compiles every kernel that a service may need, by doing all its work once.
 
-For images with a read-only root: a kernel that is not compiled here would be compiled at each start. The kernels go
-to NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
+That is the work of the default recipe, and the search for articles (`extract = "fast"`, and the feed). For images
+with a read-only root: a kernel that is not compiled here would be compiled at each start. The kernels go to
+NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
 """
 
 from __future__ import annotations

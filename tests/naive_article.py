@@ -10,7 +10,7 @@ from simstream.kernels.html import element_names as names
 from simstream.kernels.html.block_features import FEATURES
 from tests.naive_page import NaivePage, PageBlock, PageElement, union
 
-MIN_TEXT = 200
+MIN_TEXT_WIDTH = 200
 DEBITS = {
     *(words.NAVIGATION, words.FOOT, words.COMMENTS, words.RELATED),
     words.SHARING,
@@ -136,9 +136,9 @@ def article(page: NaivePage, trees: list[list[int]]) -> str:
     if len(blocks) <= 64 + len(page.page) // 64:
         chosen = [block for block, row in zip(blocks, features(page), strict=True) if score(row, trees) > 0]
     whole = width(blocks)
-    if width(chosen) < max(MIN_TEXT, whole // 30):
+    if width(chosen) < max(MIN_TEXT_WIDTH, whole // 30):
         chosen = [block for block in blocks if block.marks and block.prose]
-        if width(chosen) < max(MIN_TEXT, whole // 5):
+        if width(chosen) < max(MIN_TEXT_WIDTH, whole // 5):
             chosen = blocks
     return "\n".join(block.text for block in chosen)
 

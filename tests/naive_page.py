@@ -16,7 +16,7 @@ from simstream.kernels.html import element_names as names
 from tests.naive_html import CLOSE, COMMENT, NAME, POINTS, WS, script_end
 from tests.naive_references import unescape_bytes
 
-MAX_DEPTH, MAX_ELEMENTS, MIN_HEADLINE = 512, 1 << 18, 16
+MAX_DEPTH, MAX_ELEMENTS, MIN_HEADLINE_WIDTH = 512, 1 << 18, 16
 KINDS, TRAITS = names.kinds_by_name(), names.traits_by_name()
 FOREIGN = {names.SVG_KIND, names.MATH_KIND}
 TABLES = {names.TABLE_KIND, names.TEMPLATE_KIND}
@@ -49,7 +49,7 @@ def class_words() -> dict[str, int]:
 
 
 def flags_of(value: str) -> int:
-    """What the words of a `class`, `id` or `role` say."""
+    """What the words of a `class`, `id`, `role` or `itemprop` say."""
     said = f"-{re.sub('[^A-Za-z]', '-', value).lower()}-"
     return union(flag for word, flag in class_words().items() if word in said)
 
@@ -335,7 +335,7 @@ class NaivePage:
 
     def end_link(self) -> None:
         width = double_width(re.sub(" +", " ", self.link).strip(" "))
-        if self.link_depth and width >= 2 * MIN_HEADLINE:
+        if self.link_depth and width >= 2 * MIN_HEADLINE_WIDTH:
             self.headlines += 1
             self.headlines_width += width
         self.link_depth = 0

@@ -17,7 +17,7 @@ from simstream.wire.page import PageLimits, decode
 MAX_CHARACTERS = 200
 """A longer title is cut."""
 HEAD_CHARACTERS = 64 << 10
-"""So many bytes or characters of a plain text are searched for its first line."""
+"""So many bytes or characters of plain text are searched for its first line."""
 HTML_CHARACTERS = 256 << 10
 """So many bytes or characters of HTML are read."""
 

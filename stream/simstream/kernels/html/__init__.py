@@ -1,1 +1,1 @@
-"""Kernels over HTML bytes, for `text/extraction`: what a tree builder would have to do."""
+"""Kernels over HTML bytes: what a tree builder would have to do, and what the article of a page is."""

@@ -92,9 +92,9 @@ _DEBITS: Final = NAVIGATION | FOOT | COMMENTS | RELATED | SHARING | ADVERTISING 
 _BESIDE: Final = (1 << NAV_KIND) | (1 << FOOTER_KIND) | (1 << ASIDE_KIND)
 _SECTIONS: Final = (1 << DIV_KIND) | (1 << SECTION_KIND)
 _IN_PARAGRAPHS: Final = (1 << P_KIND) | (1 << LI_KIND) | (1 << HEADING_KIND) | (1 << PRE_KIND)
-MIN_LINE: Final = 30
+MIN_LINE_WIDTH: Final = 30
 """Width of a line that may be prose, as in `extraction.prose`."""
-MIN_LONG_LINE: Final = 80
+MIN_LONG_LINE_WIDTH: Final = 80
 """Width of a line that counts half as prose even without a mark of a sentence."""
 
 # Columns of the sums: a row for each element, over all within it.
@@ -120,11 +120,11 @@ def prose_width(parts: PageParts, block: int) -> int:
     """Return the width of a block if it is prose, half of it if it is just long; 0 if half of it is links."""
     row = parts.blocks[block]
     width = int(row[WIDTH] >> 1)
-    if row[LINKED] * 2 > row[TEXT_END] - row[TEXT_START] or width < MIN_LINE:
+    if row[LINKED] * 2 > row[TEXT_END] - row[TEXT_START] or width < MIN_LINE_WIDTH:
         return 0
     if row[MARKS]:
         return width
-    return width >> 1 if width > MIN_LONG_LINE else 0
+    return width >> 1 if width > MIN_LONG_LINE_WIDTH else 0
 
 
 @lean_kernel

@@ -1,6 +1,7 @@
-"""Finds words that tell what an element is for in its `class`, `id` and `role`, all words in one pass.
+"""Finds words that tell what an element is for in its `class`, `id`, `role` and `itemprop`, all words in one
+pass.
 
-An automaton as of Alfred Aho and Margaret Corasick, "Efficient string matching", 1975.
+Source of the method: the automaton of Alfred Aho and Margaret Corasick, "Efficient string matching", 1975.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ _CLASSES: Final = 27
 
 
 class ClassWords(NamedTuple):
-    """The automaton: state 0 is where a value begins, after a sign that is no letter."""
+    """The automaton. State 0 has matched nothing.
+
+    A value begins in state `follows[0, 0]`, as after a sign that is no letter.
+    """
 
     follows: NDArray[np.int16]  # (states, 27): the next state by letter; letter 0 is all that is no letter
     flags: NDArray[np.int64]  # (states,): what has been found when this state is reached

@@ -73,7 +73,8 @@ BR: Final = 1 << 40
 COLUMN: Final = 1 << 41
 
 
-# Kinds of elements for the reader of texts, one number each: only these end a line of text. Other names are inline.
+# Kinds of elements for `page_reader`, one number each: only these end a line of text. Other names are inline. The
+# text of kinds from TEMPLATE_KIND to MATH_KIND is hidden, too.
 LINE_KIND: Final = 1
 """Ends a line, and contains nothing that matters."""
 P_KIND: Final = 2
@@ -94,8 +95,9 @@ POINT_KIND: Final = 16
 """HTML within SVG or MathML; no name has this kind."""
 OBJECT_KIND: Final = 17
 HIDDEN_KIND: Final = 18
-"""The first of the kinds whose text no browser shows, with MEDIA_KIND."""
+"""`noscript`: a browser that runs scripts shows none of its text."""
 MEDIA_KIND: Final = 19
+"""A browser shows its text only if it cannot show the medium."""
 DIV_KIND: Final = 20
 ARTICLE_KIND: Final = 21
 SECTION_KIND: Final = 22

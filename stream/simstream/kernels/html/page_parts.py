@@ -21,7 +21,7 @@ from simstream.kernels.jit import LEAN
 PARENT: Final = 0
 KIND: Final = 1
 FLAGS: Final = 2
-"""What `class`, `id` and `role` say; see `class_words`."""
+"""What `class`, `id`, `role` and `itemprop` say; see `class_words`."""
 END: Final = 3
 """The number of the first element behind this one's content."""
 _ELEMENT_COLUMNS: Final = 4
@@ -60,13 +60,13 @@ OG_TITLE: Final = 11
 CANONICAL: Final = 13
 """The same of the address of the first canonical link."""
 HEADLINES: Final = 15
-"""Links whose text is at least MIN_HEADLINE wide."""
+"""Links whose text is at least MIN_HEADLINE_WIDTH wide."""
 HEADLINES_WIDTH: Final = 16
 """Twice the width of all of them."""
 _LINK_START: Final = 17
 """Where the text of this link begins."""
 _NUMBERS: Final = 18
-MIN_HEADLINE: Final = 16
+MIN_HEADLINE_WIDTH: Final = 16
 """The least width of a link's text that may be a headline: 8 letters of Chinese, 16 of English."""
 
 # Columns of `PageParts.stack`.
@@ -227,7 +227,7 @@ def end_link(parts: PageParts) -> None:
         while start < end and parts.text[end - 1] <= 32:
             end -= 1
         width, _ = measure(parts.text, start, end)
-        if width >= 2 * MIN_HEADLINE:
+        if width >= 2 * MIN_HEADLINE_WIDTH:
             num[HEADLINES] += 1
             num[HEADLINES_WIDTH] += width
 

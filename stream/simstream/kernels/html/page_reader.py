@@ -87,11 +87,16 @@ _STOPS: Final = TABLE | CELL | CAPTION | BARRIER
 _CLASS, _ID, _ROLE, _STYLE, _HIDDEN, _ARIA_HIDDEN, _ITEMPROP = (
     np.int64(signed_hash_of(name)) for name in ("class", "id", "role", "style", "hidden", "aria-hidden", "itemprop")
 )
+_LONGEST_NAME: Final = len("aria-hidden")
+"""No attribute that matters has a longer name."""
 _TRUE, _TITLE, _XMP = (np.int64(signed_hash_of(name)) for name in ("true", "title", "xmp"))
 _META, _LINK, _NAME, _PROPERTY, _CONTENT, _REL, _HREF, _OG_TITLE, _CANONICAL = (
     np.int64(signed_hash_of(name))
     for name in ("meta", "link", "name", "property", "content", "rel", "href", "og:title", "canonical")
 )
+_DISPLAY: Final = np.frombuffer(b"display", np.uint8)
+_NONE: Final = np.frombuffer(b"none", np.uint8)
+_COLON: Final = 58
 
 
 @lean_kernel
@@ -275,7 +280,7 @@ def _read_attributes(html: HtmlBytes, at: int, words: ClassWords, matters: bool)
         if name < 0:
             empty = at <= html.bytes.size and at - 2 >= begin and html.bytes[at - 2] == SLASH
             return at, flags, hidden, empty
-        if not matters or name_end - name > 11:
+        if not matters or name_end - name > _LONGEST_NAME:
             continue
         found = text_hash(html, name, name_end)
         if found in (_CLASS, _ID, _ROLE, _ITEMPROP):
@@ -288,20 +293,16 @@ def _read_attributes(html: HtmlBytes, at: int, words: ClassWords, matters: bool)
             hidden |= _hides(html, start, end)
 
 
-_DISPLAY: Final = np.frombuffer(b"display", np.uint8)
-_NONE: Final = np.frombuffer(b"none", np.uint8)
-
-
 @njit(nogil=True, **LEAN)
 def _hides(html: HtmlBytes, start: int, end: int) -> bool:
     """Whether a style says `display: none`."""
     at = start
-    while at + 12 <= end:
-        if html.bytes[at] | 32 == 100 and _is_word(html, at, _DISPLAY):
-            at = after = at + 7
-            while at < end and (is_kind(html.bytes[at], SPACE) or html.bytes[at] == 58):
+    while at + _DISPLAY.size + 1 + _NONE.size <= end:
+        if html.bytes[at] | 32 == _DISPLAY[0] and _is_word(html, at, _DISPLAY):
+            at = after = at + _DISPLAY.size
+            while at < end and (is_kind(html.bytes[at], SPACE) or html.bytes[at] == _COLON):
                 at += 1
-            if after < at <= end - 4 and _is_word(html, at, _NONE):
+            if after < at <= end - _NONE.size and _is_word(html, at, _NONE):
                 return True
         else:
             at += 1
@@ -310,6 +311,7 @@ def _hides(html: HtmlBytes, start: int, end: int) -> bool:
 
 @njit(nogil=True, **LEAN)
 def _is_word(html: HtmlBytes, at: int, word: Bytes) -> bool:
+    """Whether these bytes are the word, in any case."""
     same = True
     for i in range(word.size):
         same &= html.bytes[at + i] | 32 == word[i]

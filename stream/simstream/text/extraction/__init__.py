@@ -1,1 +1,1 @@
-"""Main-content extraction from HTML, in processes of its own."""
+"""Extraction of the text that counts from HTML: by a parser in processes of its own, or by kernels."""
