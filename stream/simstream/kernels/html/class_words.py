@@ -23,13 +23,8 @@ RELATED: Final = 1 << 3
 SHARING: Final = 1 << 4
 ADVERTISING: Final = 1 << 5
 SIDE: Final = 1 << 6
-ARTICLE: Final = 1 << 7
-MAIN: Final = 1 << 8
-HIDDEN: Final = 1 << 9
-ABOUT: Final = 1 << 10
+ABOUT: Final = 1 << 7
 """About the article: author, date, source, caption."""
-BODY: Final = 1 << 11
-"""Says that this is the article's own text."""
 
 WORD_LISTS: Final = (
     (
@@ -53,15 +48,6 @@ WORD_LISTS: Final = (
         "^ad^ ^ads^ advert sponsor promo banner popup modal cookie consent gdpr paywall guanggao dfp ^gg^",
     ),
     (SIDE, "sidebar ^side^ ^side ^aside rail^ widget ^right^ ^left^ column-right col-right"),
-    (ARTICLE, "article ^post^ entry story blog ^news hentry detail neirong zhengwen wenzhang"),
-    (MAIN, "^main^ main-content maincontent content ^text^ ^page^ body"),
-    (
-        BODY,
-        "articlebody article-body article-content article__body article__content post-content post-body postcontent"
-        " entry-content entry-body story-body story-content article-text articletext article_content article_body"
-        " articlecontent newstext news-content post_content content-body body-content mw-parser-output js_content",
-    ),
-    (HIDDEN, "hidden invisible ^hide^ visually-hidden sr-only screen-reader"),
     (ABOUT, "author byline ^meta^ metadata post-meta caption timestamp ^date^ ^time^ ^source^ ^info^ ^bio^ credit"),
 )
 """Words by flag. `^`, `-` and `_` stand for any sign that is no letter, or an end of the value."""
