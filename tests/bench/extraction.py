@@ -22,7 +22,8 @@ from simstream.text.extraction.refused_html import refusal
 from tests.bench import measure
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 
-HTML: Final = "text/html"
+HTML: Final = "text/html; charset=utf-8"
+"""The pages are in UTF-8, whatever they declare."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,7 +38,7 @@ def main(pages: Path | None, least: int, most: int, count: int, size: int, round
     if pages is None:
         found = [page.encode() for page in measure.html_pages(count, size)]
     else:
-        every = (html_in_utf8(path.read_bytes(), HTML) for path in sorted(pages.rglob("*.html")))
+        every = (html_in_utf8(path.read_bytes(), "text/html") for path in sorted(pages.rglob("*.html")))
         found = [page for page in every if least <= len(page) <= most][:count]
         if not found:
             raise click.UsageError(f"--pages: no file *.html of {least:,} to {most:,} bytes in {pages}")

@@ -85,7 +85,8 @@ def _html_title(html: bytes, parts: PageParts) -> str:
 
 
 def _text(html: bytes) -> str:
-    """Return text whose character references are not resolved yet as one line."""
+    """Return text whose character references are not resolved yet as one line. Only its beginning is read, which
+    leaves room for references and spaces."""
     return _line(parts_of(html[: 20 * MAX_CHARACTERS].replace(b"<", b"&lt;")))
 
 

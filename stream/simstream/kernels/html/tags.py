@@ -24,7 +24,8 @@ _CLOSER, _EQUAL = 4, 8
 _ONES: Final = np.uint64(0x0101010101010101)
 _HIGHS: Final = np.uint64(0x8080808080808080)
 ANY_NAME: Final = 1 << 40
-_RAW_NAME: Final = 16
+"""As `most` of `tag_name`: the name is read to its end, however long."""
+_MAX_RAW_NAME_BYTES: Final = 16
 """More bytes than the longest name of an element with raw text: a text of `<a<a<a` is one long name at each `<`."""
 _CDATA: Final = np.frombuffer(b"<![CDATA[", np.uint8)
 
@@ -169,7 +170,7 @@ def _closes(html: HtmlBytes, at: int, name: int) -> bool:
     """Whether an end tag of this name begins at `at`, at its `<`."""
     if at + 2 >= html.bytes.size or html.bytes[at + 1] != SLASH or not is_kind(html.bytes[at + 2], LETTER):
         return False
-    end, found = tag_name(html, at + 2, _RAW_NAME)
+    end, found = tag_name(html, at + 2, _MAX_RAW_NAME_BYTES)
     return found == name and end < html.bytes.size
 
 
@@ -201,7 +202,7 @@ def script_end(html: HtmlBytes, at: int, name: int) -> int:
                     return at
                 doubly = False
             elif escaped and at + 1 < size and is_kind(html.bytes[at + 1], LETTER):
-                end, found = tag_name(html, at + 1, _RAW_NAME)
+                end, found = tag_name(html, at + 1, _MAX_RAW_NAME_BYTES)
                 doubly = doubly or (found == name and end < size)
         elif byte == _DASH and at + 2 < size and html.bytes[at + 1] == _DASH and html.bytes[at + 2] == GT:
             escaped = doubly = False
