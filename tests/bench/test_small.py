@@ -37,6 +37,7 @@ PROGRAMS = {
     "crowd.py",
     "dashboard.py",
     "expiry.py",
+    "extraction.py",
     "parquet.py",
     "peers.py",
     "queries.py",
