@@ -90,7 +90,7 @@ def test_a_recipe_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_the_advice_names_every_part_of_html_that_may_count() -> None:
     with pytest.raises(SettingsError) as refused:
-        Recipe(name="wrong", extract="whole")  # type: ignore[arg-type]
+        Recipe(name="wrong", extract="whole")  # type: ignore[arg-type]  # a value that types refuse
     assert refused.value.todo == "use main, prose or fast"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from simstream.kernels.html.block_features import MIN_LINE_WIDTH
 from simstream.kernels.html.page_parts import (
     BLOCKS,
     HEADLINES,
@@ -16,6 +15,7 @@ from simstream.kernels.html.page_parts import (
     WIDTH,
     PageParts,
 )
+from simstream.kernels.html.sentences import MIN_LINE_WIDTH
 
 MIN_HEADLINES = 20
 """The fewest linked headlines of a list."""

@@ -78,8 +78,8 @@ def _own_title(record: Record) -> str:
 def _html_title(html: bytes, parts: PageParts) -> str:
     """Return `og:title`, else `<title>`, else the first line."""
     for noted in (OG_TITLE, TITLE):
-        found = _text(html[parts.num[noted] : parts.num[noted + 1]])
-        if found:
+        said = html[parts.num[noted] : parts.num[noted + 1]]
+        if said and (found := _text(said)):
             return found
     return _line(parts)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from simstream.kernels.html.block_features import MIN_LINE_WIDTH, describe, prose_width
+from simstream.kernels.html.block_features import describe, prose_width
 from simstream.kernels.html.page_parts import (
     BLOCKS,
     MARKS,
@@ -17,6 +17,7 @@ from simstream.kernels.html.page_parts import (
     WIDTH,
     PageParts,
 )
+from simstream.kernels.html.sentences import MIN_LINE_WIDTH, MIN_PROSE_WIDTH, MIN_SHARE
 from simstream.kernels.jit import LEAN, lean_kernel
 
 TREE_DEPTH: Final = 4
@@ -24,12 +25,8 @@ TREE_NODES: Final = (1 << TREE_DEPTH) - 1
 TREE_COLUMNS: Final = 3 * TREE_NODES + 1
 """A tree is one row: a feature and a limit for each node, node 0 first, then what each leaf adds. Beyond the limit
 the way goes to node 2 n + 2, else to node 2 n + 1."""
-MIN_TEXT_WIDTH: Final = 200
-"""The least width of an article, as `MIN_PROSE_WIDTH` of `extraction.prose`."""
-_MIN_SHARE: Final = 30
+_MIN_ARTICLE_SHARE: Final = 30
 """The least share of the page's text that an article has, one part in so many: small print is no article."""
-_MIN_PROSE_SHARE: Final = 5
-"""The least share of all lines of prose, as `MIN_SHARE` of `extraction.prose`."""
 _FREE_BLOCKS: Final = 64
 _BYTES_A_BLOCK: Final = 64
 """A page may have _FREE_BLOCKS, and one more for each so many bytes. With more, it is a table or a trick: it is not
@@ -63,7 +60,7 @@ def choose(
 ) -> int:
     """Move the article's blocks to the front of the text, one line each; return the bytes of these lines.
 
-    If these are narrower than MIN_TEXT_WIDTH together, or too small a share of the page's text, all lines of prose
+    If these are narrower than MIN_PROSE_WIDTH together, or too small a share of the page's text, all lines of prose
     count. If those are, too, all lines count. `sums` (elements, SUMS), `features` (blocks, FEATURES) and `is_kept`
     (blocks,) are working memory. Without features no block is scored.
     """
@@ -78,12 +75,12 @@ def choose(
             if score(features[i], trees) > 0:
                 is_kept[i] = True
                 width += parts.blocks[i, WIDTH] >> 1
-    if width < max(MIN_TEXT_WIDTH, whole // _MIN_SHARE):
+    if width < max(MIN_PROSE_WIDTH, whole // _MIN_ARTICLE_SHARE):
         width = 0
         for i in range(count):
             is_kept[i] = parts.blocks[i, MARKS] > 0 and prose_width(parts, i) >= MIN_LINE_WIDTH
             width += parts.blocks[i, WIDTH] >> 1 if is_kept[i] else 0
-        if width < max(MIN_TEXT_WIDTH, whole // _MIN_PROSE_SHARE):
+        if width < max(MIN_PROSE_WIDTH, whole // MIN_SHARE):
             is_kept[:] = True
     return _write_lines(parts, is_kept)
 

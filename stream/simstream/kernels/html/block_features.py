@@ -53,6 +53,7 @@ from simstream.kernels.html.page_parts import (
     WIDTH,
     PageParts,
 )
+from simstream.kernels.html.sentences import MIN_LINE_WIDTH
 from simstream.kernels.jit import LEAN, lean_kernel
 
 FEATURES: Final = (
@@ -92,8 +93,6 @@ _DEBITS: Final = NAVIGATION | FOOT | COMMENTS | RELATED | SHARING | ADVERTISING 
 _BESIDE: Final = (1 << NAV_KIND) | (1 << FOOTER_KIND) | (1 << ASIDE_KIND)
 _SECTIONS: Final = (1 << DIV_KIND) | (1 << SECTION_KIND)
 _IN_PARAGRAPHS: Final = (1 << P_KIND) | (1 << LI_KIND) | (1 << HEADING_KIND) | (1 << PRE_KIND)
-MIN_LINE_WIDTH: Final = 30
-"""Width of a line that may be prose, as in `extraction.prose`."""
 MIN_LONG_LINE_WIDTH: Final = 80
 """Width of a line that counts half as prose even without a mark of a sentence."""
 

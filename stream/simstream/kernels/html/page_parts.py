@@ -175,17 +175,9 @@ def write(
                 to += 1
                 at += 1
             continue
-        size = 1
-        if byte <= 32:
-            spaced |= byte > 0
-            at += 1
-            continue
-        if byte == 0xC2 and at + 1 < end and html.bytes[at + 1] == 0xA0:
-            size = 2
-        elif byte == 0xE3 and at + 2 < end and html.bytes[at + 1] == 0x80 and html.bytes[at + 2] == 0x80:
-            size = 3
-        if size > 1:
-            spaced = True
+        size = _space_size(html.bytes, at, end)
+        if size:
+            spaced |= byte > 0  # a NUL is no space, and nothing else
             at += size
             continue
         room = to
@@ -195,7 +187,7 @@ def write(
         if byte == AMPERSAND and not raw:
             before = to
             at, to = read_reference(html, at, end, references, text, to)
-            if _is_space(text, before, to):
+            if _space_size(text, before, to) == to - before:
                 to, spaced = room, True
                 continue
         else:
@@ -233,14 +225,16 @@ def end_link(parts: PageParts) -> None:
 
 
 @njit(nogil=True, **LEAN)
-def _is_space(text: Bytes, start: int, end: int) -> bool:
-    """Whether what a reference meant is a space."""
-    size = end - start
-    if size == 1:
-        return bool(text[start] <= 32)
-    if size == 2:
-        return bool(text[start] == 0xC2 and text[start + 1] == 0xA0)
-    return bool(size == 3 and text[start] == 0xE3 and text[start + 1] == 0x80 and text[start + 2] == 0x80)
+def _space_size(text: Bytes, at: int, end: int) -> int:
+    """Return the bytes of the space here, a control character, U+00A0 or U+3000; 0 if there is none."""
+    byte = text[at]
+    if byte <= 32:
+        return 1
+    if byte == 0xC2 and at + 1 < end and text[at + 1] == 0xA0:
+        return 2
+    if byte == 0xE3 and at + 2 < end and text[at + 1] == 0x80 and text[at + 2] == 0x80:
+        return 3
+    return 0
 
 
 @njit(nogil=True, **LEAN)
@@ -253,21 +247,20 @@ def end_block(parts: PageParts) -> None:
         return
     count = num[BLOCKS]
     width, marks = measure(text, start, end)
+    linked, num[_LINKED] = num[_LINKED], 0
     text[end] = 10
     num[BLOCK_START] = num[TEXT] = end + 1
     if count == parts.blocks.shape[0]:  # no room: the text belongs to the block before
         text[start - 1] = 32
         parts.blocks[count - 1, TEXT_END] = end
         parts.blocks[count - 1, WIDTH] += width + 2
-        parts.blocks[count - 1, LINKED] += num[_LINKED]
+        parts.blocks[count - 1, LINKED] += linked
         parts.blocks[count - 1, MARKS] += marks
-        num[_LINKED] = 0
         return
     parts.blocks[count, ELEMENT] = parts.stack[num[DEPTH] - 1, _ELEMENT]
     parts.blocks[count, TEXT_START] = start
     parts.blocks[count, TEXT_END] = end
     parts.blocks[count, WIDTH] = width
-    parts.blocks[count, LINKED] = num[_LINKED]
+    parts.blocks[count, LINKED] = linked
     parts.blocks[count, MARKS] = marks
     num[BLOCKS] = count + 1
-    num[_LINKED] = 0

@@ -59,7 +59,7 @@ from simstream.kernels.html.page_parts import (
     push,
     write,
 )
-from simstream.kernels.html.page_rules import clear, clear_table, close_p, is_foreign, kind_at, open_foreign
+from simstream.kernels.html.page_rules import clear, clear_table, close_p, is_foreign, open_foreign
 from simstream.kernels.html.tags import (
     ANY_NAME,
     BANG,
@@ -157,10 +157,8 @@ def _start_tag(
             if not empty:
                 open_foreign(parts, kind, traits)
             return end
-        depth = parts.num[DEPTH]
-        while kind_at(parts, depth - 1) in (SVG_KIND, MATH_KIND):
-            depth -= 1
-        pop_to(parts, depth)
+        while is_foreign(parts):
+            pop_to(parts, parts.num[DEPTH] - 1)
     if traits & RAW:
         return _raw(html, end, name, traits, references, parts)
     if traits & ENDLESS:

@@ -32,14 +32,15 @@ from simstream.kernels.jit import LEAN
 
 
 @njit(nogil=True, **LEAN)
-def is_foreign(parts: PageParts) -> bool:
-    kind = parts.stack[parts.num[DEPTH] - 1, OPEN_KIND]
-    return bool(kind in (SVG_KIND, MATH_KIND))
+def kind_at(parts: PageParts, place: int) -> int:
+    """Return the kind of the open element at this place."""
+    return int(parts.stack[place, OPEN_KIND])
 
 
 @njit(nogil=True, **LEAN)
-def kind_at(parts: PageParts, place: int) -> int:
-    return int(parts.stack[place, OPEN_KIND])
+def is_foreign(parts: PageParts) -> bool:
+    """Whether tags here belong to SVG or MathML."""
+    return kind_at(parts, parts.num[DEPTH] - 1) in (SVG_KIND, MATH_KIND)
 
 
 @njit(nogil=True, **LEAN)
@@ -54,6 +55,7 @@ def open_foreign(parts: PageParts, kind: int, traits: int) -> None:
 
 @njit(nogil=True, **LEAN)
 def close_p(parts: PageParts) -> None:
+    """Close the open paragraph, if it can be reached."""
     place = parts.last[P_KIND]
     if place >= 0:
         barrier = parts.stack[parts.num[DEPTH] - 1, SEARCH_END]

@@ -1,4 +1,5 @@
-"""Measures a line of text as `extraction.prose` does: its width, and its marks of sentences."""
+"""Measures a line of text as `extraction.prose` does: its width, and its marks of sentences. The limits are for
+both."""
 
 from __future__ import annotations
 
@@ -10,6 +11,12 @@ from numba import njit
 from simstream.kernels.html.tags import Bytes
 from simstream.kernels.jit import LEAN
 
+MIN_LINE_WIDTH: Final = 30
+"""Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
+MIN_PROSE_WIDTH: Final = 200
+"""The least width of all prose; if a page has less, all that was extracted counts."""
+MIN_SHARE: Final = 5
+"""The least share of prose, one part in so many; below it all that was extracted counts, as on a page of tables."""
 _MAY_MARK: Final = np.array([byte in b",;!?.\xef\xe3\xe2\xe0\xd8" for byte in range(256)])
 """Bytes that may begin a mark of a sentence."""
 

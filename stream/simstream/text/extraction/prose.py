@@ -7,14 +7,9 @@ one article, and are alike on pages of one site.
 from __future__ import annotations
 
 import re
-from typing import Final
 
-MIN_LINE_WIDTH: Final = 30
-"""Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
-MIN_PROSE_WIDTH: Final = 200
-"""The least width of all prose; if a page has less, all of its main content counts."""
-MIN_SHARE: Final = 5
-"""The least share of prose, one part in so many; below it all main content counts, such as on a page of tables."""
+from simstream.kernels.html.sentences import MIN_LINE_WIDTH, MIN_PROSE_WIDTH, MIN_SHARE
+
 _MARK = re.compile("[，。！？；…،؛؟।]|[,;!?](?!\\d)|\\.(?=[\\s\"'”’)\\]]|$)")
 
 
