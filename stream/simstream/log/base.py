@@ -2,19 +2,19 @@
 
 Two implementations keep it: `local` (a directory) and `kafka`. One contract suite tests both
 (`tests/contract/test_log.py`). A topic is named by its short name (`pages`, `fingerprints`, `verdicts`,
-`positions`, `dead-letters`); the log adds its prefix.
+`positions`, `dead-letters`, `matches`); the log adds its prefix.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, NamedTuple
 
 from simstream.closing import Closing
-from simstream.errors import PositionMissing
+from simstream.errors import PositionMissing, TopicMissing
 from simstream.log.participants import LogMembers
 from simstream.model import Record
 
@@ -24,6 +24,12 @@ VERDICTS = "verdicts"
 POSITIONS = "positions"
 DEAD_LETTERS = "dead-letters"
 TOPICS = (PAGES, FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS)
+"""The topics of every log."""
+MATCHES = "matches"
+"""The topic of the matchers' answers. Its partitions are the shards. Only a log with matchers has it."""
+MAX_SHARDS = 256
+MAX_COPIES = 3
+"""`Log.running` lists the matchers of so many copies of the index."""
 POSITION_KEY = b"judge"
 """The key of every record of `positions`, so that compaction keeps the last one."""
 
@@ -157,6 +163,10 @@ class Appender(Closing):
             self.discard()
 
 
+ReaderStart = int | Literal["end"] | Mapping[int, int]
+"""Where a reader begins: an offset for every partition, the end, or an offset for each partition."""
+
+
 class Reader(Closing):
     """Reads committed records of one topic, every partition, without a group.
 
@@ -180,6 +190,16 @@ class Reader(Closing):
     @abstractmethod
     def passed(self, ends: Mapping[int, int]) -> bool:
         """Whether `poll` has returned all records below these offsets, per partition. Asks no broker."""
+
+    @abstractmethod
+    def pause(self, partitions: Collection[int]) -> None:
+        """From now on pause exactly these partitions; resume all others.
+
+        `poll` returns no record of a paused partition. Once the partition is resumed, `poll` goes on where it
+        stopped: no record is lost or comes twice. `caught_up` and `passed` count paused partitions like all others.
+        The reader keeps at most a few records of a paused partition in memory. A call that changes nothing is
+        free. On Kafka a resumed partition is fetched again.
+        """
 
     def answers(self) -> bool:
         """Whether the topic can be reached; if not, `poll` waits. Does not wait itself."""
@@ -244,6 +264,23 @@ class Election(Closing):
         """Whether this candidate was elected and is no longer.
 
         Another candidate may be elected, or none yet. This one may be elected again.
+        """
+
+
+class ShardMembership(Closing):
+    """A matcher's membership in the group that shares the shards of one copy of the index.
+
+    A shard has at most one owner, except for a moment: a paused or cut-off member may not know yet that its shards
+    went to another one. So both may write answers. `close` leaves the group at once, except for a static member:
+    its shards wait for it for one session. A killed member keeps its shards for one session, too.
+    """
+
+    @property
+    @abstractmethod
+    def owned(self) -> frozenset[int]:
+        """The shards that this member owns now, as far as it knows; none after `close`. Does not wait.
+
+        Raises LogError if the broker refuses this member, or if the member can no longer hear of the group.
         """
 
 
@@ -312,17 +349,21 @@ class LogOptions:
     """Seconds to wait for an unreachable broker before BrokerUnreachable."""
     max_record_bytes: int = 1 << 20
     publish_to: str | None = None
-    """The prefix of `verdicts`, `positions` and the judges' election; the default is `prefix`. With it, several
-    policies can judge one log side by side."""
+    """The prefix of `verdicts`, `positions`, `matches`, and of the groups of judges and matchers; the default is
+    `prefix`. With it, several policies can judge one log side by side."""
 
     @property
     def judged_prefix(self) -> str:
-        """The prefix of the judge's topics, election and fencing."""
+        """The prefix of the topics and groups that depend on the policy, and of fencing."""
         return self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:
         """Return the full name of a topic, with its prefix."""
-        return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS) else self.prefix}.{topic}"
+        return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS, MATCHES) else self.prefix}.{topic}"
+
+    def matchers_group(self, copy: int) -> str:
+        """Return the name of the group of matchers that share the shards of a copy of the index, counted from 1."""
+        return f"{self.judged_prefix}.matchers" + (f"-{copy}" if copy > 1 else "")
 
 
 def largest_record(topic: str, options: LogOptions) -> int:
@@ -339,11 +380,12 @@ class Log(Closing):
     """The place of the topics. Cheap to open: it reads nothing before a method asks for it."""
 
     @abstractmethod
-    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+    def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
         """Create the missing topics; never change an existing one, but report its settings that do not fit.
 
         `partitions` is for `pages`. The default is the number that exists, else 8 on Kafka and 1 in a directory.
-        `verdicts` get as many as `pages` have.
+        `verdicts` get as many as `pages` have. `shards` is the number of partitions of `matches`: a power of two, 1
+        to MAX_SHARDS. Without `shards`, `matches` is neither created nor reported.
         """
 
     def check(self) -> None:
@@ -352,14 +394,24 @@ class Log(Closing):
     def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
         """Return the settings of existing topics that do not fit, by topic.
 
-        The number of partitions of `pages` and `verdicts` is not checked. Settings that this user may not see count
-        as fitting. Raises TopicMissing, BrokerUnreachable.
+        The number of partitions of `pages`, `verdicts` and `matches` is not checked. Settings that this user may
+        not see count as fitting. Raises TopicMissing, BrokerUnreachable.
         """
         return {topic: [] for topic in topics}
 
     @abstractmethod
     def topic(self, topic: str) -> TopicInfo:
         """Return the topic as it exists. Raises TopicMissing, BrokerUnreachable."""
+
+    def shards(self) -> int | None:
+        """Return the number of shards: the partitions of `matches`. None if there is no such topic.
+
+        Raises BrokerUnreachable, NotPermitted.
+        """
+        try:
+            return self.topic(MATCHES).partitions
+        except TopicMissing:
+            return None
 
     @abstractmethod
     def low_watermarks(self, topic: str) -> dict[int, int]:
@@ -381,10 +433,12 @@ class Log(Closing):
         """Return an appender to this topic. Raises TopicMissing, BrokerUnreachable."""
 
     @abstractmethod
-    def open_reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+    def open_reader(self, topic: str, start: ReaderStart = 0) -> Reader:
         """Return a reader that begins at offset `start` in every partition, or at the "end".
 
-        If that offset is gone, it begins at the low watermark.
+        `start` may also name the offset per partition; other partitions begin at 0. If an offset is gone, the
+        partition begins at its low watermark. Raises TopicMissing, BrokerUnreachable. Raises LogError if an offset
+        of a mapping, or the one offset of a topic with one partition, is behind the end.
         """
 
     @abstractmethod
@@ -401,6 +455,17 @@ class Log(Closing):
     @abstractmethod
     def join_election(self) -> Election:
         """Stand for election as the judge of this log, and return the candidacy.
+
+        Raises TopicMissing, BrokerUnreachable.
+        """
+
+    @abstractmethod
+    def join_matchers(self, instance: str | None, copy: int) -> ShardMembership:
+        """Join the matchers that share the shards of this copy of the index, counted from 1.
+
+        `instance` makes a static member. It must be the same after a restart, and no other member of this copy may
+        have it. A static member that restarts within its session keeps its shards, and no shard moves. A local log
+        ignores `instance`: one process owns all shards.
 
         Raises TopicMissing, BrokerUnreachable.
         """

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 
-from simstream.log.base import LogOptions
+from simstream.log.base import MATCHES, LogOptions
+
+USUAL_SHARDS = 8
 
 
-def how_to_create(address: str, options: LogOptions) -> str:
-    """Return the command that creates the topics of a log; `address` is the value of `--log`."""
-    return f"simstream topics create {where(address, options.prefix, options.publish_to)}"
+def how_to_create(address: str, options: LogOptions, topic: str) -> str:
+    """Return the command that creates a topic of a log, with all others; `address` is the value of `--log`."""
+    shards = f" --shards {USUAL_SHARDS}" if topic == MATCHES else ""
+    return f"simstream topics create {where(address, options.prefix, options.publish_to)}{shards}"
 
 
 def where(address: str, prefix: str, publish_to: str | None = None, config: str | None = None) -> str:

@@ -14,6 +14,14 @@ class GroupMember(msgspec.Struct, frozen=True):
     elected: bool
 
 
+class ShardMember(msgspec.Struct, frozen=True):
+    """A matcher: the shards that it owns now, and the copy of the index that they belong to."""
+
+    name: str
+    shards: tuple[int, ...]
+    copy: int
+
+
 class LogMembers(NamedTuple):
     """The members of a log's groups. A killed process counts for some seconds more."""
 
@@ -22,3 +30,5 @@ class LogMembers(NamedTuple):
     """The judges. On a local log the elected judge alone: a lock does not say who waits for it."""
     publisher: str | None
     """The last process that began to publish, alive or not; None if the log does not say."""
+    matchers: tuple[ShardMember, ...] = ()
+    """The matchers, by copy. On a local log the owner alone, as with judges."""

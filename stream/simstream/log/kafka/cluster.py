@@ -309,7 +309,7 @@ class KafkaCluster:
         if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return TopicMissing(
                 f"there is no topic {self.name(topic)} on {self.servers}",
-                f"create it with: {how_to_create(f'kafka://{self.servers}', self.options)}",
+                f"create it with: {how_to_create(f'kafka://{self.servers}', self.options, topic)}",
             )
         what = self.name(topic) if topic else self.servers
         if cause.code() == KafkaError.INVALID_TIMESTAMP:

@@ -8,12 +8,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
-from simstream.log.base import POSITIONS
+from simstream.log.base import MAX_COPIES, POSITIONS
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.cluster import AWAY, PAUSE_S, KafkaCluster, make, note_error
 from simstream.log.kafka.election import group_of as judges_of
 from simstream.log.kafka.topics import group_state
-from simstream.log.participants import GroupMember
+from simstream.log.participants import GroupMember, ShardMember
 
 STEP_S = 5.0
 """Seconds that one request may take before it is sent again."""
@@ -56,7 +56,7 @@ def _raise_refusal(cluster: KafkaCluster, consumer: Any, group: str) -> None:
 def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:
     """Return the judges that stand for election, the elected one first."""
     members = [
-        GroupMember(f"{member.client_id} ({member.host.lstrip('/')})", bool(member.assignment.topic_partitions))
+        GroupMember(_name(member), bool(member.assignment.topic_partitions))
         for member in group_state(cluster, judges_of(cluster)).members
     ]
     return tuple(sorted(members, key=lambda member: (not member.elected, member.name)))
@@ -65,4 +65,24 @@ def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:
 def fingerprinters(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
     """Return the members of the fingerprinters' group."""
     members = group_state(cluster, group).members
-    return tuple(sorted(f"{member.client_id} ({member.host.lstrip('/')})" for member in members))
+    return tuple(sorted(map(_name, members)))
+
+
+def matchers_of(cluster: KafkaCluster, copy: int) -> str:
+    """Return the name of the group of the matchers that share the shards of a copy."""
+    return cluster.options.matchers_group(copy)
+
+
+def matchers(cluster: KafkaCluster) -> tuple[ShardMember, ...]:
+    """Return the matchers of the first MAX_COPIES copies, with the shards that they own, by copy and name."""
+    members = [
+        ShardMember(_name(member), tuple(sorted(one.partition for one in member.assignment.topic_partitions)), copy)
+        for copy in range(1, MAX_COPIES + 1)
+        for member in group_state(cluster, matchers_of(cluster, copy)).members
+    ]
+    return tuple(sorted(members, key=lambda member: (member.copy, member.name)))
+
+
+def _name(member: Any) -> str:
+    """Return what people call a member: its client's id, and its machine."""
+    return f"{member.client_id} ({member.host.lstrip('/')})"

@@ -1,13 +1,13 @@
 """`KafkaLog`: the interface of `log/base` over the topics of a Kafka cluster.
 
 Each module says what can go wrong in its part: `appender` (delivery), `page_consumer` (groups and topic ids),
-`election` (who should publish), `publisher` (transactions), `reader` (markers).
+`election` (who should publish), `shard_membership` (who owns which shard), `publisher` (transactions), `reader`
+(markers).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from simstream.errors import SettingsError
 from simstream.log.base import (
@@ -18,6 +18,8 @@ from simstream.log.base import (
     PageConsumer,
     Publisher,
     Reader,
+    ReaderStart,
+    ShardMembership,
     TopicDifference,
     TopicInfo,
     TopicReport,
@@ -26,10 +28,11 @@ from simstream.log.kafka.appender import KafkaAppender
 from simstream.log.kafka.claim import last_claim
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.election import KafkaElection
-from simstream.log.kafka.groups import fingerprinters, judges
+from simstream.log.kafka.groups import fingerprinters, judges, matchers
 from simstream.log.kafka.page_consumer import KafkaPageConsumer, group_of, set_group_offsets, usable_commits
 from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.kafka.reader import KafkaReader
+from simstream.log.kafka.shard_membership import KafkaShardMembership
 from simstream.log.kafka.topics import create_topics, differences, topic_settings
 from simstream.log.participants import LogMembers
 
@@ -51,9 +54,9 @@ class KafkaLog(Log):
         """See Log. Makes each kind of client once, to see whether it accepts the settings."""
         self._cluster.check()
 
-    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+    def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
         """See Log."""
-        return create_topics(self._cluster, partitions)
+        return create_topics(self._cluster, partitions, shards)
 
     def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
         """See Log."""
@@ -80,7 +83,7 @@ class KafkaLog(Log):
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaAppender(self._cluster, topic)
 
-    def open_reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+    def open_reader(self, topic: str, start: ReaderStart = 0) -> Reader:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaReader(self._cluster, topic, start)
 
@@ -96,6 +99,10 @@ class KafkaLog(Log):
         """See Log."""
         return KafkaElection(self._cluster)
 
+    def join_matchers(self, instance: str | None, copy: int) -> ShardMembership:
+        """See Log. Each copy has a group of its own. Raises SettingsError."""
+        return KafkaShardMembership(self._cluster, instance, copy)
+
     def source_offsets(self) -> dict[int, int]:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return usable_commits(self._cluster)
@@ -103,7 +110,10 @@ class KafkaLog(Log):
     def running(self) -> LogMembers:
         """See Log. Raises BrokerUnreachable."""
         return LogMembers(
-            fingerprinters(self._cluster, group_of(self._cluster)), judges(self._cluster), last_claim(self._cluster)
+            fingerprinters(self._cluster, group_of(self._cluster)),
+            judges(self._cluster),
+            last_claim(self._cluster),
+            matchers(self._cluster) if self.shards() else (),
         )
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import methodcaller
-from typing import Any, Literal
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import BrokerUnreachable, LogDamaged, LogError
-from simstream.log.base import Reader
+from simstream.log.base import Reader, ReaderStart
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import KafkaCluster, make, note_error
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
+from simstream.log.reader_start import check_start, start_offsets
 from simstream.model import Record
 
 DEFAULTS: Mapping[str, Any] = {
@@ -107,7 +108,7 @@ def consume(consumer: Any, limit: int, timeout: float, taken: Sequence[Any] = ()
 class KafkaReader(Reader):
     """See Reader."""
 
-    def __init__(self, cluster: KafkaCluster, topic: str, start: int | Literal["end"]) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, start: ReaderStart) -> None:
         self._cluster = cluster
         self._topic = topic
         self._same = KafkaTopicIdentity(cluster, [topic])
@@ -115,6 +116,7 @@ class KafkaReader(Reader):
         self._ends = dict(self._next)
         self._taken: list[Any] = []
         """A message that was taken from the client while nobody polled."""
+        self._paused: frozenset[int] = frozenset()
         self._open()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
@@ -146,6 +148,19 @@ class KafkaReader(Reader):
         """See Reader."""
         return all(self._next.get(partition, 0) >= end for partition, end in ends.items())
 
+    def pause(self, partitions: Collection[int]) -> None:
+        """See Reader. The client drops what it has fetched of a paused partition, and fetches it again later."""
+        wanted = frozenset(partitions)
+        rest, wake = wanted - self._paused, self._paused - wanted
+        self._paused = wanted
+        self._taken = [message for message in self._taken if message.partition() not in rest]
+        self._rest(rest)
+        woken = self._places(wake)
+        if woken:
+            self._consumer.resume(woken)
+        for place in woken:
+            self._seek(place)
+
     def answers(self) -> bool:
         """See Reader. Also lets the client report: if nobody polls, its statistics would pile up."""
         self._taken = self._taken or self._consumer.consume(1, 0)
@@ -173,8 +188,25 @@ class KafkaReader(Reader):
 
     def _assign(self) -> None:
         self._taken = []  # it is read again
+        self._consumer.assign(self._places(self._next))
+        self._rest(self._paused)
+
+    def _places(self, partitions: Collection[int]) -> list[TopicPartition]:
+        """Return where to go on in these partitions."""
         name = self._cluster.name(self._topic)
-        self._consumer.assign([TopicPartition(name, p, offset) for p, offset in self._next.items()])
+        return [TopicPartition(name, p, offset) for p, offset in self._next.items() if p in partitions]
+
+    def _rest(self, partitions: Collection[int]) -> None:
+        if places := self._places(partitions):
+            self._consumer.pause(places)
+
+    def _seek(self, place: TopicPartition) -> None:
+        """Go on at this place: a client drops what it has fetched when a partition is paused."""
+        try:
+            self._consumer.seek(place)
+        except KafkaException:  # the client has not begun with this partition yet
+            self._consumer.incremental_unassign([place])
+            self._consumer.incremental_assign([place])
 
     def _records(self, messages: list[Any]) -> list[Record]:
         records = []
@@ -182,6 +214,8 @@ class KafkaReader(Reader):
             error = message.error()
             if error is None:
                 record = to_record(message)
+                if record.partition in self._paused:
+                    continue  # it comes again
                 records.append(record)
                 self._next[record.partition] = record.offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
@@ -197,19 +231,15 @@ class KafkaReader(Reader):
                 raise self._cluster.make_error(KafkaException(error), self._topic, "Read")
         return records
 
-    def _begin(self, start: int | Literal["end"]) -> dict[int, int]:
+    def _begin(self, start: ReaderStart) -> dict[int, int]:
         partitions = range(self._same.infos[self._topic].partitions)
         ends = self._cluster.offsets_of(self._topic, partitions, "end")
         if start == "end":
             return ends
-        if len(ends) == 1 and ends[0] < start:
-            raise LogError(
-                f"{self._cluster.name(self._topic)} ends at offset {ends[0]}, before {start} where reading "
-                "should begin",
-                "check that --state belongs to this log",
-            )
+        check_start(self._cluster.name(self._topic), start, ends)
+        wanted = start_offsets(start, partitions)
         lows = self._cluster.offsets_of(self._topic, partitions, "first")
-        return {p: min(max(start, lows[p]), ends[p]) for p in partitions}
+        return {p: min(max(wanted[p], lows[p]), ends[p]) for p in partitions}
 
     def _removed(self, message: Any) -> LogError:
         return LogError(

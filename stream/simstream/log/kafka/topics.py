@@ -18,6 +18,7 @@ from simstream.log.base import (
     DEAD_LETTER_ROOM_BYTES,
     DEAD_LETTERS,
     FINGERPRINTS,
+    MATCHES,
     PAGES,
     POSITIONS,
     TOPICS,
@@ -46,12 +47,13 @@ SOON_S = 0.3
 def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str, str]:
     """Return the settings that a topic is created with; the broker's defaults hold for all others.
 
-    `fingerprints` is the only source of truth, so no record of it may be removed or lost. Compaction of `verdicts`
-    would hide a verdict that came twice; compaction of `dead-letters`, a page that failed twice.
+    `fingerprints` is the only source of truth, so no record of it may be removed or lost. The same holds for
+    `matches`: a judge without a snapshot needs all answers. Compaction of `verdicts` would hide a verdict that came
+    twice; compaction of `dead-letters`, a page that failed twice.
     """
     safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
-    if topic == FINGERPRINTS:
+    if topic in (FINGERPRINTS, MATCHES):
         kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         truth = {"unclean.leader.election.enable": "false"}
         return kept | BROKERS_TIME | truth | safe | limit
@@ -62,11 +64,12 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
     return {POLICY: "delete"} | limit | safe
 
 
-def create_topics(cluster: KafkaCluster, partitions: int | None) -> list[TopicReport]:
+def create_topics(cluster: KafkaCluster, partitions: int | None, shards: int | None) -> list[TopicReport]:
     """Create the missing topics, and compare the existing ones. Raises BrokerUnreachable.
 
     An existing `pages` belongs to the user: only its number of partitions is compared, if `partitions` is given. By
-    default a new `pages` gets 8. A new `verdicts` gets as many as `pages` has.
+    default a new `pages` gets 8. A new `verdicts` gets as many as `pages` has. `matches` counts only if `shards` is
+    given.
     """
     brokers = _count_brokers(cluster)
     pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
@@ -79,9 +82,10 @@ def create_topics(cluster: KafkaCluster, partitions: int | None) -> list[TopicRe
         report = _create(cluster, topic, count, brokers)
         if topic == VERDICTS and partitions is not None:
             count = partitions  # both were meant
-        reports.append(
-            report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
-        )
+        reports.append(_compared(cluster, topic, report, count, brokers))
+    if shards is not None:
+        report = _create(cluster, MATCHES, shards, brokers)
+        reports.append(_compared(cluster, MATCHES, report, shards, brokers))
     return reports
 
 
@@ -172,6 +176,11 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
     return TopicReport(cluster.name(topic), True)
 
 
+def _compared(cluster: KafkaCluster, topic: str, report: TopicReport, count: int, brokers: int) -> TopicReport:
+    """Return the report with what differs, if the topic existed."""
+    return report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
+
+
 def _compare(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> tuple[str, ...]:
     """Return the settings of an existing topic that do not fit. More room or more replicas than wanted fit."""
     there = cluster.describe([topic])[topic].partitions
@@ -198,7 +207,7 @@ def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers:
             if int(there or 0) < int(value):
                 unfit.append(TopicDifference(name, there, f"less than {value}"))
         elif there != value:
-            breaks = name == POLICY and topic in (FINGERPRINTS, VERDICTS) and "compact" in (there or "")
+            breaks = name == POLICY and topic in (FINGERPRINTS, MATCHES, VERDICTS) and "compact" in (there or "")
             unfit.append(TopicDifference(name, there, f"not {value}", breaks))
     return unfit
 

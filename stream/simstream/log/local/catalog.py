@@ -61,7 +61,7 @@ class TopicCatalog:
         if entry is None:
             raise TopicMissing(
                 f"there is no topic {self.name(topic)} in {self.folder}",
-                f"create it with: {how_to_create(str(self.folder), self.options)}",
+                f"create it with: {how_to_create(str(self.folder), self.options, topic)}",
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from simstream.errors import LogError
 from simstream.files.file_system import FileSystem
 from simstream.log.base import (
+    MATCHES,
+    MAX_COPIES,
     PAGES,
-    POSITIONS,
     TOPICS,
     VERDICTS,
     Appender,
@@ -36,6 +36,8 @@ from simstream.log.base import (
     PageConsumer,
     Publisher,
     Reader,
+    ReaderStart,
+    ShardMembership,
     TopicInfo,
     TopicReport,
     largest_record,
@@ -51,11 +53,10 @@ from simstream.log.local.page_consumer import (
     topic_ids,
     write_commit,
 )
-from simstream.log.local.reading import LocalReader
-from simstream.log.local.record_groups import POSITION
-from simstream.log.local.topic_file import RecordCounts
+from simstream.log.local.reading import LocalReader, end_offsets
+from simstream.log.local.shard_membership import LocalShardMembership, matchers_lock_path
 from simstream.log.local.writing import LocalAppender, LocalPublisher
-from simstream.log.participants import GroupMember, LogMembers
+from simstream.log.participants import GroupMember, LogMembers, ShardMember
 
 
 class LocalLog(Log):
@@ -67,12 +68,14 @@ class LocalLog(Log):
         self._options = options or LogOptions()
         self._catalog = TopicCatalog(Path(folder), self._options, files)
 
-    def create_topics(self, partitions: int | None = None) -> list[TopicReport]:
+    def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
         """See Log. Raises DiskFull."""
         reports = []
-        for topic in TOPICS:
+        for topic in TOPICS if shards is None else (*TOPICS, MATCHES):
             new = expected = 1
-            if topic == PAGES:
+            if topic == MATCHES and shards is not None:
+                new = expected = shards
+            elif topic == PAGES:
                 new = expected = partitions or self._catalog.partitions(PAGES) or 1
             elif topic == VERDICTS:
                 new = self._catalog.info(PAGES).partitions
@@ -94,16 +97,13 @@ class LocalLog(Log):
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """See Log. Costs a pass over the headers of the file."""
-        partitions = range(self._catalog.info(topic).partitions)
-        tally = RecordCounts(self._catalog.path(topic), positions_only=topic == POSITIONS)
-        tally.advance()
-        return {p: tally.records[POSITION if topic == POSITIONS else p] for p in partitions}
+        return end_offsets(self._catalog, topic)
 
     def open_appender(self, topic: str) -> Appender:
         """See Log. Raises LogLocked."""
         return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
 
-    def open_reader(self, topic: str, start: int | Literal["end"] = 0) -> Reader:
+    def open_reader(self, topic: str, start: ReaderStart = 0) -> Reader:
         """See Log."""
         return LocalReader(self._catalog, topic, start)
 
@@ -122,6 +122,10 @@ class LocalLog(Log):
         """See Log. The election is a lock."""
         return LocalElection(self._catalog)
 
+    def join_matchers(self, instance: str | None, copy: int) -> ShardMembership:
+        """See Log. One process owns all shards of a copy, by a lock."""
+        return LocalShardMembership(self._catalog, copy)
+
     def source_offsets(self) -> dict[int, int]:
         """See Log."""
         return read_commit(self._catalog, topic_ids(self._catalog))
@@ -133,6 +137,7 @@ class LocalLog(Log):
             fingerprinters=(f"process {reads}",) if reads else (),
             judges=(GroupMember(f"process {judges}", True),) if judges else (),
             publisher=None,
+            matchers=self._matchers(),
         )
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:
@@ -151,6 +156,11 @@ class LocalLog(Log):
             write_commit(self._catalog, ids, kept)
         finally:
             lock.release()
+
+    def _matchers(self) -> tuple[ShardMember, ...]:
+        shards = tuple(range(self.shards() or 0))
+        owners = [(copy, holder(matchers_lock_path(self._catalog, copy))) for copy in range(1, MAX_COPIES + 1)]
+        return tuple(ShardMember(f"process {pid}", shards, copy) for copy, pid in owners if pid and shards)
 
     def close(self) -> None:
         """See Closing. A local log holds nothing open."""

@@ -9,8 +9,9 @@ from pathlib import Path
 from simstream.errors import LogDamaged
 from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
 from simstream.log.local.catalog import TopicCatalog
+from simstream.log.local.following import RecordFollower
 from simstream.log.local.lock import FileLock, ends_before
-from simstream.log.local.reading import LocalTopicIdentity, RecordFollower, wait_for
+from simstream.log.local.reading import LocalTopicIdentity, wait_for
 from simstream.log.local.topic_file import RecordCounts, replace_file
 
 MAX_LAG_GROUPS = 100_000

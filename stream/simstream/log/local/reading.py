@@ -3,106 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 from simstream.errors import LogError, TopicRecreated
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Reader
+from simstream.log.base import POSITIONS, VERDICTS, Reader, ReaderStart
 from simstream.log.local.catalog import TopicCatalog
-from simstream.log.local.record_groups import HAS_POSITION, POSITION, decode_body
-from simstream.log.local.topic_file import FoundGroup, RecordCounts
+from simstream.log.local.following import RecordFollower
+from simstream.log.local.pausing import PausableFollower
+from simstream.log.local.record_groups import POSITION
+from simstream.log.local.topic_file import RecordCounts
+from simstream.log.reader_start import OffsetStart, check_start, demanded_offsets, start_offsets
 from simstream.model import Record
 
 PAUSE_S = 0.005
 """Seconds between two looks at a file without new records."""
-MAX_BYTES = 16 << 20
-"""The most bytes of one poll, except for its last record; a Kafka reader holds as much ready."""
 CHECK_EVERY_S = 1.0
 """Seconds between two checks of the topics' ids."""
-
-
-class RecordFollower:
-    """Reads the records of one topic from the given offsets on, in the order in which they were appended."""
-
-    def __init__(self, catalog: TopicCatalog, topic: str, below: Mapping[int, int] | None) -> None:
-        """Begin per partition at the first offset in `below`, or at the end for None. Skipping costs 1.5 us an
-        append."""
-        self.topic = catalog.info(topic)
-        self._short = topic
-        self._file = catalog.open(topic)
-        self._below = below or {}
-        tally = RecordCounts(catalog.path(topic), positions_only=topic == POSITIONS)
-        tally.advance(below={POSITION: below.get(0, 0)} if below and topic == POSITIONS else below)
-        self._file.seek(tally.at)
-        self.tally = tally
-        """Where reading began."""
-        self.offsets: Counter[int] = Counter(tally.records)
-        """Per partition the offset of the next record in the file."""
-        self._pending: deque[Record] = deque()
-
-    def take(self, limit: int) -> list[Record]:
-        """Return up to `limit` records, and about MAX_BYTES, that exist now."""
-        out: list[Record] = []
-        size = 0
-        while len(out) < limit and size < MAX_BYTES and self.ahead():
-            out.append(self._pending.popleft())
-            size += len(out[-1].value or b"")
-        return out
-
-    def ahead(self) -> bool:
-        """Whether the file has a record that `take` has not returned."""
-        while not self._pending:
-            group = self._file.next()
-            if group is None:
-                return False
-            self._pending.extend(self._records(group))
-        return True
-
-    def passed(self, ends: Mapping[int, int]) -> bool:
-        """Whether `take` has returned all records below these offsets, per partition."""
-        key = POSITION if self._short == POSITIONS else None
-        read = all(self.offsets[p if key is None else key] >= end for p, end in ends.items())
-        return read and not any(record.offset < ends.get(record.partition, 0) for record in self._pending)
-
-    def sync(self) -> None:
-        """Write all returned records to the disk, so that they survive a power cut. Raises LogError."""
-        self._file.sync()
-
-    def close(self) -> None:
-        """Close the file; may be called again."""
-        self._file.close()
-
-    def _records(self, group: FoundGroup) -> list[Record]:
-        header, entries = group.header, decode_body(group.header, group.body)
-        position = entries.pop() if header.flags & HAS_POSITION else None
-        if self._short == POSITIONS:
-            if position is None:
-                return []
-            offset = self._number(POSITION)
-            entries = [position._replace(partition=0)] if offset >= self._below.get(0, 0) else []
-            numbers = [offset]
-        else:
-            numbers = [self._number(entry.partition) for entry in entries]
-        name, stamped = self.topic.name, header.time if self._short == FINGERPRINTS else None
-        return [
-            Record(
-                name,
-                entry.partition,
-                number,
-                entry.key,
-                entry.value,
-                entry.headers,
-                entry.timestamp if stamped is None else stamped,
-            )
-            for entry, number in zip(entries, numbers, strict=False)
-            if number >= self._below.get(entry.partition, 0)
-        ]
-
-    def _number(self, partition: int) -> int:
-        number = self.offsets[partition]
-        self.offsets[partition] = number + 1
-        return number
 
 
 class LocalTopicIdentity:
@@ -139,22 +56,11 @@ class LocalTopicIdentity:
 class LocalReader(Reader):
     """Reads one topic of a local log."""
 
-    def __init__(self, catalog: TopicCatalog, topic: str, start: int | Literal["end"]) -> None:
+    def __init__(self, catalog: TopicCatalog, topic: str, start: ReaderStart) -> None:
         self._topic = topic
         self._same = LocalTopicIdentity(catalog, topic)
-        partitions = range(catalog.info(topic).partitions)
-        wanted = None if start == "end" else dict.fromkeys(partitions, start)
-        self._follower = RecordFollower(catalog, topic, wanted)
-        key = POSITION if topic == POSITIONS else 0
-        if start == "end" or len(partitions) > 1 or self._follower.ahead():
-            return
-        if self._follower.offsets[key] < start:
-            end = self._follower.offsets[key]
-            self._follower.close()
-            raise LogError(
-                f"{catalog.name(topic)} ends at offset {end}, before {start} where reading should begin",
-                "check that --state belongs to this log",
-            )
+        first = RecordFollower(catalog, topic, None) if start == "end" else follow_from(catalog, topic, start)
+        self._follower = PausableFollower(first)
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
         """See Reader. Looks every 5 ms. Returns positions only once they are on the disk."""
@@ -171,12 +77,50 @@ class LocalReader(Reader):
         """See Reader."""
         return self._follower.passed(ends)
 
+    def pause(self, partitions: Collection[int]) -> None:
+        """See Reader."""
+        self._follower.pause(partitions)
+
     def close(self) -> None:
         """See Closing."""
         self._follower.close()
 
 
-def wait_for(follower: RecordFollower, same: LocalTopicIdentity, limit: int, timeout: float) -> list[Record]:
+def follow_from(catalog: TopicCatalog, topic: str, start: OffsetStart) -> RecordFollower:
+    """Return a follower that begins at `start`. Raises LogError if that is behind the end of a partition."""
+    partitions = range(catalog.info(topic).partitions)
+    follower = RecordFollower(catalog, topic, start_offsets(start, partitions))
+    demanded = demanded_offsets(start, partitions)
+    if any(follower.offsets[_counted_as(topic, p)] < offset for p, offset in demanded.items()):
+        try:
+            check_start(catalog.name(topic), start, end_offsets(catalog, topic))
+        except LogError:
+            follower.close()
+            raise
+    return follower
+
+
+def end_offsets(catalog: TopicCatalog, topic: str) -> dict[int, int]:
+    """Return the end per partition. Costs a pass over the headers of the file."""
+    partitions = range(catalog.info(topic).partitions)
+    tally = RecordCounts(catalog.path(topic), positions_only=topic == POSITIONS)
+    tally.advance()
+    return {p: tally.records[_counted_as(topic, p)] for p in partitions}
+
+
+def _counted_as(topic: str, partition: int) -> int:
+    """Return under which number a file counts the records of a topic's partition."""
+    return POSITION if topic == POSITIONS else partition
+
+
+class RecordSource(Protocol):
+    """Returns the records that exist now."""
+
+    def take(self, limit: int) -> list[Record]:
+        """Return up to `limit` records."""
+
+
+def wait_for(follower: RecordSource, same: LocalTopicIdentity, limit: int, timeout: float) -> list[Record]:
     """Return up to `limit` records, after at most `timeout` seconds of waiting for the first."""
     end = time.monotonic() + timeout
     while True:
