@@ -25,6 +25,7 @@ SimstreamError                what happened, and what to do
 │   ├── WrongRecipe           the log or the state was made by another recipe
 │   ├── WrongPolicy           the published position belongs to another policy
 │   ├── WrongLog              the position belongs to another log, or the digest differs
+│   ├── WrongAnswer           a shard and the judge do not agree on the log or on the live pages
 │   ├── WrongVerdict          the log does not give the verdict that was published
 │   ├── PositionMissing       the topic `verdicts` has records, and `positions` has none
 │   ├── StateDamaged          a file of the state is damaged or half-written
@@ -39,6 +40,7 @@ SimstreamError                what happened, and what to do
 │   ├── ClientFull            too many pages wait for their verdict, and none made room in time
 │   └── ClientClosed          the client was closed
 ├── FrameDamaged              a frame's checksum or layout is wrong
+├── AnswerDamaged             the checksum or the layout of a shard's answer is wrong
 └── Unavailable               exit 2: this installation does not have the part that was asked for
 """
 
@@ -169,6 +171,10 @@ class WrongLog(StateError):
     """The published position belongs to another log."""
 
 
+class WrongAnswer(StateError):
+    """A shard and the judge do not agree on what the log says, or on which pages are live."""
+
+
 class WrongVerdict(StateError):
     """The log, judged again, does not give the published verdict."""
 
@@ -223,6 +229,10 @@ class ClientClosed(ClientError):
 
 class FrameDamaged(SimstreamError):
     """The checksum or the layout of a frame is wrong."""
+
+
+class AnswerDamaged(SimstreamError):
+    """The checksum or the layout of a shard's answer is wrong."""
 
 
 class Unavailable(UsageError):

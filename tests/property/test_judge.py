@@ -300,14 +300,22 @@ class JudgeMachine(RuleBasedStateMachine):
 
 
 def machine(
-    name: str, policy: Policy, few: int = 0, step: int = 2, leaving: int = 10**9, crowded: int = 10**6
+    name: str,
+    policy: Policy,
+    few: int = 0,
+    step: int = 2,
+    leaving: int = 10**9,
+    crowded: int = 10**6,
+    base: type = JudgeMachine,
+    **more: int,
 ) -> type:
     """More matches than `few` go through the kernel; `step` pages are compared with one another at once.
 
     More pages than `leaving` leave at once; pages with more candidates than `crowded` are compared with a crowd.
+    `more` are further attributes of the machine, made from `base`.
     """
-    ways = {"few": few, "step": step, "leaving": leaving, "crowded": crowded}
-    cls = type(name, (JudgeMachine,), {"policy": policy, **ways})
+    ways = {"few": few, "step": step, "leaving": leaving, "crowded": crowded, **more}
+    cls = type(name, (base,), {"policy": policy, **ways})
     case = cls.TestCase
     case.settings = settings(
         max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)

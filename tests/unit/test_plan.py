@@ -99,16 +99,24 @@ def test_the_choice_is_the_smallest_of_nearly_the_cheapest_designs(distance: int
 
 
 def test_the_masks_are_all_small_sets_of_flips() -> None:
-    layout, masks = Plan(2, (10, 12), 2).layout(5)
-    for row, bits in zip(layout.tolist(), (10, 12), strict=True):
-        own = masks[row[3] : row[4]]
+    layout = Plan(2, (10, 12), 2).layout(5)
+    for (begin, end), bits in zip(layout.groups.tolist(), (10, 12), strict=True):
+        own = layout.masks[begin:end]
         expected = [m for m in range(1 << bits) if m.bit_count() <= 2]
         assert sorted(own.tolist()) == expected
 
 
+def test_the_masks_of_a_shard_are_those_that_flip_its_first_bits() -> None:
+    layout = Plan(2, (10, 12), 2).layout(5, shard_bits=3)
+    for groups, bits in zip(layout.groups.tolist(), (10, 12), strict=True):
+        for first, (begin, end) in enumerate(zip(groups, groups[1:], strict=False)):
+            expected = [m for m in range(1 << bits) if m.bit_count() <= 2 and m >> (bits - 3) == first]
+            assert sorted(layout.masks[begin:end].tolist()) == expected
+
+
 def test_probes_and_candidates_are_what_the_masks_say() -> None:
     plan = Plan(3, (21, 21, 21), 2)
-    _, masks = plan.layout(8)
+    masks = plan.layout(8).masks
     assert plan.probes() == len(masks) == 3 * (1 + 21 + 210)
     assert plan.expected_candidates(2**21) == pytest.approx(len(masks))
 
@@ -121,6 +129,6 @@ def test_rotations_bring_each_prefix_to_the_front() -> None:
 
 
 def test_a_lesser_distance_leaves_tables_out() -> None:
-    layout, _ = Plan(4, (16,) * 4, 1).layout(1)
+    layout = Plan(4, (16,) * 4, 1).layout(1).tables
     assert len(layout) == 2
     assert layout.dtype == np.int64

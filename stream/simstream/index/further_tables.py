@@ -15,6 +15,7 @@ from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
 from simstream.index.plan import Plan
+from simstream.index.shard import WHOLE, Shard
 from simstream.model import U64
 
 FURTHER_TABLES: Final = ("second", "third", "fourth")
@@ -49,12 +50,14 @@ class FurtherTables:
     order: NDArray[np.uint32]
 
     @classmethod
-    def build(cls, draw: int, sketches: U64, plan: Plan, distance: int, pause: Pause) -> FurtherTables:
+    def build(
+        cls, draw: int, sketches: U64, plan: Plan, distance: int, pause: Pause, shard: Shard = WHOLE
+    ) -> FurtherTables:
         """Build from a segment's column `sketch` (n, S). Cost: a stable sort, and 24 bytes an entry meanwhile."""
         pause()
         column = sketches[:, draw - 1]
         order = np.argsort(column, kind="stable")
-        return cls(draw, packed.build(column[order], plan, distance, pause), frozen(order, np.uint32))
+        return cls(draw, packed.build(column[order], plan, distance, pause, shard), frozen(order, np.uint32))
 
     def search(self, rows: NDArray[np.uint32], buckets: NDArray[np.int64], sketches: U64) -> FurtherSearch:
         """Return the segment with these columns as a part of the index."""
@@ -76,7 +79,9 @@ class FurtherTables:
         return {f"{name}_{self.draw + 1}": array for name, array in own.items()}
 
     @classmethod
-    def of_arrays(cls, draw: int, found: Arrays, plan: Plan, distance: int, count: int) -> FurtherTables | None:
+    def of_arrays(
+        cls, draw: int, found: Arrays, plan: Plan, distance: int, count: int, shard: Shard = WHOLE
+    ) -> FurtherTables | None:
         """Return the tables whose arrays are among these; None if they do not fit `count` entries."""
         end = f"_{draw + 1}"
         arrays = {name.removesuffix(end): array for name, array in found.items() if name.endswith(end)}
@@ -85,9 +90,9 @@ class FurtherTables:
             return None
         if not packed.fits(arrays, plan, distance, count):
             return None
-        return cls(draw, packed.tables_of(arrays, plan, distance), frozen(order, np.uint32))
+        return cls(draw, packed.tables_of(arrays, plan, distance, shard), frozen(order, np.uint32))
 
-    def check(self, sketches: U64, plan: Plan, distance: int, name: str) -> None:
+    def check(self, sketches: U64, plan: Plan, distance: int, name: str, shard: Shard = WHOLE) -> None:
         """Check that each entry comes once, in the order of the draw; checks the tables.
 
         Raises StateDamaged, which names the segment.
@@ -95,4 +100,4 @@ class FurtherTables:
         once = np.bincount(self.order, minlength=len(sketches)) == 1
         if not once.all() or not np.array_equal(sketches[self.order, self.draw - 1], self.tables.column()):
             raise StateDamaged(f"`order_{self.draw + 1}` of {name} does not sort its draw", START_OVER)
-        packed.check(self.tables, plan, distance, f"draw {self.draw} of {name}")
+        packed.check(self.tables, plan, distance, f"draw {self.draw} of {name}", shard)

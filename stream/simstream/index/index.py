@@ -32,6 +32,7 @@ from simstream.index.packed import TableSize
 from simstream.index.plan import Plan
 from simstream.index.segment import KIND, EntryRun, Segment, SegmentBuild
 from simstream.index.segment_shelf import SegmentShelf
+from simstream.index.shard import WHOLE, Shard
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
 from simstream.model import U64, MatchLimits
@@ -59,6 +60,10 @@ class Index(Closing):
     nothing without a sketch. `short` is the limit of a pair with a short page, at least as strict as the others. If
     it is None, no page counts as short; the `short` arguments are ignored.
 
+    With a `shard` its tables have, and its queries look up, only prefixes whose leading byte is in the range of the
+    shard. Then all shards together find every near entry, if each has the entries that `Shard.owns`; a shard may
+    report other near entries of it, too.
+
     With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
     them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes.
 
@@ -81,6 +86,7 @@ class Index(Closing):
         *,
         further_draws: int = 0,
         further_fingerprints: int = 0,
+        shard: Shard = WHOLE,
         background: bool = False,
     ) -> None:
         self._rule = MatchRule(
@@ -98,7 +104,7 @@ class Index(Closing):
         """How many of these words are further fingerprints."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
-        self._shelf = SegmentShelf(SegmentBuild(plan, distance, further_draws), self._held, background)
+        self._shelf = SegmentShelf(SegmentBuild(plan, distance, further_draws, shard), self._held, background)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
         most = crowds.MAX_ENTRIES // (1 + further_draws)

@@ -1,10 +1,9 @@
 """Finds fingerprints in the tables of one segment: packed behind their prefixes, or a plain column to scan.
 
-A shard is the part of a table under one leading byte. The 256 shards of a sorted table lie one after another. A
-directory over the prefix says where each begins. Every flipped prefix is looked up in the shard that owns its
-leading byte. If several tables find a value, the first of them alone reports it. This depends only on the two
-fingerprints. So threads or machines that each own a range of leading bytes give answers without overlap. They only
-skip the rows and prefixes of the others.
+A directory over the prefix says where the entries under each prefix begin. If several tables find a value, the
+first of them alone reports it. In a shard (`index/shard`) the first table has all its entries, since the others
+find rows and sketches through it. The others have the entries with a leading byte in the shard's range. Only
+prefixes in this range are looked up.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from simstream.files.failures import START_OVER
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.plan import NARROW_BITS, Plan
+from simstream.index.shard import WHOLE, Shard
 from simstream.kernels.index.entry_numbers import keep_distinct
 from simstream.kernels.index.hamming import scan
 from simstream.kernels.index.packed import BITS, ROTATION, locate_packed, pack, pass_all, probe_packed, unpack
@@ -98,38 +98,40 @@ class ScannedColumn:
 
 
 class PackedTables:
-    """T permuted tables: the first of all n fingerprints, the others of the d distinct ones.
+    """T permuted tables: the first of all n fingerprints, the others of the distinct ones that the shard owns.
 
     Memory: 6 bytes an entry and table (8 if a prefix has fewer than 16 bits), and the directories.
     """
 
-    def __init__(self, arrays: Arrays, plan: Plan, distance: int) -> None:
-        self.layout, self.masks = plan.layout(distance)
-        self._distance = distance
+    def __init__(self, arrays: Arrays, plan: Plan, distance: int, shard: Shard = WHOLE) -> None:
+        self.layout, self._masks, self._groups = plan.layout(distance, shard.bits)
+        self._distance, self._shard = distance, shard
         self._high: NDArray[np.uint32] = frozen(arrays["high"], np.uint32)
         self._low: NDArray[np.uint16] = frozen(arrays["low"], low_type(self.layout))
         self._directory: NDArray[np.uint32] = frozen(arrays["directory"], np.uint32)
         self._first = self._directory[: 2 ** int(self.layout[0, BITS]) + 1]
 
     @classmethod
-    def build(cls, column: U64, plan: Plan, distance: int, pause: Pause) -> PackedTables:
+    def build(cls, column: U64, plan: Plan, distance: int, pause: Pause, shard: Shard = WHOLE) -> PackedTables:
         """Build from a sorted column (n,). Cost: numpy's sort for each table, without the GIL, and 16 more bytes a
         fingerprint."""
-        layout, _ = plan.layout(distance)
+        layout = plan.layout(distance).tables
         distinct = zeros(len(column), np.uint64)
         count = keep_distinct(column, distinct)
         distinct = column if count == len(column) else frozen(distinct[:count], np.uint64)
-        places = len(column) + (len(layout) - 1) * count
+        rotations = layout[:, ROTATION].tolist()
+        owned = [int(np.count_nonzero(shard.owns(distinct, [rotation]))) for rotation in rotations[1:]]
+        places = len(column) + sum(owned)
         high, low = zeros(places, np.uint32), zeros(places, low_type(layout))
         directory = zeros(directory_size(layout), np.uint32)
         at = where = 0
         for rotation, bits in layout[:, [ROTATION, BITS]].tolist():
             pause()
-            table = column if at == 0 else _sorted(distinct, rotation)
+            table = column if where == 0 else _sorted(distinct, rotation, shard)
             end, after = at + len(table), where + 2**bits + 1
             pack(table, bits, at, high[at:end], low[at:end], directory[where:after])
             at, where = end, after
-        return cls({"high": high, "low": low, "directory": directory}, plan, distance)
+        return cls({"high": high, "low": low, "directory": directory}, plan, distance, shard)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
         """See `SegmentTables.find`."""
@@ -137,11 +139,14 @@ class PackedTables:
             queries,
             first,
             self._distance,
+            self._shard.number,
+            self._shard.bits,
             self._high,
             self._low,
             self._directory,
             self.layout,
-            self.masks,
+            self._masks,
+            self._groups,
             hits.places,
             hits.ends,
             hits.tags,
@@ -192,13 +197,15 @@ class PackedTables:
         }
 
 
-def build(column: U64, plan: Plan, distance: int, pause: Pause) -> SegmentTables:
+def build(column: U64, plan: Plan, distance: int, pause: Pause, shard: Shard = WHOLE) -> SegmentTables:
     """Build tables of a sorted column (n,), which must not change any more."""
     column = frozen(column, np.uint64)
-    return PackedTables.build(column, plan, distance, pause) if plan.tables else ScannedColumn(column, distance)
+    if plan.tables:
+        return PackedTables.build(column, plan, distance, pause, shard)
+    return ScannedColumn(column, distance)
 
 
-def check(tables: SegmentTables, plan: Plan, distance: int, name: str) -> None:
+def check(tables: SegmentTables, plan: Plan, distance: int, name: str, shard: Shard = WHOLE) -> None:
     """Check that fingerprints are in order, and that tables and directories agree with table 0; builds them again.
 
     Raises StateDamaged, which names the segment.
@@ -206,7 +213,7 @@ def check(tables: SegmentTables, plan: Plan, distance: int, name: str) -> None:
     column = tables.column()
     if not bool((column[1:] >= column[:-1]).all()):
         raise StateDamaged(f"the fingerprints of {name} are not in order", START_OVER)
-    again = build(column, plan, distance, lambda: None).arrays()
+    again = build(column, plan, distance, lambda: None, shard).arrays()
     for part, array in tables.arrays().items():
         if not np.array_equal(array, again[part]):
             raise StateDamaged(f"the tables of {name} differ from its table 0 (in `{part}`)", START_OVER)
@@ -219,29 +226,27 @@ def fits(arrays: Arrays, plan: Plan, distance: int, count: int) -> bool:
     """
     if not plan.tables:
         return is_like(arrays.get("fingerprints"), np.uint64, (count,))
-    layout, _ = plan.layout(distance)
+    layout = plan.layout(distance).tables
     directory, high = arrays.get("directory"), arrays.get("high")
     if directory is None or high is None or not is_like(directory, np.uint32, (directory_size(layout),)):
-        return False
-    others = len(high) - count
-    distinct = others // (len(layout) - 1) if len(layout) > 1 else min(count, 1)
-    if not (others == (len(layout) - 1) * distinct and min(count, 1) <= distinct <= count):
         return False
     if not (is_like(high, np.uint32, high.shape) and is_like(arrays.get("low"), low_type(layout), high.shape)):
         return False
     at = where = 0
     for bits in layout[:, BITS].tolist():
-        own, end = directory[where : where + 2**bits + 1], at + (count if at == 0 else distinct)
-        if own[0] != at or own[-1] != end or not bool((own[1:] >= own[:-1]).all()):
+        own = directory[where : where + 2**bits + 1]
+        begin, end = int(own[0]), int(own[-1])
+        fitting = end - begin == count if where == 0 else end - begin <= count
+        if begin != at or not fitting or not bool((own[1:] >= own[:-1]).all()):
             return False
         at, where = end, where + 2**bits + 1
-    return True
+    return at == len(high)
 
 
-def tables_of(arrays: Arrays, plan: Plan, distance: int) -> SegmentTables:
+def tables_of(arrays: Arrays, plan: Plan, distance: int, shard: Shard = WHOLE) -> SegmentTables:
     """Return the tables with these arrays, which must fit."""
     if plan.tables:
-        return PackedTables(arrays, plan, distance)
+        return PackedTables(arrays, plan, distance, shard)
     return ScannedColumn(arrays["fingerprints"], distance)
 
 
@@ -255,9 +260,12 @@ def directory_size(layout: NDArray[np.int64]) -> int:
     return sum(2**bits + 1 for bits in layout[:, BITS].tolist())
 
 
-def _sorted(distinct: U64, rotation: int) -> U64:
+def _sorted(distinct: U64, rotation: int, shard: Shard) -> U64:
+    """Return the rotated values that the shard owns, in order."""
     table = zeros(len(distinct), np.uint64)
     rotate(distinct, rotation, table)
+    if shard.count > 1:
+        table = table[shard.leads(table)]
     table.sort()
     return frozen(table, np.uint64)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from math import comb
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,18 +44,28 @@ SPARING = 1.35
 """A plan with less memory may cost a query this many times the least."""
 
 
+class TableLayout(NamedTuple):
+    """What the probe kernel (`kernels/index/packed`) reads of T tables."""
+
+    tables: NDArray[np.int64]  # (T, 4) rotation, bits, start of the directory, flips
+    masks: NDArray[np.int64]
+    """The flipped bits of each prefix, table after table, by their first bits."""
+    groups: NDArray[np.int64]  # (T, 2^shard_bits + 1) where the masks with these first bits begin
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """T tables with disjoint prefixes of `prefix_bits[t]` bits; probes flip up to `flips` of them.
 
-    The prefixes follow one another from the highest bit on; table t is rotated so that its own prefix leads.
-    `tables = 0` is the plan without tables: a plain scan, complete for every distance. Raises SettingsError if the
-    numbers do not fit together.
+    The prefixes follow one another from the highest bit on, each `step` bits after the one before; with `step` 0
+    without a gap. Table t is rotated so that its own prefix leads. `tables = 0` is the plan without tables: a plain
+    scan, complete for every distance. Raises SettingsError if the numbers do not fit together.
     """
 
     tables: int
     prefix_bits: tuple[int, ...]
     flips: int
+    step: int = 0
 
     def __post_init__(self) -> None:
         if self.tables != len(self.prefix_bits) or self.flips < 0:
@@ -63,6 +74,11 @@ class Plan:
             raise SettingsError(
                 f"the prefixes {self.prefix_bits} do not fit into 64 bits",
                 f"give each {MIN_BITS} to {MAX_BITS} bits, and all together at most 64",
+            )
+        if self.step and (max(self.prefix_bits, default=0) > self.step or self.tables * self.step > 64):
+            raise SettingsError(
+                f"prefixes of {self.prefix_bits} bits do not fit a step of {self.step}",
+                "give a step that is at least as long as each prefix",
             )
 
     @property
@@ -73,6 +89,8 @@ class Plan:
     @property
     def rotations(self) -> tuple[int, ...]:
         """The bits by which each table is rotated to the left."""
+        if self.step:
+            return tuple(range(0, self.tables * self.step, self.step))
         return tuple(sum(self.prefix_bits[:t]) for t in range(self.tables))
 
     def flips_for(self, distance: int) -> tuple[int, ...]:
@@ -120,24 +138,28 @@ class Plan:
         each = CACHED_NS if size < MAX_CACHED_BYTES else FETCHED_NS
         return used * TABLE_NS + self.probes(distance) * _probe_ns(size) + compared * each
 
-    def layout(self, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what the probe kernel reads: `layout` (T', 6) and the masks of flipped prefix bits.
-
-        Its columns are rotation, bits, start of the directory, start and end of the masks, flips. It has no rows
-        for unneeded tables.
-        """
+    def layout(self, distance: int, shard_bits: int = 0) -> TableLayout:
+        """Return what the probe kernel reads; it has no rows for unneeded tables."""
         rows: list[tuple[int, ...]] = []
         masks: list[NDArray[np.int64]] = []
+        groups: list[NDArray[np.int64]] = []
         at = directory = 0
         for rotation, bits, flips in zip(self.rotations, self.prefix_bits, self.flips_for(distance), strict=True):
             if flips < 0:
                 continue
-            masks.append(_masks(bits, flips))
-            rows.append((rotation, bits, directory, at, at + len(masks[-1]), flips))
-            at += len(masks[-1])
+            own = _masks(bits, flips)
+            first = own >> (bits - shard_bits)
+            own = own[np.argsort(first, kind="stable")]
+            groups.append(at + np.searchsorted(np.sort(first), np.arange((1 << shard_bits) + 1)))
+            masks.append(own)
+            rows.append((rotation, bits, directory, flips))
+            at += len(own)
             directory += (1 << bits) + 1
-        joined = np.concatenate(masks) if masks else np.empty(0, np.int64)
-        return np.array(rows, np.int64).reshape(len(rows), 6), joined
+        return TableLayout(
+            np.array(rows, np.int64).reshape(len(rows), 4),
+            np.concatenate([np.empty(0, np.int64), *masks]),
+            np.array(groups, np.int64).reshape(len(rows), (1 << shard_bits) + 1),
+        )
 
 
 SCAN = Plan(0, (), 0)
@@ -190,3 +212,34 @@ def choose(distance: int, entries: int) -> Plan:
     most = SPARING * min(costs.values())
     cheap = (p for p in fitting if costs[p] <= most)
     return min(cheap, key=lambda p: (p.nbytes(entries, distance), costs[p], p.tables, p.prefix_bits))
+
+
+MANY_ENTRIES: Final = 100_000_000
+"""The size for which the tables of a divided index are cut."""
+
+
+@cache
+def divided_plan(distance: int) -> Plan:
+    """Return the plan by which the tables of a divided index are cut, at every size.
+
+    Shards of one stream, and segments within a shard, must agree on who owns a value. So their tables are as many,
+    and rotated as far, whatever their size; only the length of the prefixes differs.
+    """
+    tables = choose(distance, MANY_ENTRIES).tables
+    step = 64 // tables
+    return Plan(tables, (min(step, MAX_BITS),) * tables, -(-(distance + 1) // tables) - 1, step)
+
+
+@cache
+def choose_divided(distance: int, entries: int, shards: int) -> Plan:
+    """Return the cheapest plan for a segment of about `entries` in one of `shards`: `divided_plan` with shorter
+    prefixes, or a scan."""
+    whole = divided_plan(distance)
+    total = entries * shards // whole.tables
+    plans = [SCAN]
+    for bits in range(MIN_BITS, whole.prefix_bits[0] + 1):
+        if 2**bits <= 4 * entries:
+            plans.append(Plan(whole.tables, (bits,) * whole.tables, whole.flips, whole.step))
+    return min(
+        plans, key=lambda p: p.cost_ns(total, distance) / shards if p.tables else p.cost_ns(entries, distance)
+    )

@@ -19,7 +19,8 @@ from simstream.index.fresh_entries import FreshEntries
 from simstream.index.further_tables import FURTHER_TABLES, FurtherTables
 from simstream.index.keys import MAX_FURTHER, frozen
 from simstream.index.packed import Pause, SegmentTables, TableSize
-from simstream.index.plan import Plan, choose
+from simstream.index.plan import Plan, choose, choose_divided
+from simstream.index.shard import WHOLE, Shard, check_count
 from simstream.model import U64
 
 KIND = "segment"
@@ -28,12 +29,21 @@ NAME = "segment-"
 
 @dataclass(frozen=True, slots=True)
 class SegmentBuild:
-    """How segments are built: for which distance, and over how many further draws."""
+    """How segments are built: for which distance, over how many further draws, and for which part of the tables."""
 
     plan: Plan | None
     """None for the cheapest plan for the number of entries."""
     distance: int
     further: int = 0
+    shard: Shard = WHOLE
+
+    def plan_for(self, entries: int) -> Plan:
+        """Return the plan for a segment of so many entries."""
+        if self.plan is not None:
+            return self.plan
+        if self.shard.count > 1:
+            return choose_divided(self.distance, entries, self.shard.count)
+        return choose(self.distance, entries)
 
 
 class EntryRun:
@@ -71,6 +81,7 @@ class Segment:
     tables: SegmentTables
     further: tuple[FurtherTables, ...] = ()
     unmerged: bool = False
+    shard: Shard = WHOLE
     buckets: NDArray[np.int64] = field(init=False)
     """The one bucket of all entries."""
 
@@ -82,12 +93,12 @@ class Segment:
         cls, number: int, bucket: int, build: SegmentBuild, run: EntryRun, pause: Pause, *, unmerged: bool
     ) -> Segment:
         """Build from a run of one bucket."""
-        distance = build.distance
-        plan = build.plan if build.plan is not None else choose(distance, len(run))
-        tables = packed.build(run.fingerprints, plan, distance, pause)
+        distance, shard = build.distance, build.shard
+        plan = build.plan_for(len(run))
+        tables = packed.build(run.fingerprints, plan, distance, pause, shard)
         draws = range(1, build.further + 1)
-        further = tuple(FurtherTables.build(draw, run.sketches, plan, distance, pause) for draw in draws)
-        return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged)
+        further = tuple(FurtherTables.build(draw, run.sketches, plan, distance, pause, shard) for draw in draws)
+        return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged, shard)
 
     def searches(self) -> list[SearchPart]:
         """Return a part of the index for each draw."""
@@ -140,19 +151,24 @@ class Segment:
 
     def part(self) -> SnapshotPart:
         """Return it as a part of a snapshot."""
+        plan: dict[str, Fact] = {
+            "tables": self.plan.tables,
+            "prefix_bits": list(self.plan.prefix_bits),
+            "flips": self.plan.flips,
+        }
+        if self.plan.step:
+            plan["step"] = self.plan.step
         facts: dict[str, Fact] = {
             "count": len(self),
             "bucket": self.bucket,
             "distance": self.distance,
             "sketch_words": self.sketches.shape[1],
-            "plan": {
-                "tables": self.plan.tables,
-                "prefix_bits": list(self.plan.prefix_bits),
-                "flips": self.plan.flips,
-            },
+            "plan": plan,
         }
         if self.further:
             facts["further"] = len(self.further)
+        if self.shard.count > 1:
+            facts["shard"] = [self.shard.number, self.shard.count]
         return SnapshotPart(
             self.name, KIND, facts, {"rows": self.rows, "sketches": self.sketches, **self._table_arrays()}
         )
@@ -169,6 +185,7 @@ class Segment:
             distance, plan = _int(facts, "distance"), _plan(facts["plan"])
             plan.flips_for(distance)
             words, draws = _int(facts, "sketch_words"), _int({"further": 0, **facts}, "further")
+            shard = _shard(facts.get("shard", [WHOLE.number, WHOLE.count]))
         except (KeyError, ValueError, TypeError, SettingsError) as error:
             raise StateDamaged(f"{part.name} has missing or wrong facts ({error})", START_OVER) from error
         rows, sketches = part.arrays.get("rows"), part.arrays.get("sketches")
@@ -180,13 +197,13 @@ class Segment:
             and packed.fits(part.arrays, plan, distance, count)
         )
         known = range(1, draws + 1) if 0 <= draws <= MAX_FURTHER else ()
-        found = [FurtherTables.of_arrays(draw, part.arrays, plan, distance, count) for draw in known]
+        found = [FurtherTables.of_arrays(draw, part.arrays, plan, distance, count, shard) for draw in known]
         further = tuple(by for by in found if by is not None)
         if rows is None or sketches is None or not shaped or len(further) != draws or draws > words:
             raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", START_OVER)
-        tables = packed.tables_of(part.arrays, plan, distance)
+        tables = packed.tables_of(part.arrays, plan, distance, shard)
         own = frozen(rows, np.uint32), frozen(sketches, np.uint64)
-        return cls(number, bucket, plan, distance, *own, tables, further, unmerged)
+        return cls(number, bucket, plan, distance, *own, tables, further, unmerged, shard)
 
     def check(self) -> None:
         """Check that fingerprints are in order, and that every table and directory agrees with table 0; builds them
@@ -194,9 +211,9 @@ class Segment:
 
         Raises StateDamaged.
         """
-        packed.check(self.tables, self.plan, self.distance, self.name)
+        packed.check(self.tables, self.plan, self.distance, self.name, self.shard)
         for by in self.further:
-            by.check(self.sketches, self.plan, self.distance, self.name)
+            by.check(self.sketches, self.plan, self.distance, self.name, self.shard)
 
 
 def _int(facts: Mapping[str, Any], name: str) -> int:
@@ -210,4 +227,11 @@ def _plan(fact: Any) -> Plan:
     bits = fact["prefix_bits"]
     if not all(type(b) is int for b in bits):
         raise TypeError(f"prefix_bits is {bits!r}")
-    return Plan(_int(fact, "tables"), tuple(bits), _int(fact, "flips"))
+    return Plan(_int(fact, "tables"), tuple(bits), _int(fact, "flips"), _int({"step": 0, **fact}, "step"))
+
+
+def _shard(fact: Any) -> Shard:
+    number, count = fact
+    if type(number) is not int or type(count) is not int or not 0 <= number < check_count(count):
+        raise TypeError(f"shard is {fact!r}")
+    return Shard(number, count)

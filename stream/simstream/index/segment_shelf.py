@@ -131,9 +131,9 @@ class SegmentShelf:
         if not len(self.segments) == len(segments) == count:
             raise StateDamaged(f"the state names {count} segments, but has {len(segments)}", START_OVER)
         for segment in segments:
-            found = segment.distance, segment.sketches.shape[1], len(segment.further)
-            if found != (self._build.distance, sketch_words, self._build.further):
-                what = "was made for another distance, sketch or number of lookups"
+            found = segment.distance, segment.sketches.shape[1], len(segment.further), segment.shard
+            if found != (self._build.distance, sketch_words, self._build.further, self._build.shard):
+                what = "was made for another distance, sketch, number of lookups or shard"
                 raise StateDamaged(f"{segment.name} {what}", START_OVER)
             if segment.number >= following:
                 raise StateDamaged(f"{segment.name} has a number that was not given yet", START_OVER)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.keys import KeyColumns
-from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Row
-from simstream.model import U64
+from simstream.judge.accepted_page import ids_of
+from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Ordinal, Row
+from simstream.model import U64, FingerprintColumns, PageKind
 
 
 @dataclass(slots=True)
@@ -91,6 +92,33 @@ class PageBatch:
         """Return which page of the batch has this row; BEFORE_BATCH for none."""
         found = np.flatnonzero(self.rows == row)
         return BatchPlace(int(found[0])) if len(found) else BEFORE_BATCH
+
+    @classmethod
+    def of_readable(
+        cls,
+        columns: FingerprintColumns,
+        time: NDArray[np.int64],
+        ordinal: Ordinal,
+        short: NDArray[np.bool_],
+        buckets: NDArray[np.int64],
+    ) -> PageBatch:
+        """Return the readable ones of accepted pages: n pages with times (n,), flags (n,), buckets (n,), numbered
+        from `ordinal` on."""
+        readable = columns.kind == PageKind.READABLE
+        ids, id_ends = columns.ids, columns.id_ends
+        if not readable.all():
+            ids, id_ends = ids_of(columns, readable)
+        return cls(
+            ordinals=ordinal + np.flatnonzero(readable).astype(np.int64),
+            times=time[readable],
+            identities=columns.identity[readable],
+            fingerprints=columns.fingerprint[readable],
+            sketches=columns.sketch[readable],
+            short=short[readable],
+            buckets=buckets[readable],
+            ids=ids,
+            id_ends=id_ends,
+        )
 
     @classmethod
     def empty(cls, sketch_words: int) -> PageBatch:

@@ -56,8 +56,12 @@ class LivePages:
         canonical_only: bool,
         alert: SizeAlert,
         beat: Beat = lambda: None,
+        *,
+        indexes: bool = True,
     ) -> None:
+        """Without `indexes` no page comes into the index, which stays empty: other machines compare pages."""
         self.index = index
+        self._indexes = indexes
         self.window_ms = window_ms
         self.canonical_only = canonical_only
         self.stream_time: int | None = None
@@ -76,9 +80,15 @@ class LivePages:
         self._read: tuple[RecordNumber, PageRecord] | None = None
         """The last record read; dropped when records change or move."""
 
-    def begin(self, batch: PageBatch) -> None:
-        """Give every page of a batch a row and a record. No page is live yet."""
+    def begin(self, batch: PageBatch, stored: NDArray[np.bool_] | None = None) -> None:
+        """Give every page of a batch a row and a record. No page is live yet.
+
+        With `stored` (n,) only these pages get them; the others can never become live, and `kept` is true for them.
+        """
         self._changes.batch, self._read = batch, None
+        if stored is not None and not stored.all():
+            self._begin_some(batch, np.flatnonzero(stored))
+            return
         batch.rows = self.rows.take(len(batch))
         batch.colds = self.pages.append(
             ordinals=batch.ordinals,
@@ -92,6 +102,26 @@ class LivePages:
             id_ends=batch.id_ends,
         )
         self.rows.table.column("cold")[batch.rows] = batch.colds
+
+    def _begin_some(self, batch: PageBatch, chosen: NDArray[np.int64]) -> None:
+        """Do what `begin` does for the chosen pages of a batch, without their ids."""
+        batch.rows, batch.colds = np.zeros(len(batch), np.uint32), np.zeros(len(batch), np.uint32)
+        batch.kept[:] = True
+        batch.kept[chosen] = False
+        rows = self.rows.take(len(chosen))
+        colds = self.pages.append(
+            ordinals=batch.ordinals[chosen],
+            times=batch.times[chosen],
+            identities=batch.identities[chosen],
+            fingerprints=batch.fingerprints[chosen],
+            sketches=batch.sketches[chosen],
+            short=batch.short[chosen],
+            rows=rows,
+            ids=b"",
+            id_ends=np.zeros(len(chosen), np.uint32),
+        )
+        self.rows.table.column("cold")[rows] = colds
+        batch.rows[chosen], batch.colds[chosen] = rows, colds
 
     def buckets(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bucket (n,) of each time (n,)."""
@@ -116,6 +146,10 @@ class LivePages:
     def id_of(self, row: Row) -> str:
         """Return a page's id. Cost: a few us."""
         return self.record(row).id
+
+    def identity_of(self, row: Row) -> bytes:
+        """Return a page's identity. Cost: a few us."""
+        return self.pages.identity(self.rows.table.cold[row])
 
     def live_page(self, row: Row) -> LivePage:
         """Return a live page with its cluster, for queries."""
@@ -300,6 +334,8 @@ class LivePages:
 
     def _index(self, number: BatchPlace, row: Row, entry: EntryId) -> None:
         """Let a live page of the batch answer for an entry: a known entry, an entry of the batch, or its own."""
+        if not self._indexes:
+            return
         batch = self._changes.batch
         if not self.canonical_only:
             entry = entry or batch.entry_of(batch.groups[number])

@@ -7,17 +7,16 @@ index answers with entries; this module decides page by page which of their page
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.files import SnapshotPart
-from simstream.files.file_system import FileSystem
-from simstream.files.sealed import SealedFile
 from simstream.index.index import Index
-from simstream.judge import live_pages_check, live_pages_parts, lookups
-from simstream.judge.accepted_page import AcceptedPage, accepted_pages, ids_of
+from simstream.judge import lookups
+from simstream.judge.accepted_page import AcceptedPage, accepted_pages
+from simstream.judge.answer_book import AnswerBook
+from simstream.judge.answered_finder import AnsweredFinder
 from simstream.judge.batch import PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import WIDE_DISTANCE, LivePage, compare
@@ -25,6 +24,7 @@ from simstream.judge.cluster_sizes import GrownCluster, SizeAlert
 from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
 from simstream.judge.live_pages import LivePages
+from simstream.judge.live_state import LiveState
 from simstream.judge.lookups import KnownCluster, KnownPage, Match
 from simstream.judge.nearby_pages import NearbyPages, nearby
 from simstream.judge.numbers import NO_ENTRY, NO_ROW, Age, BatchPlace, ClusterId, Ordinal
@@ -47,32 +47,31 @@ MAX_BATCH_PAGES = 4096
 """The most pages of one batch; they are compared with one another."""
 
 
-class Resolver:
+class Resolver(LiveState):
     """Judges accepted pages under one policy. Its state is a function of the pages in their order.
 
-    `index` must be empty and made for the policy's limits and sketch. `alert` says which clusters count as too
-    large; it changes no verdict. `beat` is called between the steps of long work.
+    `index` must be empty and made for the policy's limits and sketch. With a `book` of answers the index stays
+    empty: shards on other machines find the matches. `alert` says which clusters count as too large; it changes no
+    verdict. `beat` is called between the steps of long work.
     """
 
     def __init__(
-        self, policy: Policy, index: Index, alert: SizeAlert | None = None, *, beat: Beat = lambda: None
+        self,
+        policy: Policy,
+        index: Index,
+        alert: SizeAlert | None = None,
+        *,
+        book: AnswerBook | None = None,
+        beat: Beat = lambda: None,
     ) -> None:
-        self.policy = policy
         self._any = policy.link == "any"
         self._beat = beat
-        self._store = LivePages(index, policy.window_ms, not self._any, alert or SizeAlert(), beat)
-        self._closest = ClosestFinder(policy, self._store)
+        canonical_only, indexes = not self._any, book is None
+        store = LivePages(index, policy.window_ms, canonical_only, alert or SizeAlert(), beat, indexes=indexes)
+        super().__init__(policy, store)
+        self._closest: ClosestFinder | AnsweredFinder
+        self._closest = ClosestFinder(policy, store) if book is None else AnsweredFinder(store, book)
         self._verdicts = VerdictMaker(policy, self._store)
-
-    @property
-    def live_pages(self) -> int:
-        """The number of live pages."""
-        return self._store.live_pages
-
-    @property
-    def stream_time(self) -> int | None:
-        """Stream time in ms since 1970; None before the first readable page."""
-        return self._store.stream_time
 
     @property
     def largest_cluster(self) -> int:
@@ -84,39 +83,9 @@ class Resolver:
         """Return the number of clusters by their number of live pages."""
         return self._store.sizes.clusters
 
-    @property
-    def window_span_ms(self) -> int:
-        """Return the ms from the beginning of the oldest bucket with an entry to stream time; 0 without a
-        window."""
-        return self._store.span_ms
-
     def outgrown(self) -> list[GrownCluster]:
         """Return clusters that are too large: each once at first, and again at each doubling."""
         return self._store.outgrown()
-
-    def nbytes(self) -> dict[str, int]:
-        """Return the memory by part, in bytes."""
-        return live_pages_parts.nbytes(self._store)
-
-    def parts(self) -> list[SnapshotPart]:
-        """Return all state except `stream_time` and `live_pages`, for a snapshot, between two calls of `judge`."""
-        return live_pages_parts.parts(self._store)
-
-    def restore(self, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
-        """Take over what `parts` returned, before the first page. Raises StateDamaged."""
-        live_pages_parts.restore(self._store, parts, stream_time, live_pages)
-
-    def check(self) -> None:
-        """Check that all parts of the state agree. Raises StateDamaged. Cost: linear."""
-        live_pages_check.check(self._store)
-
-    def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
-        """Read immutable parts from these files from now on."""
-        live_pages_parts.read_from_disk(self._store, files, found)
-
-    def close(self) -> None:
-        """End the thread of merges, and close files."""
-        self._store.close()
 
     def judge(
         self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, sources: Sequence[PageSource]
@@ -135,9 +104,10 @@ class Resolver:
     def _judge(
         self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: Ordinal, sources: Sequence[PageSource]
     ) -> list[Verdict]:
-        readable = columns.kind == PageKind.READABLE
         short = columns.words < self.policy.short_words
-        self._begin(columns, time, ordinal, short, readable)
+        batch = PageBatch.of_readable(columns, time, ordinal, short, self._store.buckets(time))
+        self._store.begin(batch)
+        self._closest.begin(batch)
         places = map(BatchPlace, itertools.count())
         known = self._store.known(columns.identity)
         verdicts: list[Verdict] = []
@@ -150,32 +120,6 @@ class Resolver:
                 verdicts.append(self._other(page, rows))
         self._store.settle()
         return verdicts
-
-    def _begin(
-        self,
-        columns: FingerprintColumns,
-        time: NDArray[np.int64],
-        ordinal: Ordinal,
-        short: NDArray[np.bool_],
-        readable: NDArray[np.bool_],
-    ) -> None:
-        """Return the readable pages as a batch, each with a row."""
-        ids, id_ends = columns.ids, columns.id_ends
-        if not readable.all():
-            ids, id_ends = ids_of(columns, readable)
-        batch = PageBatch(
-            ordinals=ordinal + np.flatnonzero(readable).astype(np.int64),
-            times=time[readable],
-            identities=columns.identity[readable],
-            fingerprints=columns.fingerprint[readable],
-            sketches=columns.sketch[readable],
-            short=short[readable],
-            buckets=self._store.buckets(time[readable]),
-            ids=ids,
-            id_ends=id_ends,
-        )
-        self._store.begin(batch)
-        self._closest.begin(batch)
 
     def match(
         self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32], most: int | None = None

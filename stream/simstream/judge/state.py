@@ -1,4 +1,4 @@
-"""Holds the whole state of a judge: acceptor, index and resolver, as parts of a snapshot and back.
+"""Holds the whole state of a judge or of a shard: acceptor and live pages, as parts of a snapshot and back.
 
 It is a function of the policy and of the frames in the order of the log. It can be written as parts and facts, and
 restored from them.
@@ -11,7 +11,9 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from simstream.closing import Closing
 from simstream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
@@ -19,21 +21,26 @@ from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import Fact
 from simstream.index.index import Index
+from simstream.index.shard import WHOLE, Shard
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
+from simstream.judge.answer_book import AnswerBook
 from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.expiry import Beat
+from simstream.judge.live_state import LiveState
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
-from simstream.model import PYTHON, PageSource, Record, Verdict
+from simstream.judge.shard_matcher import ShardMatcher
+from simstream.model import PYTHON, FingerprintColumns, PageSource, Record, Verdict
 from simstream.text.recipe import count_sketch_words, name_recipe
 from simstream.wire import frame as frames
+from simstream.wire.answer import MatchColumns, MatchLists
 
 MAX_MEMTABLE_ENTRIES = 4096
 """The most entries that every query scans before they are sealed."""
 
 
 class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The facts of a snapshot besides its parts; `JudgeState.facts` returns them in this form."""
+    """The facts of a snapshot besides its parts; `LogState.facts` returns them in this form."""
 
     log_id: str
     """The unique id of its topic `fingerprints`."""
@@ -53,59 +60,42 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     live_pages: int
     fingerprints: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
     sketch_lookups: Annotated[int, msgspec.Meta(ge=0, le=3)] = 0
+    shard: int = 0
+    """The number of the shard that this is the state of."""
+    shards: int = 1
+    """The number of shards: 1 for a judge with its own index."""
+    answers: tuple[int, ...] = ()
+    """Per partition of `matches` the offset at which a judge without an index goes on."""
 
 
-class JudgeState:
-    """Acceptor, index and resolver of one policy. With `background` a thread does the merges.
+class LogState(Closing):
+    """The acceptor of one policy's log, and what its accepted pages lead to: a fold over the live pages."""
 
-    `memtable_limit` changes no verdict, as nothing in the index does. `beat` is called about every tenth of a
-    second while very many pages leave the window at once.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        alert: SizeAlert | None = None,
-        *,
-        background: bool = False,
-        memtable_limit: int = MAX_MEMTABLE_ENTRIES,
-        beat: Beat = lambda: None,
-    ) -> None:
+    def __init__(self, policy: Policy, live: LiveState, shard: Shard = WHOLE) -> None:
         self.policy = policy
         self.acceptor = Acceptor(policy.recipe_id, policy.sketch_words)
-        self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
-        self.resolver = Resolver(policy, self.index, alert, beat=beat)
-
-    def judge(self, record: Record) -> list[Verdict] | IgnoreReason:
-        """Return the verdicts of the log's next record, or why its frame is ignored."""
-        accepted = self.accept(record)
-        return self.resolve([accepted]) if isinstance(accepted, AcceptedPages) else accepted
+        self._live = live
+        self._shard = shard
+        """Its part of the tables; a judge without an index has shard 0 of many, with `answers` in its facts."""
 
     def accept(self, record: Record) -> AcceptedPages | IgnoreReason:
         """Return the accepted pages of the log's next record. All accepted pages must be resolved, in order."""
         return self.acceptor.accept(record.offset, record.value or b"", record.timestamp)
 
-    def resolve(self, accepted: Sequence[AcceptedPages]) -> list[Verdict]:
-        """Return the verdicts of successive accepted frames, judged together: each batch costs about an extra
-        ms."""
-        if not accepted:
-            return []
-        sources = [
-            PageSource(frame.header.topic, frame.header.partition, offset)
-            for frame in accepted
-            for offset in frame.columns.offset.tolist()
-        ]
-        columns = frames.join([frame.columns for frame in accepted])
-        time = accepted[0].time if len(accepted) == 1 else np.concatenate([frame.time for frame in accepted])
-        return self.resolver.judge(columns, time, accepted[0].ordinal, sources)
+    def answer_offsets(self) -> Sequence[int]:
+        """Return where a judge without an index goes on to read answers; empty for all other states."""
+        return ()
+
+    def take_answer_offsets(self, offsets: Sequence[int]) -> None:
+        """Take over what `answer_offsets` returned."""
 
     def parts(self) -> list[SnapshotPart]:
         """Return the large parts for a snapshot, between two records."""
-        return self.resolver.parts()
+        return self._live.parts()
 
     def facts(self, log_id: str) -> dict[str, Fact]:
         """Return the other facts for a snapshot, between two records."""
-        acceptor, policy, resolver = self.acceptor, self.policy, self.resolver
+        acceptor, policy, live = self.acceptor, self.policy, self._live
         facts = StateFacts(
             log_id=log_id,
             policy=policy.id,
@@ -118,10 +108,13 @@ class JudgeState:
             digest=acceptor.digest_hex,
             positions=[(*key, offset) for key, offset in acceptor.positions.items()],
             gaps=[(*key, offset) for key, offset in sorted(acceptor.gaps.items())],
-            stream_time=resolver.stream_time,
-            live_pages=resolver.live_pages,
+            stream_time=live.stream_time,
+            live_pages=live.live_pages,
             fingerprints=policy.fingerprints,
             sketch_lookups=policy.sketch_lookups,
+            shard=self._shard.number,
+            shards=self._shard.count,
+            answers=tuple(self.answer_offsets()),
         )
         made: dict[str, Fact] = msgspec.to_builtins(facts)
         return made
@@ -144,20 +137,123 @@ class JudgeState:
                 "use the same distance, similarity, window, link and sketch_lookups (a setting of the recipe), or "
                 "another folder for the state",
             )
+        self._check_shard(known)
         _take_up(self.acceptor, known)
-        self.resolver.restore(parts, known.stream_time, known.live_pages)
+        self.take_answer_offsets(known.answers)
+        self._live.restore(parts, known.stream_time, known.live_pages)
+
+    def _check_shard(self, known: StateFacts) -> None:
+        """Raise WrongPolicy if a snapshot belongs to another part of a divided judge."""
+        found = known.shard, known.shards, bool(known.answers)
+        own = self._shard.number, self._shard.count, bool(self.answer_offsets())
+        if found != own:
+            raise WrongPolicy(
+                f"the state belongs to {_described(*found)}, not to {_described(*own)}",
+                "use the number of shards that the state was made with (--shards), or another folder for the state",
+            )
 
     def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         """Read immutable parts from these files from now on, and free their memory."""
-        self.resolver.read_from_disk(files, found)
+        self._live.read_from_disk(files, found)
 
     def check(self) -> None:
         """Check that all its parts agree, for `state verify`. Raises StateDamaged. Cost: linear."""
-        self.resolver.check()
+        self._live.check()
 
     def close(self) -> None:
         """End the thread of merges, and close files."""
-        self.resolver.close()
+        self._live.close()
+
+
+class JudgeState(LogState):
+    """Acceptor, index and resolver of one policy. With `background` a thread does the merges.
+
+    `memtable_limit` changes no verdict, as nothing in the index does. With a `book` of answers the index stays empty,
+    and shards find the matches. `beat` is called about every tenth of a second while very many pages leave the window
+    at once.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        alert: SizeAlert | None = None,
+        *,
+        background: bool = False,
+        memtable_limit: int = MAX_MEMTABLE_ENTRIES,
+        book: AnswerBook | None = None,
+        beat: Beat = lambda: None,
+    ) -> None:
+        self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
+        self.resolver = Resolver(policy, self.index, alert, book=book, beat=beat)
+        self._book = book
+        super().__init__(policy, self.resolver, Shard(0, book.shards) if book else WHOLE)
+
+    def answer_offsets(self) -> Sequence[int]:
+        """See LogState."""
+        return self._book.offsets(self.acceptor.next_frame) if self._book else ()
+
+    def take_answer_offsets(self, offsets: Sequence[int]) -> None:
+        """See LogState."""
+        if self._book:
+            self._book.begin(self.acceptor.next_frame, self.acceptor.ordinal, offsets)
+
+    def judge(self, record: Record) -> list[Verdict] | IgnoreReason:
+        """Return the verdicts of the log's next record, or why its frame is ignored."""
+        accepted = self.accept(record)
+        return self.resolve([accepted]) if isinstance(accepted, AcceptedPages) else accepted
+
+    def resolve(self, accepted: Sequence[AcceptedPages]) -> list[Verdict]:
+        """Return the verdicts of successive accepted frames, judged together: each batch costs about an extra
+        ms."""
+        if not accepted:
+            return []
+        sources = [
+            PageSource(frame.header.topic, frame.header.partition, offset)
+            for frame in accepted
+            for offset in frame.columns.offset.tolist()
+        ]
+        columns, time = _joined(accepted)
+        return self.resolver.judge(columns, time, accepted[0].ordinal, sources)
+
+
+class ShardState(LogState):
+    """Acceptor, index and matcher of one shard under one policy; see JudgeState.
+
+    Raises SettingsError for link = "canonical".
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        shard: Shard,
+        *,
+        background: bool = False,
+        memtable_limit: int = MAX_MEMTABLE_ENTRIES,
+        beat: Beat = lambda: None,
+    ) -> None:
+        self.index = make_index(policy, shard, background=background, memtable_limit=memtable_limit)
+        self.matcher = ShardMatcher(policy, self.index, shard, beat)
+        super().__init__(policy, self.matcher, shard)
+
+    def answer(self, accepted: Sequence[AcceptedPages]) -> MatchColumns:
+        """Return the matches of successive accepted frames; a page's place counts from the first page."""
+        if not accepted:
+            return MatchLists().columns()
+        columns, time = _joined(accepted)
+        return self.matcher.answer(columns, time, accepted[0].ordinal)
+
+
+def _joined(accepted: Sequence[AcceptedPages]) -> tuple[FingerprintColumns, NDArray[np.int64]]:
+    """Return the pages of successive frames, and their accepted times."""
+    time = accepted[0].time if len(accepted) == 1 else np.concatenate([frame.time for frame in accepted])
+    return frames.join([frame.columns for frame in accepted]), time
+
+
+def _described(shard: int, shards: int, answered: bool) -> str:
+    """Return whose state a snapshot is."""
+    if answered:
+        return f"a judge with {shards} shards on matchers"
+    return "a judge with its own index" if shards == 1 else f"shard {shard} of {shards}"
 
 
 def restore_acceptor(facts: Mapping[str, Any], log_id: str) -> Acceptor:
@@ -199,8 +295,14 @@ def state_facts(facts: Mapping[str, Any]) -> StateFacts:
         raise StateDamaged(f"the facts in the state's manifest do not fit ({error})", START_OVER) from error
 
 
-def make_index(policy: Policy, *, background: bool = False, memtable_limit: int = MAX_MEMTABLE_ENTRIES) -> Index:
-    """Return an empty index for this policy."""
+def make_index(
+    policy: Policy,
+    shard: Shard = WHOLE,
+    *,
+    background: bool = False,
+    memtable_limit: int = MAX_MEMTABLE_ENTRIES,
+) -> Index:
+    """Return an empty index for this policy, or for one shard of it."""
     return Index(
         None,
         policy.sketch_words,
@@ -209,5 +311,6 @@ def make_index(policy: Policy, *, background: bool = False, memtable_limit: int 
         policy.short_limits,
         further_draws=policy.lookups - 1,
         further_fingerprints=policy.fingerprints - 1,
+        shard=shard,
         background=background,
     )

@@ -116,6 +116,10 @@ class PageStore:
         chunk = self._chunks.of(cold)
         return chunk.raw_id(chunk.fields(int(cold) & 0xFFFF)).decode()
 
+    def identity(self, cold: RecordNumber) -> bytes:
+        """Return a page's identity alone."""
+        return self._chunks.of(cold).fields(int(cold) & 0xFFFF).identity
+
     def order(self, cold: RecordNumber) -> int:
         """Return a number from memory that ascends with the records' ordinals. It is valid until `compact` moves a
         record."""

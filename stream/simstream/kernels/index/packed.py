@@ -7,6 +7,9 @@ the prefix has at least 16, else 32). All tables of a segment lie one after anot
 A probe compares the high parts, thirty-two at once. About one in a thousand passes. Only then are low parts
 fetched, after all high parts of a query, so that their cache lines are prefetched in the meantime.
 
+A machine that owns one range of leading bytes (a shard) makes only the probes that lead into its range. The flips of
+a table are grouped by their first bits, so these probes are one run of the masks.
+
 Many similar pages crowd under a few prefixes. Then the probes of one query would compare more than a whole table.
 Such a query scans table 0 from end to end instead, and meets each place once.
 """
@@ -31,7 +34,7 @@ LINE = 16
 CROWDED = 4
 """A query that would compare more than this part of all places, one in so many, scans table 0 instead."""
 
-ROTATION, BITS, DIRECTORY, MASKS, MASKS_END, FLIPS = range(6)
+ROTATION, BITS, DIRECTORY, FLIPS = range(4)
 """Columns of a layout, which has a row for each table."""
 
 
@@ -48,13 +51,16 @@ def _suffix(high, low, place):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _found_before(difference, table, layout):  # type: ignore[no-untyped-def]
-    """Whether a table before `table` also finds a value; `difference` is the value's xor with the query,
-    unpermuted."""
+def _found_before(difference, query, table, layout, shard, shard_bits):  # type: ignore[no-untyped-def]
+    """Whether a table before `table` also finds a value in this shard; `difference` is the value's xor with the
+    query, unpermuted."""
     for t in range(table):
-        prefix = rotate_left(difference, uint64(layout[t, ROTATION])) >> uint64(64 - layout[t, BITS])
+        rotation = uint64(layout[t, ROTATION])
+        prefix = rotate_left(difference, rotation) >> uint64(64 - layout[t, BITS])
         if int64(popcount(prefix)) <= layout[t, FLIPS]:
-            return True
+            own = rotate_left(difference ^ query, rotation) >> uint64(32)
+            if int64(own >> uint64(32 - shard_bits)) == shard:
+                return True
     return False
 
 
@@ -98,7 +104,7 @@ def _pass_high(high, low, start, end, query, most, mark, places, marks, hits):  
 
 
 @njit(inline="always")
-def _pass_low(high, low, q, query, within, layout, masks, values, ends, tags, first, last):  # type: ignore[no-untyped-def]
+def _pass_low(high, low, q, query, within, shard, shard_bits, layout, masks, values, ends, tags, first, last):  # type: ignore[no-untyped-def]
     """Keep the passed places of query q that are within the distance and not found before; return the end of the
     kept ones.
 
@@ -120,7 +126,7 @@ def _pass_low(high, low, q, query, within, layout, masks, values, ends, tags, fi
             values[kept], ends[kept] = uint64(place), uint64(place + 1)
         else:
             difference = rotate_left(difference, (uint64(64) - rotation) & uint64(63))
-            if _found_before(difference, t, layout):
+            if _found_before(difference, query, t, layout, shard, shard_bits):
                 continue
             values[kept], ends[kept] = difference ^ query, uint64(0)
         tags[kept] = (uint64(q) << uint64(8)) | d
@@ -158,21 +164,25 @@ def probe_packed(
     queries: U64,
     first: int,
     distance: int,
+    shard: int,
+    shard_bits: int,
     high: NDArray[np.uint32],
     low: NDArray[np.uint16],
     directory: NDArray[np.uint32],
     layout: NDArray[np.int64],
     masks: NDArray[np.int64],
+    groups: NDArray[np.int64],
     values: U64,
     ends: U64,
     tags: U64,
 ) -> tuple[int, int]:
     """Find all values within `distance` of each query, by T tables and the flipped prefixes of each.
 
-    `directory` has per table where each prefix begins in `high` and `low`. `layout` (T, 6) describes the tables,
-    and `masks` has the flips of each table's prefix. If several tables find a value, the first of them reports it:
-    this needs no set and no sorting, and machines that share the tables report it once. In table 0 a value may
-    stand several times, and each of its places is reported.
+    `directory` has per table where each prefix begins in `high` and `low`. `layout` (T, 4) describes the tables,
+    and `masks` has the flips of each table's prefix. Only prefixes that begin with the `shard_bits` (0 to 8) bits
+    `shard` are looked up; `shard_bits` 0 means all. `groups` (T, 2^shard_bits + 1) says where the masks begin that
+    flip the first bits by 0, 1, 2 and so on. If several tables find a value, the first of them reports it: this
+    needs no set and no sorting. In table 0 a value may stand several times, and each of its places is reported.
 
     Writes the hits of `queries[first:]`, in the order of queries. Each has a tag (query << 8 | distance). A hit
     from table 0 has its place, and in `ends` the place + 1. A hit from another table has its value, and in `ends`
@@ -193,7 +203,8 @@ def probe_packed(
             prefix = int64(query >> (uint64(64) - bits))
             wanted = uint32((query << bits) >> uint64(32))
             here = layout[t, DIRECTORY]
-            begin, end = layout[t, MASKS], layout[t, MASKS_END]
+            group = shard ^ (prefix >> (layout[t, BITS] - shard_bits))
+            begin, end = groups[t, group], groups[t, group + 1]
             for m in range(begin, min(begin + 2 * AHEAD, end)):
                 prefetch(directory, here + (prefix ^ masks[m]))
             for m in range(begin, min(begin + AHEAD, end)):
@@ -221,7 +232,20 @@ def probe_packed(
                 return q, start_of_query
         else:
             hits = _pass_low(
-                high, low, q, queries[q], within, layout, masks, values, ends, tags, start_of_query, hits
+                high,
+                low,
+                q,
+                queries[q],
+                within,
+                shard,
+                shard_bits,
+                layout,
+                masks,
+                values,
+                ends,
+                tags,
+                start_of_query,
+                hits,
             )
     return queries.size, hits
 

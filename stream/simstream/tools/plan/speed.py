@@ -104,7 +104,7 @@ def _plan(entries: int, tables: int, each: int, flips: int) -> Plan:
 
 def _probe(tables: _RandomTables, plan: Plan, within: int, queries: U64) -> float:
     """Return ns a probe of the tables of this plan, with its flips."""
-    layout, masks = plan.layout(plan.complete_for)
+    layout, masks, groups = plan.layout(plan.complete_for)
     each = tables.entries // plan.tables
     parts = [_directory(bits, each) + np.uint32(t * each) for t, bits in enumerate(plan.prefix_bits)]
     directory = frozen(np.concatenate(parts), np.uint32)
@@ -117,11 +117,13 @@ def _probe(tables: _RandomTables, plan: Plan, within: int, queries: U64) -> floa
             queries[: first + 256],
             first,
             within,
+            *(0, 0),  # not divided
             high,
             low,
             directory,
             layout,
             masks,
+            groups,
             hits.places,
             hits.ends,
             hits.tags,

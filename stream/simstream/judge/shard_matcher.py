@@ -1,0 +1,192 @@
+"""Finds what one shard of the tables knows of each accepted page: its best match, and the clusters that it ties.
+
+A shard holds the pages that have a prefix in its range of leading bytes. Which of them are live follows from the log
+alone: from identity, kind, time and window. So a shard reports live pages only. Its clusters are those that its own
+matches connect. They are parts of the judge's clusters: one live page of each stands for all of them.
+
+    judge's clusters          ┌──────────────────────────┐
+    clusters in a shard       │ (a b c)   (d)   (e f)    │    a page that matches b, c and f is answered with
+                              └──────────────────────────┘    its best match and one page of each other cluster
+
+So the judge learns the best of all matches, and every cluster that a page ties. An answer stays short, however many
+pages match: each further cluster in it is one that no longer exists in the shard afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import SettingsError
+from simstream.index.index import Index
+from simstream.index.keys import KeyColumns
+from simstream.index.plan import divided_plan
+from simstream.index.shard import Shard
+from simstream.judge.batch import PageBatch
+from simstream.judge.best_match import BestMatch, ClosestFinder
+from simstream.judge.candidates import compare
+from simstream.judge.cluster_sizes import SizeAlert
+from simstream.judge.earlier_versions import EarlierVersion
+from simstream.judge.expiry import Beat
+from simstream.judge.live_pages import LivePages
+from simstream.judge.live_state import LiveState
+from simstream.judge.numbers import NO_ROW, BatchPlace, ClusterRef, Ordinal, Row
+from simstream.judge.policy import Policy
+from simstream.model import ENDING_KINDS, FingerprintColumns, PageKind
+from simstream.wire.answer import MatchColumns, MatchLists
+
+MAX_BATCH_PAGES: Final = 4096
+BEAT_EVERY_PAGES: Final = 256
+
+
+class BatchedPage:
+    """A page of a batch as it is compared with its earlier version; see `candidates.ComparedPage`."""
+
+    __slots__ = ("_batch", "_number")
+
+    def __init__(self, batch: PageBatch, number: BatchPlace) -> None:
+        self._batch, self._number = batch, number
+
+    @property
+    def fingerprint(self) -> int:
+        """As `ComparedPage`."""
+        return int(self._batch.fingerprints[self._number])
+
+    @property
+    def sketch(self) -> int:
+        """As `ComparedPage`."""
+        return int.from_bytes(self._batch.sketches[self._number].tobytes(), "little")
+
+    @property
+    def short(self) -> bool:
+        """As `ComparedPage`."""
+        return bool(self._batch.short[self._number])
+
+
+def check_link(policy: Policy) -> None:
+    """Raise SettingsError for a policy that shards cannot serve.
+
+    Under `canonical` a page is compared with canonical pages alone. Which pages are canonical depends on the matches
+    of all shards, so no shard knows it.
+    """
+    if policy.link != "any":
+        raise SettingsError(
+            f"link is {policy.link}, and shards only know what every match ties",
+            "use --link any, or a judge with its own index (--shards 0)",
+        )
+
+
+def owned_keys(shard: Shard, keys: KeyColumns, draws: int, distance: int) -> NDArray[np.bool_]:
+    """Return for each key (n,) whether the shard has it: by one of its `draws` lookups in some table."""
+    rotations = divided_plan(distance).rotations
+    owned = np.zeros(len(keys.fingerprints), np.bool_)
+    for draw in range(draws):
+        owned |= shard.owns(keys.draw(draw), rotations)
+    return owned
+
+
+class ShardMatcher(LiveState):
+    """Answers accepted pages from one shard. Its answers are a function of the pages in their order.
+
+    `index` must be empty and made for the policy and the shard. Raises SettingsError for link = "canonical".
+    """
+
+    def __init__(self, policy: Policy, index: Index, shard: Shard, beat: Beat = lambda: None) -> None:
+        check_link(policy)
+        super().__init__(policy, LivePages(index, policy.window_ms, False, SizeAlert(), beat))
+        self.shard = shard
+        self._beat = beat
+        self._closest = ClosestFinder(policy, self._store)
+
+    def answer(self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int) -> MatchColumns:
+        """Return what the shard knows of n pages with accepted times (n,) and ordinals from `ordinal` on.
+
+        Cost: the shard's part of the index's lookups, some us for each page that it stores or that has matches, and
+        less than 1 us for every other page.
+        """
+        lists = MatchLists()
+        for at in range(0, len(columns), MAX_BATCH_PAGES):
+            end = min(at + MAX_BATCH_PAGES, len(columns))
+            part = columns if end - at == len(columns) else columns.part(at, end)
+            self._answer(part, time[at:end], Ordinal(ordinal + at), at, lists)
+        return lists.columns()
+
+    def _answer(
+        self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: Ordinal, first: int, lists: MatchLists
+    ) -> None:
+        store, policy = self._store, self.policy
+        short = columns.words < policy.short_words
+        batch = PageBatch.of_readable(columns, time, ordinal, short, store.buckets(time))
+        owned = owned_keys(self.shard, batch.keys(slice(None)), policy.lookups, policy.distance)
+        store.begin(batch, owned)
+        self._closest.begin(batch)
+        self._batch = batch
+        known = store.known(columns.identity)
+        number = BatchPlace(-1)
+        is_owned: list[bool] = owned.tolist()
+        rows = zip(columns.kind.tolist(), time.tolist(), known, strict=True)
+        for place, (kind, ms, versions) in enumerate(rows):
+            if place % BEAT_EVERY_PAGES == BEAT_EVERY_PAGES - 1:
+                self._beat()
+            if kind == PageKind.READABLE:
+                number = BatchPlace(number + 1)
+                store.advance(ms)
+                self._readable(number, ms, versions, is_owned[number], first + place, lists)
+            elif kind in ENDING_KINDS:
+                self._end(columns.identity[place].tobytes(), versions)
+        store.settle()
+
+    def _end(self, identity: bytes, known: Sequence[EarlierVersion]) -> None:
+        """Let the earlier version of a page leave."""
+        earlier = self._store.live_version(identity, known)
+        if earlier:
+            self._store.leave(earlier.row, identity)
+
+    def _readable(
+        self,
+        number: BatchPlace,
+        ms: int,
+        known: Sequence[EarlierVersion],
+        owned: bool,
+        place: int,
+        lists: MatchLists,
+    ) -> None:
+        """Answer a readable page, and take it in if the shard owns it."""
+        store, closest, identity = self._store, self._closest, self._batch.identity(number)
+        page = BatchedPage(self._batch, number)
+        earlier = store.live_version(identity, known)
+        if earlier and compare(page, earlier, self.policy).fails is not None:
+            store.leave(earlier.row, identity)
+            earlier = None
+        same = earlier.row if earlier else NO_ROW
+        best, ties = closest.choose(page, number, same)
+        if ties:
+            self._note(place, None if same else best, same, ties, lists)
+        tied = store.tie(ties)[0] if ties else None
+        if not owned:
+            if earlier:
+                store.leave(earlier.row, identity)
+            return
+        entry = closest.twin(number)
+        if earlier and tied is not None:
+            store.renew(number, entry, earlier.row, earlier.age, tied)
+        else:
+            store.add(number, entry, tied)
+        if store.is_late(ms):
+            store.leave_at_once(number)
+
+    def _note(
+        self, place: int, best: BestMatch | None, same: Row, ties: Collection[ClusterRef], lists: MatchLists
+    ) -> None:
+        """Note the best match, and the oldest page of each further cluster. The judge itself knows the earlier
+        version `same` and its cluster."""
+        store = self._store
+        shown = store.clusters.of(best.row if best else same)
+        others = [store.identity_of(store.clusters.oldest(cluster)) for cluster in ties if cluster != shown]
+        if best:
+            lists.add(place, store.identity_of(best.row), best.distance, best.agreement, sorted(others))
+        elif others:
+            lists.add(place, None, 0, 0, sorted(others))

@@ -1,0 +1,75 @@
+"""A judge whose index is divided among shards, all in one process: what matchers and judge do, without a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simstream.index.plan import divided_plan
+from simstream.index.shard import Shard
+from simstream.judge.acceptor import AcceptedPages
+from simstream.judge.answer_book import AnswerBook
+from simstream.judge.policy import Policy
+from simstream.judge.state import JudgeState, ShardState
+from simstream.model import Record, Verdict
+from simstream.wire import answer as wire
+
+LOG_ID = "L"
+
+
+def answer(state: ShardState, records: Sequence[Record], log_id: str = LOG_ID) -> bytes:
+    """The answer of a shard to successive frames."""
+    acceptor, shard = state.acceptor, state.matcher.shard
+    ordinal = acceptor.ordinal
+    taken = [state.accept(record) for record in records]
+    matches = state.answer([each for each in taken if isinstance(each, AcceptedPages)])
+    header = wire.AnswerHeader(
+        log_id=log_id,
+        policy=state.policy.id,
+        shard=shard.number,
+        shards=shard.count,
+        tables=divided_plan(state.policy.distance).tables,
+        frame=records[0].offset,
+        to_frame=acceptor.next_frame,
+        ordinal=ordinal,
+        pages=acceptor.ordinal - ordinal,
+        digest=acceptor.digest_hex,
+    )
+    return wire.encode(header, matches)
+
+
+class ShardedJudge:
+    """So many shards, and a judge with a book of their answers."""
+
+    def __init__(self, policy: Policy, shards: int, memtable_limit: int = 8) -> None:
+        self.policy, self.limit = policy, memtable_limit
+        self.book = AnswerBook(LOG_ID, policy.id, shards, divided_plan(policy.distance).tables)
+        self.book.begin(0, 0, [0] * shards)
+        self.judge = JudgeState(policy, book=self.book, memtable_limit=memtable_limit)
+        self.shards = [
+            ShardState(policy, Shard(number, shards), memtable_limit=memtable_limit) for number in range(shards)
+        ]
+        self.offsets = [0] * shards
+        self.answered_bytes = 0
+
+    def take(self, records: Sequence[Record]) -> list[Verdict]:
+        """Let every shard answer successive frames, and judge them together."""
+        for number, state in enumerate(self.shards):
+            data = answer(state, records)
+            self.answered_bytes += len(data)
+            assert self.book.add(number, self.offsets[number], data) is None
+            self.offsets[number] += 1
+        assert self.book.answered == records[-1].offset + 1
+        accepted = []
+        for record in records:
+            taken = self.judge.accept(record)
+            self.book.check(self.judge.acceptor.next_frame, self.judge.acceptor.digest_hex)
+            if isinstance(taken, AcceptedPages):
+                accepted.append(taken)
+        verdicts = self.judge.resolve(accepted)
+        self.book.used(self.judge.acceptor.next_frame)
+        return verdicts
+
+    def close(self) -> None:
+        self.judge.close()
+        for state in self.shards:
+            state.close()
