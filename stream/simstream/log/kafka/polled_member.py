@@ -34,6 +34,7 @@ REFUSED = frozenset(
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.INVALID_SESSION_TIMEOUT,
         KafkaError.INVALID_GROUP_ID,
+        KafkaError._FATAL,  # a poll returns a fatal error under this code, and it does not call itself fatal
     }
 )
 """Errors that do not go away by waiting."""

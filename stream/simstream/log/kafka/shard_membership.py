@@ -22,6 +22,8 @@ from simstream.log.kafka.polled_member import MemberKind, PolledMember
 
 STATIC: Mapping[str, Any] = {"session.timeout.ms": 30_000}
 """The session of a static member: long enough for a restart that loads a snapshot."""
+FENCED = "fenced by other consumer with same group.instance.id"
+"""What the client says once a member with the same instance has joined. The error itself has no code of its own."""
 _logger = logging.getLogger("simstream.match")
 
 
@@ -55,7 +57,7 @@ class KafkaShardMembership(PolledMember, ShardMembership):
         _logger.warning("the group %s went on without this matcher; others may have its shards", self._kind.group)
 
     def _refusal(self, error: KafkaError) -> LogError | None:
-        if error.code() == KafkaError.FENCED_INSTANCE_ID or (error.fatal() and "instance" in error.str()):
+        if error.code() == KafkaError._FATAL and FENCED in error.str():
             return LogError(
                 f"another matcher of the group {self._kind.group} has the same instance name {self._instance}",
                 "give each matcher a name of its own",
