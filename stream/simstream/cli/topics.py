@@ -9,6 +9,8 @@ import click
 from simstream.cli.options import log_options, open_log, settings_options, settle
 
 KAFKA_PARTITIONS = 8
+SHARDS = tuple(str(1 << bits) for bits in range(9))
+"""The possible numbers of shards: the powers of two up to `MAX_SHARDS` of log/base."""
 
 
 @click.group("topics")
@@ -23,12 +25,18 @@ def command() -> None:
     metavar="N",
     help=f"Partitions of pages and verdicts (default: {KAFKA_PARTITIONS} on Kafka, 1 in a directory).",
 )
+@click.option(
+    "--shards",
+    type=click.Choice(SHARDS),
+    metavar="N",
+    help=f"Also create the matchers' topic, for N shards: a power of two, 1 to {SHARDS[-1]}.",
+)
 @log_options
 @settings_options
-def create(partitions: int | None, config: str | None, **flags: Any) -> int:
+def create(partitions: int | None, shards: str | None, config: str | None, **flags: Any) -> int:
     """Create the missing topics. Never changes an existing topic: prints what differs, and then ends with 1."""
     with open_log(settle(config, **flags)) as log:
-        reports = log.create_topics(partitions)
+        reports = log.create_topics(partitions, int(shards) if shards else None)
     for report in reports:
         word = "created" if report.created else "differs" if report.differs else "exists"
         click.echo(f"{word}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))

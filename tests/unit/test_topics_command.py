@@ -1,0 +1,40 @@
+"""`simstream topics create`: which numbers of shards it takes, and that it says what it made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simstream.cli.main import invoke
+from simstream.cli.topics import SHARDS
+from simstream.log import open_log
+from simstream.log.base import MAX_SHARDS
+
+
+def create(folder: Path, *flags: str) -> int:
+    return invoke(["topics", "create", "--log", str(folder / "log"), *flags])
+
+
+def test_shards_are_the_powers_of_two_up_to_the_limit() -> None:
+    assert [int(shards) for shards in SHARDS] == [1 << bits for bits in range(MAX_SHARDS.bit_length())]
+
+
+@pytest.mark.parametrize("shards", ["0", "3", "-4", "512", "many"])
+def test_another_number_of_shards_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shards: str
+) -> None:
+    assert create(tmp_path, "--shards", shards) == 2
+    assert f"Invalid value for '--shards': '{shards}' is not one of '1', '2', '4'" in capsys.readouterr().err
+
+
+def test_the_topic_of_answers_is_created_only_with_shards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert create(tmp_path) == 0
+    assert "matches" not in capsys.readouterr().out
+    assert create(tmp_path, "--shards", "16") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "created  simstream.matches"
+    assert open_log(str(tmp_path / "log")).shards() == 16
+    assert create(tmp_path, "--shards", "8") == 1
+    assert "partitions: 16, not 8" in capsys.readouterr().out
