@@ -90,8 +90,8 @@ def follow_from(catalog: TopicCatalog, topic: str, start: OffsetStart) -> Record
     """Return a follower that begins at `start`. Raises LogError if that is behind the end of a partition."""
     partitions = range(catalog.info(topic).partitions)
     follower = RecordFollower(catalog, topic, start_offsets(start, partitions))
-    demanded = demanded_offsets(start, partitions)
-    if any(follower.offsets[_counted_as(topic, p)] < offset for p, offset in demanded.items()):
+    reached = {p: follower.offsets[_counted_as(topic, p)] for p in partitions}
+    if any(reached.get(p, -1) < offset for p, offset in demanded_offsets(start, partitions).items()):
         try:
             check_start(catalog.name(topic), start, end_offsets(catalog, topic))
         except LogError:
