@@ -5,19 +5,26 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult
+from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult, ReaderStart
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.model import Record
 from tests.kafka_fixtures import TopicPlace
 
 
-def read_all(log: Log, topic: str, start: int | Literal["end"] = 0, least: int = 0) -> list[Record]:
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what must come."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, f"it never came that {what}"
+        time.sleep(0.02)
+
+
+def read_all(log: Log, topic: str, start: ReaderStart = 0, least: int = 0) -> list[Record]:
     """Everything that is committed now. Kafka lets readers see a transaction a moment after its commit returned:
     `least` says how many records must come, at most 10 seconds later."""
     records = []

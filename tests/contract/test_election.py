@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,16 +10,8 @@ import pytest
 from simstream.errors import LogError, TakenOver, TopicMissing
 from simstream.log.base import Election, Log
 from simstream.log.kafka.election import KafkaElection
-from tests.contract.helpers import batch, writer
+from tests.contract.helpers import batch, until, writer
 from tests.kafka_fixtures import TopicPlace
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what must come."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, f"it never came that {what}"
-        time.sleep(0.02)
 
 
 def elected(*elections: Election) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.kafka.tools import install
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, Log
 from simstream.log.kafka import topics as kafka_topics
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import topic_settings
@@ -100,6 +100,30 @@ def test_compacted_verdicts_and_a_compacted_log_are_refused(kafka_place: TopicPl
     assert differs[VERDICTS] == ("cleanup.policy: compact, not delete",)
     assert "cleanup.policy: compact,delete, not delete" in differs[FINGERPRINTS]
     assert not any("max.message.bytes" in text for text in differs[FINGERPRINTS])
+
+
+def test_answers_are_kept_like_the_log(kafka_place: TopicPlace) -> None:
+    log = kafka_place.open()
+    log.create_topics(1, shards=16)
+    names = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type", "max.message.bytes")
+    names += ("unclean.leader.election.enable",)
+    cluster = cluster_of(kafka_place)
+    assert settings(cluster, MATCHES, *names) == settings(cluster, FINGERPRINTS, *names)
+    assert log.retention_ms(MATCHES) is None
+
+
+def test_answers_that_do_not_stay_are_named_and_compacted_ones_break_a_rule(kafka_place: TopicPlace) -> None:
+    make(kafka_place, MATCHES, 4, {"cleanup.policy": "compact", "max.message.bytes": "90000000"})
+    log = kafka_place.open()
+    reports = {report.name.split(".", 1)[1]: report for report in log.create_topics(1, shards=8)}
+    assert "partitions: 4, not 8" in reports[MATCHES].differs
+    found = {difference.setting: difference for difference in log.differences([MATCHES])[MATCHES]}
+    assert {name: one.breaks for name, one in found.items()} == {
+        "cleanup.policy": True,
+        "retention.ms": False,
+        "message.timestamp.type": False,
+    }
+    assert MATCHES not in {report.name.split(".", 1)[1] for report in log.create_topics(1)}
 
 
 def test_the_tools_in_the_guides_exist_and_work(kafka_place: TopicPlace, tmp_path: Path) -> None:

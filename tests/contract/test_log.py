@@ -18,7 +18,17 @@ from simstream.errors import (
     TopicMissing,
     TopicRecreated,
 )
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, OutgoingVerdict, Reader
+from simstream.log.base import (
+    FINGERPRINTS,
+    MATCHES,
+    PAGES,
+    POSITIONS,
+    TOPICS,
+    VERDICTS,
+    Log,
+    OutgoingVerdict,
+    Reader,
+)
 from simstream.log.committed_records import committed
 from simstream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
@@ -52,6 +62,30 @@ def test_new_verdicts_get_as_many_partitions_as_pages_have(place: TopicPlace, lo
     assert log.topic(VERDICTS).partitions == PARTITIONS
 
 
+def test_the_topic_of_answers_is_made_only_on_request(log: Log) -> None:
+    assert log.shards() is None
+    *others, report = log.create_topics(shards=8)
+    assert [other.created for other in others] == [False] * len(TOPICS)
+    assert (report.name.split(".")[1], report.created, report.differs) == (MATCHES, True, ())
+    assert log.shards() == 8
+    assert len(log.create_topics()) == len(TOPICS)
+    assert log.differences([MATCHES]) == {MATCHES: []}
+
+
+def test_another_number_of_shards_is_reported_and_not_changed(log: Log) -> None:
+    log.create_topics(shards=4)
+    assert log.create_topics(shards=8)[-1].differs == ("partitions: 4, not 8",)
+    assert log.create_topics(shards=4)[-1].differs == ()
+    assert log.shards() == 4
+
+
+def test_answers_are_those_of_a_policy(place: TopicPlace, log: Log) -> None:
+    other = place.open(publish_to=f"{place.prefix}-other")
+    other.create_topics(shards=2)
+    assert other.shards() == 2
+    assert log.shards() is None
+
+
 def test_a_missing_topic_is_named_with_what_to_do(place: TopicPlace) -> None:
     log = place.open()
     for use in (log.topic, log.open_appender, log.open_reader, log.low_watermarks, log.end_offsets):
@@ -63,15 +97,16 @@ def test_a_missing_topic_is_named_with_what_to_do(place: TopicPlace) -> None:
         log.open_publisher().start()
 
 
+@pytest.mark.parametrize("topic", [PAGES, MATCHES])
 def test_the_command_that_a_missing_topic_names_makes_it(
-    place: TopicPlace, capsys: pytest.CaptureFixture[str]
+    place: TopicPlace, capsys: pytest.CaptureFixture[str], topic: str
 ) -> None:
     log = place.open()
     with pytest.raises(TopicMissing) as caught:
-        log.topic(PAGES)
+        log.topic(topic)
     _, *arguments = shlex.split(caught.value.todo.removeprefix("create it with: "))
     assert invoke(arguments) == 0, capsys.readouterr().err
-    assert log.topic(PAGES).partitions
+    assert log.topic(topic).partitions
 
 
 def test_records_come_back_as_they_were_appended(log: Log) -> None:
@@ -173,6 +208,28 @@ def test_a_reader_begins_where_it_is_told(log: Log) -> None:
         with log.open_appender(FINGERPRINTS) as appender:
             appender.append(b"next")
         assert [r.value for r in reader.poll(10, 10)] == [b"next"]
+
+
+def test_a_reader_begins_in_each_partition_where_it_is_told(log: Log) -> None:
+    fill(log, 40)
+    places = sorted((r.partition, r.offset) for r in read_all(log, PAGES, {0: 9, 2: 10, 3: 7}))
+    assert places == [(0, 9), *((1, offset) for offset in range(10)), (3, 7), (3, 8), (3, 9)]
+    assert len(read_all(log, PAGES, {})) == 40
+    with log.open_publisher() as publisher:
+        publisher.start()
+        publisher.publish([], b"one")
+        publisher.publish([], b"two")
+    second = read_all(log, POSITIONS, least=2)[1]
+    assert read_all(log, POSITIONS, {0: second.offset}) == [second]
+
+
+def test_a_reader_that_would_begin_behind_an_end_is_refused(log: Log) -> None:
+    fill(log, 40)
+    with pytest.raises(LogError, match=r"partition 2 of .*pages ends at offset 10, before 11"):
+        log.open_reader(PAGES, {0: 10, 2: 11})
+    with pytest.raises(LogError, match=r"pages has no partition 4"):
+        log.open_reader(PAGES, {4: 0})
+    assert read_all(log, PAGES, 11) == []  # one number for several partitions names no place in each
 
 
 def test_a_reader_follows_and_knows_when_it_has_caught_up(log: Log) -> None:

@@ -1,4 +1,5 @@
-"""A process that writes until it is killed: `python -m tests.contract.writer ADDRESS PREFIX append|publish|stand`.
+"""A process that works until it is killed: `python -m tests.contract.writer ADDRESS PREFIX WHAT`; WHAT is append,
+publish, stand or own.
 
 It prints the number of what was acknowledged, a line each time, so that a test knows what must be there.
 """
@@ -48,10 +49,21 @@ def stand(log: Log) -> None:
         time.sleep(0.02)
 
 
+def own(log: Log) -> None:
+    """Join the matchers; says how many shards are its own when that changes."""
+    member = log.join_matchers(None, 1)
+    told = 0
+    while True:
+        if len(member.owned) != told:
+            told = len(member.owned)
+            print(told, flush=True)
+        time.sleep(0.02)
+
+
 def main() -> None:
     address, prefix, what = sys.argv[1:]
     log = open_log(address, LogOptions(prefix=prefix))
-    {"append": append, "publish": publish, "stand": stand}[what](log)
+    {"append": append, "publish": publish, "stand": stand, "own": own}[what](log)
 
 
 if __name__ == "__main__":
