@@ -149,6 +149,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`/health/live` fails if a loop has not turned for so long; at least 2s."""
     log_format: Literal["text", "json"] = "text"
     """How `serve` and `news` write log lines: as text, or each as a JSON object."""
+    shards: Annotated[int, Meta(ge=0, le=256)] | None = None
+    """Shards of the index on matchers; not set: one for each partition of `matches`. 0: the judge's own index."""
+    instance: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    """The name of a matcher that keeps its shards over a restart; each matcher needs its own."""
+    copy: Annotated[int, Meta(ge=1, le=3)] = 1
+    """The copy of the index, 1 to 3, that a matcher serves."""
+    max_ahead: Annotated[int, Meta(ge=512, le=1_000_000)] = 2_048
+    """How many frames a matcher may answer beyond the published position."""
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_the_masks_are_all_small_sets_of_flips() -> None:
 def test_the_masks_of_a_shard_are_those_that_flip_its_first_bits() -> None:
     layout = Plan(2, (10, 12), 2).layout(5, shard_bits=3)
     for groups, bits in zip(layout.groups.tolist(), (10, 12), strict=True):
-        for first, (begin, end) in enumerate(zip(groups, groups[1:], strict=False)):
+        for first, (begin, end) in enumerate(pairwise(groups)):
             expected = [m for m in range(1 << bits) if m.bit_count() <= 2 and m >> (bits - 3) == first]
             assert sorted(layout.masks[begin:end].tolist()) == expected
 

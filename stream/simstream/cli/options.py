@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROLES: Final = ("fingerprint", "judge", "query")
+ROLES: Final = ("fingerprint", "judge", "query", "match")
 RECIPE_METAVAR: Final = "NAME|FILE.toml"
 RECIPE_HELP: Final = "Make fingerprints by this recipe: default, google2007, fnv1-tf, shingles, or a file."
 
@@ -41,7 +41,7 @@ def _roles(_context: click.Context, _option: click.Parameter, given: str) -> tup
     if unknown:
         raise UsageError(
             f"--roles names {sorted(unknown)[0]!r}, which is not a role",
-            "write all alone, or a list of fingerprint, judge and query",
+            "write all alone, or a list of fingerprint, judge, query and match",
         )
     return chosen
 
@@ -94,7 +94,7 @@ roles_option = click.option(
     "--roles",
     default="all",
     show_default=True,
-    metavar="all|fingerprint,judge,query",
+    metavar="all|fingerprint,judge,query,match",
     callback=_roles,
     help="Roles that run in the process; all is fingerprint,judge.",
 )

@@ -50,7 +50,12 @@ SWITCH_S = 0.001
 @click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0: any free port).")
 @caller_options
 @click.option("--threads", metavar="N", help="Fingerprint in N threads (default: one for each core but one).")
-@click.option("--state", metavar="DIR", help="Keep the judge's state in DIR (default: only in memory).")
+@click.option("--state", metavar="DIR", help="Keep the state in DIR (default: only in memory).")
+@click.option(
+    "--shards", metavar="N", help="Shards of the index on matchers (default: the partitions of matches; 0: none)."
+)
+@click.option("--instance", metavar="NAME", help="Keep a matcher's shards over a restart, under this name.")
+@click.option("--copy", metavar="N", help="Serve copy N of the index with a matcher (default: 1).")
 @log_options
 @judging_options
 def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
@@ -103,6 +108,7 @@ def service(
     from simstream.judge.warming import warm_judge
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
+    from simstream.roles.match.role import MatchRole
     from simstream.roles.supervisor import RoleSupervisor
 
     workers = None if set(chosen) & {"fingerprint", "query"} else 0
@@ -120,6 +126,9 @@ def service(
         if "judge" in chosen:
             warm_judge(policy)
             roles["judge"] = JudgeRole(log, policy, context).run
+        if "match" in chosen:
+            warm_judge(policy)
+            roles["match"] = MatchRole(log, policy, context).run
         if "query" in chosen:
             warm_judge(policy)
             roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))

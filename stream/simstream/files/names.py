@@ -15,8 +15,14 @@ SUSPECT: Final = "suspect"
 """An empty file. It says that a file of the state was found damaged in use: the next start verifies all files."""
 ASIDE: Final = "damaged"
 """The folder for damaged snapshots that were set aside."""
+SHARDS: Final = "shards"
+"""The folder of a matcher's shards, each with a state folder of its own."""
 SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part)?")
 """Sealed files, whole or half-written: the part's name, and the number of the snapshot that wrote it."""
+
+
+OTHERS: Final = frozenset({SHARDS, "lost+found"})
+"""Other names that may stand in a state folder."""
 
 
 def is_of_snapshot(name: str) -> bool:
@@ -28,7 +34,7 @@ def check_own(path: Path, names: Collection[str]) -> None:
     """Raise UsageError for a folder that holds other files and has never held a state."""
     if {LOCK, *IN_ORDER} & set(names):
         return
-    others = sorted(name for name in names if not name.startswith(".") and name != "lost+found")
+    others = sorted(name for name in names if not name.startswith(".") and name not in OTHERS)
     if others:
         raise UsageError(
             f"{path} is not a state folder: it holds other files ({', '.join(others[:3])})",

@@ -236,10 +236,8 @@ def choose_divided(distance: int, entries: int, shards: int) -> Plan:
     prefixes, or a scan."""
     whole = divided_plan(distance)
     total = entries * shards // whole.tables
-    plans = [SCAN]
-    for bits in range(MIN_BITS, whole.prefix_bits[0] + 1):
-        if 2**bits <= 4 * entries:
-            plans.append(Plan(whole.tables, (bits,) * whole.tables, whole.flips, whole.step))
-    return min(
-        plans, key=lambda p: p.cost_ns(total, distance) / shards if p.tables else p.cost_ns(entries, distance)
-    )
+    lengths = [bits for bits in range(MIN_BITS, whole.prefix_bits[0] + 1) if 2**bits <= 4 * entries]
+    plans = [Plan(whole.tables, (bits,) * whole.tables, whole.flips, whole.step) for bits in lengths]
+    costs = {SCAN: SCAN.cost_ns(entries, distance)}
+    costs |= {plan: plan.cost_ns(total, distance) / shards for plan in plans}
+    return min(costs, key=lambda plan: costs[plan])

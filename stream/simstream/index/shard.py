@@ -1,8 +1,8 @@
 """Says which part of every table a machine owns: a contiguous range of leading bytes.
 
-Shard s of S owns the leading bytes from 256 s/S to 256 (s + 1)/S of every permuted table. A flipped prefix is looked
-up in the shard that owns *its* leading byte. So the probes of a page are divided among the shards, and no probe is
-made twice. An entry is in each shard that owns a prefix of it in some table.
+Shard s of S owns the leading bytes from 256 s/S to 256 (s + 1)/S of every permuted table. A flipped prefix is
+looked up in the shard that owns *its* leading byte. So the probes of a page are divided among the shards, and no
+probe is made twice. An entry is in each shard that owns a prefix of it in some table.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), section 4.
 """

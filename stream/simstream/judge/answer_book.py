@@ -40,6 +40,7 @@ class KnownAnswer(NamedTuple):
 
     offset: int
     begin: int
+    size: int
     answer: Answer
 
     @property
@@ -59,6 +60,8 @@ class ShardAnswers:
     offset: int = 0
     """The next offset of the partition."""
     known: deque[KnownAnswer] = field(default_factory=deque)
+    bytes: int = 0
+    """The bytes of these answers."""
 
 
 class AnswerBook:
@@ -92,7 +95,8 @@ class AnswerBook:
         if header.frame > mine.frame:
             return AnswerIssue.GAP
         _check_ordinals(header, mine)
-        mine.known.append(KnownAnswer(offset, mine.ordinal, found))
+        mine.known.append(KnownAnswer(offset, mine.ordinal, len(data), found))
+        mine.bytes += len(data)
         mine.frame, mine.ordinal = header.to_frame, header.ordinal + header.pages
         return None
 
@@ -106,10 +110,15 @@ class AnswerBook:
         """Per shard the frame up to which it has answered."""
         return [shard.frame for shard in self._by_shard]
 
-    @property
-    def waiting(self) -> int:
-        """The number of answers that are not yet used."""
-        return sum(len(shard.known) for shard in self._by_shard)
+    def ahead(self, most_bytes: int) -> list[int]:
+        """Return the shards that need not be read now: they are further than others, with answers of so many
+        bytes."""
+        answered = self.answered
+        return [
+            number
+            for number, shard in enumerate(self._by_shard)
+            if shard.bytes > most_bytes and shard.frame > answered
+        ]
 
     def missing(self) -> list[int]:
         """Return the shards that no frame beyond `answered` has an answer of."""
@@ -141,7 +150,7 @@ class AnswerBook:
         """Drop the answers to frames below this one."""
         for shard in self._by_shard:
             while shard.known and shard.known[0].answer.header.to_frame <= frame:
-                shard.known.popleft()
+                shard.bytes -= shard.known.popleft().size
 
     def of(self, first: int, end: int) -> Iterator[tuple[NDArray[np.int64], wire.MatchColumns]]:
         """Yield the matches of the pages with ordinals from `first` to `end`, from one answer at a time: their

@@ -1,8 +1,8 @@
 """Finds what one shard of the tables knows of each accepted page: its best match, and the clusters that it ties.
 
-A shard holds the pages that have a prefix in its range of leading bytes. Which of them are live follows from the log
-alone: from identity, kind, time and window. So a shard reports live pages only. Its clusters are those that its own
-matches connect. They are parts of the judge's clusters: one live page of each stands for all of them.
+A shard holds the pages that have a prefix in its range of leading bytes. Which of them are live follows from the
+log alone: from identity, kind, time and window. So a shard reports live pages only. Its clusters are those that its
+own matches connect. They are parts of the judge's clusters: one live page of each stands for all of them.
 
     judge's clusters          ┌──────────────────────────┐
     clusters in a shard       │ (a b c)   (d)   (e f)    │    a page that matches b, c and f is answered with
@@ -69,8 +69,8 @@ class BatchedPage:
 def check_link(policy: Policy) -> None:
     """Raise SettingsError for a policy that shards cannot serve.
 
-    Under `canonical` a page is compared with canonical pages alone. Which pages are canonical depends on the matches
-    of all shards, so no shard knows it.
+    Under `canonical` a page is compared with canonical pages alone. Which pages are canonical depends on the
+    matches of all shards, so no shard knows it.
     """
     if policy.link != "any":
         raise SettingsError(

@@ -168,9 +168,9 @@ class LogState(Closing):
 class JudgeState(LogState):
     """Acceptor, index and resolver of one policy. With `background` a thread does the merges.
 
-    `memtable_limit` changes no verdict, as nothing in the index does. With a `book` of answers the index stays empty,
-    and shards find the matches. `beat` is called about every tenth of a second while very many pages leave the window
-    at once.
+    `memtable_limit` changes no verdict, as nothing in the index does. With a `book` of answers the index stays
+    empty, and shards find the matches. `beat` is called about every tenth of a second while very many pages leave
+    the window at once.
     """
 
     def __init__(

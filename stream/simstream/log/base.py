@@ -205,6 +205,10 @@ class Reader(Closing):
         """Whether the topic can be reached; if not, `poll` waits. Does not wait itself."""
         return True
 
+    def held_back(self) -> str:
+        """Say why records that were read are not returned yet; empty if nothing holds them back."""
+        return ""
+
 
 class PageConsumer(Closing):
     """A member of the group of fingerprinters: reads `pages`, commits offsets."""

@@ -15,6 +15,7 @@ from simstream.index.further_tables import FURTHER_TABLES
 from simstream.index.packed import SCANNED
 from simstream.index.plan import MAX_TABLES
 from simstream.judge.acceptor import IgnoreReason
+from simstream.judge.answer_book import AnswerIssue
 from simstream.model import REASONS, VerdictKind
 from simstream.telemetry import process_memory
 from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, MetricRegistry
@@ -27,7 +28,9 @@ NO_DEAD_LETTER = ("few_words", "http_status")
 SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
 """Classes of clusters, by the most pages that they may have; the class of larger ones is LARGER."""
 LARGER = "1000+"
-ROLE = MetricLabel("role", ("fingerprint", "judge", "query"))
+ROLE = MetricLabel("role", ("fingerprint", "judge", "query", "match"))
+SHARD = MetricLabel("shard", bound="one a shard, at most 256")
+ANSWER_ISSUE = MetricLabel("reason", tuple(issue.value for issue in AnswerIssue))
 ELECTED = MetricLabel("role", ("judge",))
 TOPIC = MetricLabel("topic", ("fingerprints", "verdicts", "positions"))
 PARTITION = MetricLabel("partition", bound="one a partition of `pages`")
@@ -65,6 +68,7 @@ class Metrics:
         self._log(make)
         self._state(make)
         self._quality(make)
+        self._shards(make)
         self._process(make)
 
     def _flow(self, make: MetricRegistry) -> None:
@@ -232,6 +236,26 @@ class Metrics:
             "Live pages of the largest cluster; a log line names each cluster that is too large.",
         )
         self.largest_share = make.gauge("largest_cluster_ratio", "The largest cluster's share of all live pages.")
+
+    def _shards(self, make: MetricRegistry) -> None:
+        """Make the metrics of an index that is divided among matchers."""
+        self.shard_entries = make.gauge(
+            "shard_entries", "Distinct entries of a shard of the index, on its matcher.", SHARD, unit="entries"
+        )
+        self.shard_position = make.gauge(
+            "shard_position", "Next frame of the log that a matcher answers from a shard.", SHARD, unit="frame"
+        )
+        self.shard_lag = make.gauge(
+            "shard_lag_frames", "Frames that the judge has read and a shard has not answered.", SHARD
+        )
+        self.answers = make.counter("answers", "Answers of shards that the judge took.", unit="answers")
+        self.answers_ignored = make.counter(
+            "answers_ignored",
+            "Answers of shards that the judge ignored, by reason; `repeated` is normal after a restart and with "
+            "copies.",
+            ANSWER_ISSUE,
+            unit="answers",
+        )
 
     def _process(self, make: MetricRegistry) -> None:
         """Make the metrics of this process, besides `process_*` of the client library (CPU, files, start)."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from simstream.closing import Closing
 from simstream.errors import WrongLog
 from simstream.judge.acceptor import AcceptedPages, IgnoreReason
+from simstream.judge.answer_book import AnswerBook
 from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState
@@ -59,13 +60,15 @@ def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
 class LogJudge(Closing):
     """The acceptor and the resolver on their way through one log. For one thread."""
 
-    def __init__(self, policy: Policy, context: RoleContext, name: str) -> None:
-        """`name` is the role in health, which beats during a long step."""
+    def __init__(self, policy: Policy, context: RoleContext, name: str, book: AnswerBook | None = None) -> None:
+        """`name` is the role in health, which beats during a long step. With a `book` shards find the matches."""
         self._policy = policy
         self._context = context
         alert = context.settings.cluster_alert
         beat = partial(context.health.beat, name)
-        self.state = JudgeState(policy, SizeAlert(alert.pages, alert.share), background=True, beat=beat)
+        limits = SizeAlert(alert.pages, alert.share)
+        self.state = JudgeState(policy, limits, background=True, book=book, beat=beat)
+        self._book = book
         self._acceptor = self.state.acceptor
         self._resolver = self.state.resolver
         self._begun = False
@@ -101,6 +104,8 @@ class LogJudge(Closing):
             judged.append(JudgedFrame(record, verdicts[begin:end], place, arrival_counts))
             begin = end
         self._context.metrics.frames.inc(len(accepted))
+        if self._book is not None:
+            self._book.used(self.next_frame)
         return judged
 
     def _accept(self, record: Record) -> tuple[AcceptedPages | None, LogPlace]:
@@ -111,6 +116,8 @@ class LogJudge(Closing):
                 "restore the topic fingerprints, or choose another --prefix",
             )
         accepted = self.state.accept(record)
+        if self._book is not None:
+            self._book.check(self.next_frame, self._acceptor.digest_hex)
         if isinstance(accepted, IgnoreReason):
             self._ignored(record, accepted)
             return None, self.place

@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 
 from simstream.closing import Closing
+from simstream.errors import SettingsError
+from simstream.index.plan import divided_plan
+from simstream.index.shard import check_count
+from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
-from simstream.log.base import FINGERPRINTS, Election, Log
+from simstream.judge.shard_matcher import check_link
+from simstream.log.base import FINGERPRINTS, MATCHES, Election, Log, Reader
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.roles.judge.answered_reader import AnsweredReader
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
@@ -31,13 +37,13 @@ class JudgeRole:
         self._log = log
         self._policy = policy
         self._context = context
-        self._log_judge = LogJudge(policy, context, NAME)
+        self._log_judge: LogJudge | None = None
         context.metrics.elected.labels(NAME)
 
     @property
     def next_frame(self) -> int:
         """The frame of the log that this judge judges next. Safe in any thread."""
-        return self._log_judge.next_frame
+        return self._log_judge.next_frame if self._log_judge else 0
 
     def run(self) -> None:
         """Judge until `context.stop` is set.
@@ -51,21 +57,58 @@ class JudgeRole:
         with self._log.open_publisher() as publisher:
             # Before the election: a misconfigured judge must never fence a good one.
             published = position_check.decode(publisher.committed())
-        with self._log_judge, open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots:
+        book = self._open_book(position_check.log_id)
+        log_judge = self._log_judge = LogJudge(self._policy, self._context, NAME, book)
+        with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
-            frame = self._stand(position_check, snapshots)
-            finish(NAME, self._log_judge, snapshots, frame, self._context)
+            frame = self._stand(log_judge, book, position_check, snapshots)
+            finish(NAME, log_judge, snapshots, frame, self._context)
 
-    def _stand(self, position_check: PublishedPositionCheck, snapshots: NoSnapshots) -> int:
+    def _open_book(self, log_id: str) -> AnswerBook | None:
+        """Return a book for the answers of all shards; None for a judge with its own index.
+
+        Raises SettingsError if the shards are not those of the topic, or if the policy needs an own index.
+        """
+        wanted, found = self._context.settings.shards, self._log.shards()
+        if wanted == 0 or (wanted is None and found is None):
+            return None
+        if found is None or wanted not in (None, found):
+            there = "there is none" if found is None else f"it has {found}"
+            raise SettingsError(
+                f"shards is {wanted}, and the topic {MATCHES} has one partition a shard: {there}",
+                f"create it with `simstream topics create --shards {wanted}`, or give --shards {found or 0}",
+            )
+        check_link(self._policy)
+        check_topics(self._log, (MATCHES,))
+        book = AnswerBook(log_id, self._policy.id, check_count(found), divided_plan(self._policy.distance).tables)
+        book.begin(0, 0, [0] * found)
+        _logger.info("%d shards on matchers find the matches of this judge", found)
+        return book
+
+    def _open_reader(self, log_judge: LogJudge, book: AnswerBook | None) -> Reader:
+        """Return a reader of the frames that can be judged, from the place of `log_judge` on."""
+        frames = self._log.open_reader(FINGERPRINTS, log_judge.next_frame)
+        if book is None:
+            return frames
+        offsets = dict(enumerate(book.offsets(log_judge.next_frame)))
+        return AnsweredReader(frames, self._log.open_reader(MATCHES, offsets), book, self._context.metrics)
+
+    def _stand(
+        self,
+        log_judge: LogJudge,
+        book: AnswerBook | None,
+        position_check: PublishedPositionCheck,
+        snapshots: NoSnapshots,
+    ) -> int:
         """Follow until elected, then publish until the service stops. Return the frame of the last commit."""
         with (
             RetentionWatch(self._log, snapshots, self._context),
-            self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,
+            self._open_reader(log_judge, book) as reader,
             # The candidacy closes after the publisher, once everything is committed.
             JudgeCandidacy(self._log, self._context) as candidacy,
             self._log.open_publisher() as publisher,
         ):
-            follower = LogFollower(self._log, reader, self._log_judge, position_check, snapshots, self._context)
+            follower = LogFollower(self._log, reader, log_judge, position_check, snapshots, self._context)
             published = follower.follow(candidacy.is_elected)
             if not self._context.stop.is_set():
                 why = "elected: ends the open transaction of the previous judge"
@@ -75,9 +118,7 @@ class JudgeRole:
                     follower.replay(published)
             if self._context.stop.is_set():
                 return published.frame if published else 0
-            verdict_publisher = VerdictPublisher(
-                position_check.log_id, reader, self._log_judge, snapshots, self._context
-            )
+            verdict_publisher = VerdictPublisher(position_check.log_id, reader, log_judge, snapshots, self._context)
             return verdict_publisher.run(publisher, candidacy.election)
 
 

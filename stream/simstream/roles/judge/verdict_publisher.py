@@ -19,6 +19,8 @@ from simstream.wire import verdict as wire
 
 SLOW_S = 3.0
 """Seconds. A commit that takes longer makes the judge unready."""
+MAX_UNPUBLISHED_FRAMES = 256
+"""Frames without verdicts after which their position is published all the same: matchers do not run far ahead."""
 LOOK_EVERY_S = 1.0
 """Seconds between two looks for a newer publisher, while the election is lost."""
 
@@ -82,6 +84,8 @@ class VerdictPublisher:
             self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
             self._log_judge.metrics.count_judged([verdict for frame in judged for verdict in frame.verdicts])
             self._hand_over(outbox, judged)
+        elif self._log_judge.next_frame - self._handed_over >= MAX_UNPUBLISHED_FRAMES:
+            self._hand_over(outbox)
 
     def _after(self, outbox: VerdictOutbox) -> None:
         """Check everything that is due between two batches."""
@@ -153,7 +157,7 @@ class VerdictPublisher:
 
     def _state(self, outbox: VerdictOutbox, answers: bool = True) -> tuple[bool, str]:
         """Return whether the judge is ready, and why not."""
-        why = self._log_judge.open_gap() or self._snapshots.why
+        why = self._log_judge.open_gap() or self._snapshots.why or self._reader.held_back()
         if outbox.busy_s > SLOW_S:
             why = "verdicts wait to be published"
         elif not why and not answers:

@@ -1,0 +1,129 @@
+"""Reads the frames of the log that all shards have answered, for a judge whose index is on matchers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from simstream.judge.answer_book import AnswerBook, AnswerIssue
+from simstream.log.base import Reader
+from simstream.model import Record
+from simstream.telemetry.metrics import Metrics
+
+MAX_WAITING_FRAMES: Final = 512
+"""Frames that wait for their answers."""
+MAX_WAITING_BYTES: Final = 16 << 20
+MAX_ANSWER_BYTES: Final = 64 << 20
+"""Bytes of answers of all shards that wait for the answers of others. A shard beyond its share is paused."""
+MIN_SHARE_BYTES: Final = 1 << 20
+ANSWERS_A_POLL: Final = 1_000
+STEP_S: Final = 0.05
+"""Seconds that one poll waits for answers, while frames wait for them."""
+SLOW_S: Final = 3.0
+"""Seconds that a frame may wait for its answers before the judge says so."""
+_logger = logging.getLogger("simstream.judge")
+
+
+class AnsweredReader(Reader):
+    """Returns a frame once every shard has answered it; the answers are in the book then."""
+
+    def __init__(self, frames: Reader, answers: Reader, book: AnswerBook, metrics: Metrics) -> None:
+        self._frames, self._answers, self._book, self._metrics = frames, answers, book, metrics
+        self._waiting: deque[Record] = deque()
+        self._bytes = 0
+        self._since = 0.0
+        """When the first waiting frame began to wait."""
+        self._named: set[tuple[int, AnswerIssue]] = set()
+
+    def poll(self, limit: int, timeout: float) -> list[Record]:
+        """See Reader."""
+        end = time.monotonic() + timeout
+        while True:
+            left = max(0.0, end - time.monotonic())
+            self._read_frames(limit, left)
+            self._read_answers(min(left, STEP_S))
+            ready = self._take(limit)
+            if ready or time.monotonic() >= end:
+                return ready
+
+    def caught_up(self) -> bool:
+        """See Reader. Frames without answers are not yet returned."""
+        return self._frames.caught_up() and not self._waiting
+
+    def passed(self, ends: Mapping[int, int]) -> bool:
+        """See Reader."""
+        return self._frames.passed(ends) and not self._waiting
+
+    def pause(self, partitions: Collection[int]) -> None:
+        """See Reader."""
+        self._frames.pause(partitions)
+
+    def answers(self) -> bool:
+        """See Reader."""
+        frames, answers = self._frames.answers(), self._answers.answers()
+        return frames and answers
+
+    def held_back(self) -> str:
+        """Say which shards have not answered the next frame for SLOW_S; empty without one."""
+        if not self._waiting or time.monotonic() - self._since < SLOW_S:
+            return ""
+        missing = self._book.missing()
+        named = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        return f"frame {self._waiting[0].offset} waits for the answer of shard {named}"
+
+    def close(self) -> None:
+        """See Closing."""
+        self._frames.close()
+        self._answers.close()
+
+    def _read_frames(self, limit: int, timeout: float) -> None:
+        room = min(limit, MAX_WAITING_FRAMES - len(self._waiting))
+        if room <= 0 or self._bytes >= MAX_WAITING_BYTES:
+            return
+        records = self._frames.poll(room, 0.0 if self._waiting else timeout)
+        if records and not self._waiting:
+            self._since = time.monotonic()
+        self._waiting.extend(records)
+        self._bytes += sum(len(record.value or b"") for record in records)
+
+    def _read_answers(self, timeout: float) -> None:
+        """Take what the shards have written, and wait for it only if a frame waits."""
+        book = self._book
+        waits = bool(self._waiting) and book.answered <= self._waiting[0].offset
+        for record in self._answers.poll(ANSWERS_A_POLL, timeout if waits else 0.0):
+            issue = book.add(record.partition, record.offset, record.value or b"")
+            if issue is None:
+                self._metrics.answers.inc()
+            else:
+                self._ignore(record, issue)
+        share = max(MIN_SHARE_BYTES, MAX_ANSWER_BYTES // book.shards)
+        self._answers.pause(book.ahead(share))
+
+    def _take(self, limit: int) -> list[Record]:
+        ready: list[Record] = []
+        answered = self._book.answered
+        while self._waiting and len(ready) < limit and self._waiting[0].offset < answered:
+            ready.append(self._waiting.popleft())
+        if ready:
+            self._since = time.monotonic()
+            self._bytes -= sum(len(record.value or b"") for record in ready)
+        end = self._waiting[-1].offset + 1 if self._waiting else answered
+        for shard, frame in enumerate(self._book.frames):
+            self._metrics.shard_lag.labels(shard).set(max(0, end - frame))
+        return ready
+
+    def _ignore(self, record: Record, issue: AnswerIssue) -> None:
+        self._metrics.answers_ignored.labels(issue.value).inc()
+        if issue is AnswerIssue.REPEATED or (record.partition, issue) in self._named:
+            return
+        self._named.add((record.partition, issue))
+        _logger.warning(
+            "answer %d of shard %d was ignored: %s; it is named once, the metric counts all",
+            record.offset,
+            record.partition,
+            issue.value,
+            extra={"shard": record.partition, "offset": record.offset, "reason": issue.value},
+        )

@@ -1,0 +1,128 @@
+"""Runs the role `match`: holds the shards that its group gives it, and answers the frames of the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from simstream.closing import Closing
+from simstream.errors import TopicMissing
+from simstream.index.shard import Shard, check_count
+from simstream.judge.policy import Policy
+from simstream.judge.shard_matcher import check_link
+from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, Log
+from simstream.roles.context import RoleContext
+from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositionCheck
+from simstream.roles.match.answer_writer import AnswerWriter
+from simstream.roles.match.shard_worker import ShardWorker
+from simstream.roles.topics import check_topics
+from simstream.telemetry.health import REPLAYING, WORKING
+from simstream.wire.position import Position
+
+NAME: Final = "match"
+TURN_S: Final = 0.1
+MATCHED: Final = (FINGERPRINTS, POSITIONS, MATCHES)
+"""The topics that a matcher relies on."""
+_logger = logging.getLogger("simstream.match")
+
+
+class PositionWatch(Closing):
+    """Follows the position that the judge publishes. Raises what `PublishedPositionCheck.decode` raises."""
+
+    def __init__(self, log: Log, check: PublishedPositionCheck) -> None:
+        self._check = check
+        self._reader = log.open_reader(POSITIONS, "end")
+        with log.open_publisher() as publisher:  # the reader brings the later ones
+            self.published: Position | None = check.decode(publisher.committed())
+
+    def look(self, timeout: float) -> None:
+        """Take the positions that were published since the last look; wait so long for one."""
+        for record in self._reader.poll(10_000, timeout)[-1:]:
+            self.published = self._check.decode(record.value)
+
+    def close(self) -> None:
+        """See Closing."""
+        self._reader.close()
+
+
+class MatchRole:
+    """A matcher. `run` works until `context.stop` is set, or raises."""
+
+    def __init__(self, log: Log, policy: Policy, context: RoleContext) -> None:
+        """Raises SettingsError for a policy that shards cannot serve."""
+        check_link(policy)
+        self._log, self._policy, self._context = log, policy, context
+        self._workers: dict[int, ShardWorker] = {}
+
+    def run(self) -> None:
+        """Hold shards until `context.stop` is set. Raises every StateError and every LogError."""
+        health, settings = self._context.health, self._context.settings
+        health.expect(NAME, settings.give_up_s)
+        shards = self._shards()
+        check_topics(self._log, MATCHED)
+        check = PublishedPositionCheck(self._log, self._policy)
+        check_recipe(self._log, self._policy.recipe_id)
+        with PositionWatch(self._log, check) as place, AnswerWriter(self._log) as writer:
+            with self._log.join_matchers(settings.instance, settings.copy) as membership:
+                try:
+                    while not self._context.stop.is_set():
+                        place.look(TURN_S)
+                        writer.settle()
+                        self._share(membership.owned, shards, place, writer, check.log_id)
+                        self._say(shards)
+                finally:
+                    self._end()
+
+    def _shards(self) -> int:
+        """Return the number of shards. Raises TopicMissing without the topic, SettingsError for a wrong number."""
+        found = self._log.shards()
+        if found is None:
+            raise TopicMissing(
+                f"there is no topic {MATCHES} for the answers of shards",
+                "create it with: simstream topics create --shards 16",
+            )
+        return check_count(found)
+
+    def _share(
+        self, owned: frozenset[int], shards: int, place: PositionWatch, writer: AnswerWriter, log_id: str
+    ) -> None:
+        """Begin with the shards that came, end those that went. Raises the error of a failed one."""
+        for number, worker in list(self._workers.items()):
+            if number not in owned:
+                worker.stop()
+            if not worker.is_alive():
+                if worker.error is not None:
+                    raise worker.error
+                del self._workers[number]
+                _logger.info("gave back shard %d of %d", number, shards, extra={"shard": number})
+        for number in sorted(owned - self._workers.keys()):
+            shard = Shard(number, shards)
+            worker = ShardWorker(self._log, log_id, self._policy, shard, place, writer, self._context)
+            worker.start()
+            self._workers[number] = worker
+            _logger.info("took shard %d of %d", number, shards, extra={"shard": number})
+
+    def _say(self, shards: int) -> None:
+        """Tell health what the shards do. A shard whose loop stands still makes the role stand still."""
+        self._context.metrics.last_poll.labels(NAME).set_to_current_time()
+        workers = list(self._workers.values())
+        now, patience_s = time.monotonic(), self._context.settings.stuck_after_s
+        if any(now - worker.turned > patience_s for worker in workers if worker.loaded):
+            return
+        late = [worker for worker in workers if not worker.loaded or worker.behind > MAX_READY_FRAMES]
+        why = f"holds {len(workers)} of {shards} shards"
+        if late:
+            first = late[0]
+            todo = f"{first.behind} frames behind" if first.loaded else "loads its state"
+            why += f"; shard {first.shard.number} {todo}"
+        self._context.health.turn(NAME, not late, why, REPLAYING if late else WORKING)
+
+    def _end(self) -> None:
+        """End all shards, each with a last snapshot."""
+        self._context.health.note_wait(NAME, "takes last snapshots", self._context.settings.stop_timeout_s)
+        for worker in self._workers.values():
+            worker.stop()
+        for worker in self._workers.values():
+            worker.join(self._context.settings.stop_timeout_s)

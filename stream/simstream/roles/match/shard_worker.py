@@ -1,0 +1,149 @@
+"""Answers the frames of the log from one shard, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from simstream.errors import WrongLog
+from simstream.files.names import SHARDS
+from simstream.index.plan import divided_plan
+from simstream.index.shard import Shard
+from simstream.judge.acceptor import AcceptedPages
+from simstream.judge.policy import Policy
+from simstream.judge.state import ShardState
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.model import Record
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.log_follower import FRAMES_A_POLL
+from simstream.roles.judge.log_judge import in_batches
+from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.match.answer_writer import AnswerWriter
+from simstream.wire import answer as answers
+from simstream.wire.position import Position
+
+POLL_S: Final = 0.1
+_logger = logging.getLogger("simstream.match")
+
+
+class PublishedPlace(Protocol):
+    """Knows what the judge has published last."""
+
+    @property
+    def published(self) -> Position | None: ...
+
+
+class ShardWorker(threading.Thread):
+    """One shard: its state, its reader, and its snapshots in a folder of its own."""
+
+    def __init__(
+        self, log: Log, log_id: str, policy: Policy, shard: Shard, place: PublishedPlace, writer: AnswerWriter,
+        context: RoleContext,
+    ) -> None:  # fmt: skip
+        super().__init__(name=f"shard {shard.number}", daemon=True)
+        self.shard = shard
+        self.error: BaseException | None = None
+        self.behind = 0
+        """Frames below the published position that are not yet read."""
+        self.loaded = False
+        """Whether the state is loaded."""
+        self.turned = time.monotonic()
+        """When the loop turned last."""
+        self._log, self._log_id, self._policy, self._place = log, log_id, policy, place
+        self._writer, self._context = writer, context
+        self._stop_asked = threading.Event()
+        self._tables = divided_plan(policy.distance).tables
+
+    def stop(self) -> None:
+        """Ask the thread to end: it takes a last snapshot if it can."""
+        self._stop_asked.set()
+
+    def run(self) -> None:
+        """Answer until `stop`. An error is in `error` then."""
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001  # the role raises it
+            self.error = error
+
+    def _beat(self) -> None:
+        self.turned = time.monotonic()
+
+    def _frame(self) -> int:
+        published = self._place.published
+        return published.frame if published else 0
+
+    def _run(self) -> None:
+        published = self._place.published
+        with (
+            ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
+            self._snapshots(state) as snapshots,
+        ):
+            snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            self.loaded = True
+            # Below it every shard has answered: the judge published it.
+            first = published.frame if published else 0
+            self._answer(state, snapshots, first)
+            snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._frame())
+
+    def _snapshots(self, state: ShardState) -> NoSnapshots:
+        folder = self._context.settings.state
+        if not folder:
+            return NoSnapshots()
+        path = Path(folder) / SHARDS / f"{self.shard.number}-of-{self.shard.count}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return SnapshotKeeper(str(path), state, self._log_id, self._context)
+
+    def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
+        acceptor, ahead = state.acceptor, self._context.settings.max_ahead
+        with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
+            while not self._stop_asked.is_set():
+                self._beat()
+                room = self._frame() + ahead - acceptor.next_frame
+                self.behind = max(0, self._frame() - acceptor.next_frame)
+                if room <= 0:
+                    reader.answers()  # lets the client report
+                    self._stop_asked.wait(POLL_S)
+                records = reader.poll(min(room, FRAMES_A_POLL), POLL_S) if room > 0 else []
+                if records:
+                    snapshots.note_frame(records[0].offset, records[0].timestamp)
+                for batch in in_batches(records):
+                    data = self._of(state, batch)
+                    if acceptor.next_frame > first:
+                        self._writer.write(self.shard.number, data)
+                    self._beat()
+                self._measure(state)
+                snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._frame())
+
+    def _of(self, state: ShardState, records: Sequence[Record]) -> bytes:
+        """Return the answer to successive frames."""
+        acceptor = state.acceptor
+        ordinal = acceptor.ordinal
+        if records[0].offset != acceptor.next_frame:
+            raise WrongLog(
+                f"the log goes on at frame {records[0].offset}, but frame {acceptor.next_frame} is missing",
+                "restore the topic fingerprints, or choose another --prefix",
+            )
+        taken = [state.accept(record) for record in records]
+        matches = state.answer([each for each in taken if isinstance(each, AcceptedPages)])
+        header = answers.AnswerHeader(
+            log_id=self._log_id,
+            policy=self._policy.id,
+            shard=self.shard.number,
+            shards=self.shard.count,
+            tables=self._tables,
+            frame=records[0].offset,
+            to_frame=acceptor.next_frame,
+            ordinal=ordinal,
+            pages=acceptor.ordinal - ordinal,
+            digest=acceptor.digest_hex,
+        )
+        return answers.encode(header, matches)
+
+    def _measure(self, state: ShardState) -> None:
+        metrics, shard = self._context.metrics, self.shard.number
+        metrics.shard_entries.labels(shard).set(len(state.index))
+        metrics.shard_position.labels(shard).set(state.acceptor.next_frame)
