@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
     """The first part of the topics' names."""
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
-    """The prefix of verdicts and positions; not set: `prefix`. So one log may be judged under several policies."""
+    """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None
@@ -132,9 +132,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
     """Threads that fingerprint; not set: one for each core but one, which reads, judges and publishes."""
     state: str | None = None
-    """The folder of the judge's state; not set: the state is only in memory."""
+    """The folder of the state of judge and matcher; not set: the state is only in memory."""
     snapshot_every: str = "5m"
-    """How often a snapshot of the judge's state is taken."""
+    """How often a snapshot of the state is taken."""
     snapshot_pages: Positive = 1_000_000
     """A snapshot is also taken after so many pages. This bounds what a restart replays."""
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20

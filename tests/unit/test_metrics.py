@@ -7,10 +7,10 @@ import re
 from typing import cast
 
 import pytest
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from simstream.telemetry.histogram import Histogram
-from simstream.telemetry.metrics import PARTITION, SIZE, Metrics, RisingCounter, cluster_sizes
+from simstream.telemetry.metrics import PARTITION, SHARD, SIZE, Metrics, RisingCounter, cluster_sizes
 
 
 def test_every_metric_is_named_as_prometheus_asks_for() -> None:
@@ -31,16 +31,26 @@ def test_no_label_can_grow_without_bound() -> None:
 
 
 def test_the_number_of_series_is_what_the_description_says() -> None:
-    metrics, partitions = Metrics(), 40
+    metrics, partitions, shards = Metrics(), 40, 16
     for number in range(partitions):
         for gauge in (metrics.source_lag, metrics.source_lag_seconds, metrics.source_position):
             gauge.labels(number).set(1)
-    fixed = sum(each.series for each in metrics.described if PARTITION not in each.labels)
+    for number in range(shards):
+        for gauge in (*held_shard(metrics), metrics.shard_lag):
+            gauge.labels(number).set(1)
+        metrics.shard_info.labels(number, 1, "a matcher").set(1)
+    fixed = sum(each.series for each in metrics.described if not {PARTITION, SHARD} & {*each.labels})
     by_partition = sum(each.series for each in metrics.described if PARTITION in each.labels)
+    by_shard = sum(each.series for each in metrics.described if SHARD in each.labels)
     lines = [line for line in metrics.text().decode().splitlines() if line.startswith("simstream_")]
-    assert len(lines) <= fixed + partitions * by_partition
+    assert len(lines) <= fixed + partitions * by_partition + shards * by_shard
     assert fixed < 400
-    assert by_partition == 3
+    assert (by_partition, by_shard) == (3, 6)
+
+
+def held_shard(metrics: Metrics) -> tuple[Gauge, ...]:
+    """What a matcher sets for each shard that it holds, besides its name."""
+    return metrics.shard_entries, metrics.shard_bytes, metrics.shard_position, metrics.shard_replay
 
 
 def test_a_partition_that_went_has_no_series_any_more() -> None:
@@ -49,6 +59,17 @@ def test_a_partition_that_went_has_no_series_any_more() -> None:
     metrics.forget(3)
     metrics.forget(4)
     assert 'partition="3"' not in metrics.text().decode()
+
+
+def test_a_shard_that_went_has_no_series_of_its_matcher_any_more_and_keeps_that_of_the_judge() -> None:
+    metrics = Metrics()
+    for gauge in (*held_shard(metrics), metrics.shard_lag):
+        gauge.labels(3).set(5)
+    metrics.shard_info.labels(3, 1, "a").set(1)
+    metrics.forget_shard(3, 1, "a")
+    metrics.forget_shard(4, 1, "a")
+    left = [line for line in metrics.text().decode().splitlines() if 'shard="3"' in line]
+    assert left == ['simstream_shard_lag_frames{shard="3"} 5.0']
 
 
 def test_a_histogram_in_bulk_is_the_same_as_one_by_one() -> None:

@@ -6,7 +6,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicDifference
+from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log, TopicDifference
 from simstream.roles.topics import unfit_settings
 from simstream.settings import Settings
 
@@ -24,9 +24,12 @@ KEPT = Settings(state="folder", window="6d")
         (FINGERPRINTS, WEEK, Settings(state="folder", window="6d", snapshot_every="13h"), False),
         (FINGERPRINTS, None, KEPT, False),
         (VERDICTS, WEEK, KEPT, False),
+        (MATCHES, WEEK, KEPT, True),
+        (MATCHES, WEEK, Settings(window="6d"), False),
+        (MATCHES, None, KEPT, False),
     ],
 )
-def test_a_cut_log_fits_with_a_state_and_with_room_for_the_window_and_two_snapshots(
+def test_a_cut_log_or_cut_answers_fit_with_a_state_and_with_room_for_the_window_and_two_snapshots(
     topic: str, found: str | None, settings: Settings, fits: bool
 ) -> None:
     log = create_autospec(Log)

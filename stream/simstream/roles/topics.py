@@ -6,12 +6,14 @@ import logging
 from collections.abc import Sequence
 
 from simstream.errors import TopicUnfit
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log, TopicDifference
+from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS, Log, TopicDifference
 from simstream.roles.context import RoleContext
 from simstream.settings import Settings
 
 JUDGED = (FINGERPRINTS, VERDICTS, POSITIONS)
 """The topics that a judge relies on."""
+JUDGED_WITH_SHARDS = (*JUDGED, MATCHES)
+"""The topics that a judge relies on if its index is on matchers."""
 RETENTION = "retention.ms"
 POLICY = "cleanup.policy"
 ALTER = "Kafka's kafka-configs.sh --alter --entity-type topics"
@@ -22,13 +24,14 @@ def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[
     """Return the settings of these topics that do not fit, by topic.
 
     A log that is cut on purpose fits if the judge keeps its state. The log must be kept longer than the window and
-    the time of two snapshots. Raises TopicMissing, BrokerUnreachable.
+    the time of two snapshots. The same holds for the answers of matchers. Raises TopicMissing, BrokerUnreachable.
     """
     unfit = log.differences(topics)
     needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
-    if settings.state and FINGERPRINTS in unfit:
-        found = unfit[FINGERPRINTS]
-        unfit[FINGERPRINTS] = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
+    for topic in (FINGERPRINTS, MATCHES):
+        if settings.state and topic in unfit:
+            found = unfit[topic]
+            unfit[topic] = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
     return unfit
 
 

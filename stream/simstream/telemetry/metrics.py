@@ -1,4 +1,4 @@
-"""Defines every metric of simstream, with its unit and a sentence. No URL, host or id is a label.
+"""Defines every metric of simstream, with its unit and a sentence. No URL, host or id of a page is a label.
 
 The table in docs/reference is made of this file (`python -m deploy.reference`). What pages bring is counted for
 a whole batch at once.
@@ -30,9 +30,11 @@ SIZES = {1: "1", 2: "2", 4: "3-4", 9: "5-9", 99: "10-99", 999: "100-999"}
 LARGER = "1000+"
 ROLE = MetricLabel("role", ("fingerprint", "judge", "query", "match"))
 SHARD = MetricLabel("shard", bound="one a shard, at most 256")
+COPY = MetricLabel("copy", bound="one a process, 1 to 3")
+MATCHER = MetricLabel("matcher", bound="one a process: the setting `instance`, else HOST:PID")
 ANSWER_ISSUE = MetricLabel("reason", tuple(issue.value for issue in AnswerIssue))
 ELECTED = MetricLabel("role", ("judge",))
-TOPIC = MetricLabel("topic", ("fingerprints", "verdicts", "positions"))
+TOPIC = MetricLabel("topic", ("fingerprints", "verdicts", "positions", "matches"))
 PARTITION = MetricLabel("partition", bound="one a partition of `pages`")
 VERDICT = MetricLabel("verdict", tuple(kind.value for kind in VerdictKind))
 DEAD_REASON = MetricLabel("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
@@ -242,8 +244,24 @@ class Metrics:
         self.shard_entries = make.gauge(
             "shard_entries", "Distinct entries of a shard of the index, on its matcher.", SHARD, unit="entries"
         )
+        self.shard_bytes = make.gauge(
+            "shard_bytes", "Size of a shard on its matcher: index and live pages, in memory or mapped.", SHARD
+        )
         self.shard_position = make.gauge(
             "shard_position", "Next frame of the log that a matcher answers from a shard.", SHARD, unit="frame"
+        )
+        self.shard_replay = make.gauge(
+            "shard_replay_frames",
+            "Frames below the published position that a matcher has not yet read for a shard, after a start.",
+            SHARD,
+        )
+        self.shard_info = make.gauge(
+            "shard_info",
+            "Names the matcher that holds a shard of a copy; a shard that this process gave back has no series.",
+            SHARD,
+            COPY,
+            MATCHER,
+            unit="1",
         )
         self.shard_lag = make.gauge(
             "shard_lag_frames", "Frames that the judge has read and a shard has not answered.", SHARD
@@ -284,6 +302,14 @@ class Metrics:
         for gauge in (self.source_lag, self.source_lag_seconds):
             with contextlib.suppress(KeyError):
                 gauge.remove(str(partition))
+
+    def forget_shard(self, shard: int, copy: int, matcher: str) -> None:
+        """Remove the series of a shard that this process no longer holds."""
+        for gauge in (self.shard_entries, self.shard_bytes, self.shard_position, self.shard_replay):
+            with contextlib.suppress(KeyError):
+                gauge.remove(str(shard))
+        with contextlib.suppress(KeyError):
+            self.shard_info.remove(str(shard), str(copy), matcher)
 
     def text(self) -> bytes:
         """Return the text that Prometheus scrapes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 
 from simstream.closing import Closing
 from simstream.errors import SimstreamError
@@ -23,12 +24,15 @@ _logger = logging.getLogger("simstream.judge")
 
 
 class RetentionWatch(Closing):
-    """Sets the metrics of the log's first frame."""
+    """Sets the metrics of the log's first frame, and reports the settings of topics."""
 
-    def __init__(self, log: Log, snapshots: NoSnapshots, context: RoleContext) -> None:
+    def __init__(
+        self, log: Log, snapshots: NoSnapshots, context: RoleContext, topics: Sequence[str] = JUDGED
+    ) -> None:
+        """`topics` are those whose settings are watched."""
         self._log = log
         self._snapshots = snapshots
-        self._watch = TopicWatch(log, JUDGED, context)
+        self._watch = TopicWatch(log, topics, context)
         self._metrics = context.metrics
         self._retention_s: float | None = None
         self._closed = threading.Event()

@@ -20,7 +20,7 @@ from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
-from simstream.roles.topics import JUDGED, check_topics
+from simstream.roles.topics import JUDGED, JUDGED_WITH_SHARDS, check_topics
 
 _logger = logging.getLogger("simstream.judge")
 
@@ -102,7 +102,7 @@ class JudgeRole:
     ) -> int:
         """Follow until elected, then publish until the service stops. Return the frame of the last commit."""
         with (
-            RetentionWatch(self._log, snapshots, self._context),
+            RetentionWatch(self._log, snapshots, self._context, JUDGED_WITH_SHARDS if book else JUDGED),
             self._open_reader(log_judge, book) as reader,
             # The candidacy closes after the publisher, once everything is committed.
             JudgeCandidacy(self._log, self._context) as candidacy,

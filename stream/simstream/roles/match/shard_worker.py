@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -23,11 +25,19 @@ from simstream.roles.judge.log_follower import FRAMES_A_POLL
 from simstream.roles.judge.log_judge import in_batches
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
+from simstream.settings import Settings
 from simstream.wire import answer as answers
 from simstream.wire.position import Position
 
 POLL_S: Final = 0.1
+MEASURE_EVERY_S: Final = 1.0
+"""Seconds between two measurements of a shard's size."""
 _logger = logging.getLogger("simstream.match")
+
+
+def matcher_name(settings: Settings) -> str:
+    """Return what people call this matcher: its instance, else its machine and process."""
+    return settings.instance or f"{socket.gethostname()}:{os.getpid()}"
 
 
 class PublishedPlace(Protocol):
@@ -57,6 +67,8 @@ class ShardWorker(threading.Thread):
         self._writer, self._context = writer, context
         self._stop_asked = threading.Event()
         self._tables = divided_plan(policy.distance).tables
+        self._holder = context.settings.copy, matcher_name(context.settings)
+        self._next_measure = 0.0
 
     def stop(self) -> None:
         """Ask the thread to end: it takes a last snapshot if it can."""
@@ -68,6 +80,8 @@ class ShardWorker(threading.Thread):
             self._run()
         except BaseException as error:  # noqa: BLE001  # the role raises it
             self.error = error
+        finally:
+            self._context.metrics.forget_shard(self.shard.number, *self._holder)
 
     def _beat(self) -> None:
         self.turned = time.monotonic()
@@ -144,6 +158,13 @@ class ShardWorker(threading.Thread):
         return answers.encode(header, matches)
 
     def _measure(self, state: ShardState) -> None:
+        """Set the shard's place and, at most once in MEASURE_EVERY_S, its size."""
         metrics, shard = self._context.metrics, self.shard.number
-        metrics.shard_entries.labels(shard).set(len(state.index))
         metrics.shard_position.labels(shard).set(state.acceptor.next_frame)
+        metrics.shard_replay.labels(shard).set(self.behind)
+        now = time.monotonic()
+        if now >= self._next_measure:
+            self._next_measure = now + MEASURE_EVERY_S
+            metrics.shard_info.labels(shard, *self._holder).set(1)
+            metrics.shard_entries.labels(shard).set(len(state.index))
+            metrics.shard_bytes.labels(shard).set(sum(state.matcher.nbytes().values()))
