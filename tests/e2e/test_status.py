@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from tests.e2e.harness import Program, Service, watching
 ELECTED = 'simstream_role_elected{role="judge"}'
 
 
-def status(program: Program, *arguments: object, code: int = 0) -> dict[str, Any]:
+def status(program: Program, *arguments: object, code: int = 0, **variables: str) -> dict[str, Any]:
     """What `status --json` says."""
-    done = program.on_log("status", "--json", *arguments)
+    done = program.on_log("status", "--json", *arguments, **variables)
     assert done.returncode == code, (done.stderr, done.stdout)
     found: dict[str, Any] = json.loads(done.stdout)
     assert bool(found["wrong"]) == bool(code)
@@ -136,6 +137,60 @@ def test_missing_topics_and_silent_processes_are_named(program: Program) -> None
     program.good("topics", "create", "--partitions", 1)
     [wrong] = status(program, "--http", "127.0.0.1:1", code=1)["wrong"]
     assert wrong["what"].startswith("nothing answers at 127.0.0.1:1")
+
+
+def test_shards_are_listed_with_their_matchers_and_those_without_one_need_a_person(
+    program: Program, tmp_path: Path
+) -> None:
+    assert program.place is not None
+    copies = ["1"] if program.place.is_local else ["1", "3"]  # a local log has one writer a topic
+    program.good("topics", "create", "--partitions", 1, "--shards", 4)
+    assert [one["owners"] for one in status(program)["shards"]] == [{}] * 4
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 100))
+    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+        with ExitStack() as stack:
+            matchers = [stack.enter_context(program.serve("--roles", "match", "--copy", copy)) for copy in copies]
+            watcher.wait(100, service)
+            frames = log.end_offsets(FINGERPRINTS)[0]
+            service.until(lambda: held(program) == [copies] * 4, "all copies have owners")
+            service.until(lambda: {one["answered"] for one in shards(program)} == {frames}, "all is answered")
+            found = status(program)
+            assert [(one["shard"], one["behind"]) for one in found["shards"]] == [(shard, 0) for shard in range(4)]
+            assert all(str(matchers[0].process.pid) in one["owners"]["1"] for one in found["shards"])
+            assert found["topics"][-1]["name"].endswith(".matches")
+            shown = program.good("status")
+            assert "answered up to" in shown
+            assert ("matcher of copy 3" in shown) == (len(copies) > 1)
+            assert [matcher.end() for matcher in matchers] == [0] * len(copies)
+        service.until(lambda: held(program) == [[]] * 4, "they have left")
+        program.good("feed", pages.write(tmp_path / "more.jsonl", 20, seed=2))
+        service.until(lambda: "waits for the answer" in service.get("/health/ready")[1], "a frame waits")
+        [wrong] = status(program, code=1)["wrong"]
+        assert wrong["what"].endswith("no matcher holds shard 0, 1, 2, 3 of 4")
+        assert "simstream serve --roles match --log" in wrong["todo"]
+        assert {one["behind"] for one in shards(program)} == {log.end_offsets(FINGERPRINTS)[0] - frames}
+
+
+def held(program: Program) -> list[list[str]]:
+    """The copies of each shard that have an owner."""
+    return [sorted(one["owners"]) for one in shards(program)]
+
+
+def shards(program: Program) -> list[dict[str, Any]]:
+    """What status says of each shard, whatever else needs a person."""
+    found: list[dict[str, Any]] = json.loads(program.on_log("status", "--json").stdout)["shards"]
+    return found
+
+
+def test_another_number_of_shards_than_the_topic_has_needs_a_person(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    [wrong] = status(program, code=1, SIMSTREAM_SHARDS="8")["wrong"]
+    assert wrong["what"].endswith(".matches has no partitions")
+    assert wrong["todo"].startswith("run: simstream topics create --shards 8 --log")
+    program.good("topics", "create", "--partitions", 1, "--shards", 4)
+    [wrong] = status(program, code=1, SIMSTREAM_SHARDS="8")["wrong"]
+    assert wrong["todo"].startswith("set shards to 4")
+    assert status(program, SIMSTREAM_SHARDS="0")["shards"] == []
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
+from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS
 from tests.contract.test_kafka_topics import make
 from tests.e2e.harness import Program
 
@@ -31,9 +31,9 @@ def alter(program: Program, topic: str, **settings: str) -> None:
         future.result()
 
 
-def told(program: Program, *arguments: object) -> list[str]:
+def told(program: Program, *arguments: object, **variables: str) -> list[str]:
     """Return the things that need a person, as `status` lists them."""
-    done = program.on_log("status", "--json", *arguments)
+    done = program.on_log("status", "--json", *arguments, **variables)
     wrong = [f"{one['what']}: {one['todo']}" for one in json.loads(done.stdout)["wrong"]]
     assert done.returncode == bool(wrong)
     return wrong
@@ -88,6 +88,22 @@ def test_settings_that_endanger_the_log_are_a_metric_a_line_and_in_the_status(
         service.until(lambda: service.metric(UNFIT) == 1, "the clock alone is counted")
         assert len(told(on_kafka, *state)) == 1
         assert service.end() == 0
+
+
+def test_answers_that_may_be_cut_are_told_by_a_judge_with_shards_alone(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1, "--shards", 2)
+    alter(on_kafka, MATCHES, retention_ms="604800000")
+    unfit = UNFIT.replace(FINGERPRINTS, MATCHES)
+    with on_kafka.serve("--roles", "judge") as service:
+        service.until(lambda: service.metric(unfit) == 1, "it is counted")
+        assert "settings of the topic matches endanger the service: retention.ms: 604800000" in service.output
+        assert any(".matches endangers" in line and "--state" in line for line in told(on_kafka))
+        assert service.end() == 0
+    with on_kafka.serve("--roles", "judge", "--shards", 0) as service:
+        service.until(lambda: service.metric('simstream_role_elected{role="judge"}') == 1, "it is elected")
+        assert 'topic="matches"' not in service.get("/metrics")[1]
+        assert service.end() == 0
+    assert told(on_kafka, SIMSTREAM_SHARDS="0") == []
 
 
 @pytest.mark.long

@@ -70,6 +70,8 @@ def _print(status: ServiceStatus) -> None:
         console.print(printable(text), markup=False)
     if status.source:
         console.print(_source(status))
+    if status.shards:
+        console.print(_shards(status))
     for wrong in status.wrong:
         console.print("[bold red]needs you[/]     ", end="")
         console.print(printable(f"{wrong.what}: {wrong.todo}"), markup=False)
@@ -128,4 +130,22 @@ def _source(status: ServiceStatus) -> Table:
     for lag in status.source:
         read = "-" if lag.read is None else f"{lag.read:,}"
         table.add_row(str(lag.partition), f"{lag.first:,}", read, f"{lag.end:,}", f"{lag.waiting:,}")
+    return table
+
+
+def _shards(status: ServiceStatus) -> Table:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    copies = sorted({copy for one in status.shards for copy in one.owners} | {1})
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for name in ("shard", "answered up to", "frames behind"):
+        table.add_column(name, justify="right")
+    for copy in copies:
+        table.add_column("matcher" if copies == [1] else f"matcher of copy {copy}")
+    for one in status.shards:
+        answered = "-" if one.answered is None else f"{one.answered:,}"
+        names = (printable(one.owners.get(copy, "none")) for copy in copies)
+        table.add_row(str(one.shard), answered, f"{one.behind:,}", *map(escape, names))
     return table

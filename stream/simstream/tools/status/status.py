@@ -6,11 +6,12 @@ Only looks: it joins no group, fences no judge, commits nothing.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 import msgspec
 
 from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, TOPICS, VERDICTS, Log, position_missing
+from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, Log, position_missing
 from simstream.log.committed_records import committed
 from simstream.log.participants import GroupMember
 from simstream.model import Record
@@ -20,6 +21,7 @@ from simstream.settings import Settings
 from simstream.telemetry.health import WORKING
 from simstream.tools.gaps import read_through
 from simstream.tools.status.processes import ProcessStatus, SnapshotStatus
+from simstream.tools.status.shards import ShardStatus, look_at_shards
 from simstream.wire import frame as frames
 from simstream.wire import position as positions
 from simstream.wire.position import Position
@@ -71,6 +73,8 @@ class ServiceStatus(msgspec.Struct):
     fingerprinters: list[str] = []
     judges: list[GroupMember] = []
     last_publisher: str | None = None
+    shards: list[ShardStatus] = []
+    """The shards of an index on matchers; empty if the judge has its own index."""
     gaps: dict[int, int | None] | None = None
     """Partitions that wait for missing pages, with the offset of the first; None if this was not checked."""
     processes: list[ProcessStatus] = []
@@ -143,7 +147,10 @@ class StatusReader(StatusWithoutLog):
             return
         if settings.state:
             self._kept = f" --state {shlex.quote(settings.state)}"
-        self._look_at_settings(settings)
+        sharded = self._count_shards(settings) > 0
+        if sharded:
+            self._add_topic(MATCHES)
+        self._look_at_settings(settings, (*TOPICS, MATCHES) if sharded else TOPICS)
         running = self._log.running()
         status.fingerprinters = list(running.fingerprinters)
         status.judges = list(running.judges)
@@ -152,6 +159,9 @@ class StatusReader(StatusWithoutLog):
         status.recipe = header.recipe if header else None
         self._look_at_source()
         self._look_at_publishing()
+        if sharded:
+            status.shards = look_at_shards(self._log, running.matchers)
+            self._look_for_owners()
         if gaps and header is not None:
             self._look_for_gaps(settings.state)
 
@@ -160,18 +170,20 @@ class StatusReader(StatusWithoutLog):
         missing = []
         for topic in TOPICS:
             try:
-                info = self._log.topic(topic)
-                lows, ends = self._log.low_watermarks(topic), self._log.end_offsets(topic)
+                self._add_topic(topic)
             except TopicMissing:
                 missing.append(f"{self._judged if topic in (VERDICTS, POSITIONS) else self.status.prefix}.{topic}")
-                continue
-            self.status.topics.append(
-                TopicStatus(info.name, info.id, info.partitions, sum(lows.values()), sum(ends.values()))
-            )
         return missing
 
-    def _look_at_settings(self, settings: Settings) -> None:
-        for topic, found in unfit_settings(self._log, TOPICS, settings).items():
+    def _add_topic(self, topic: str) -> None:
+        info = self._log.topic(topic)
+        lows, ends = self._log.low_watermarks(topic), self._log.end_offsets(topic)
+        self.status.topics.append(
+            TopicStatus(info.name, info.id, info.partitions, sum(lows.values()), sum(ends.values()))
+        )
+
+    def _look_at_settings(self, settings: Settings, topics: Sequence[str]) -> None:
+        for topic, found in unfit_settings(self._log, topics, settings).items():
             name = self._log.topic(topic).name
             for one in found:
                 todo = f"set it with {ALTER}"
@@ -226,6 +238,32 @@ class StatusReader(StatusWithoutLog):
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
                 f"start one: simstream serve --roles judge {self._how}{self._kept}",
+            )
+
+    def _count_shards(self, settings: Settings) -> int:
+        """Return the number of shards on matchers; 0 for a judge with its own index."""
+        if settings.shards == 0:
+            return 0
+        found = self._log.shards() or 0
+        if settings.shards not in (None, found):
+            todo = f"run: simstream topics create --shards {settings.shards} {self._how}"
+            if found:
+                todo = f"set shards to {found}, or publish to another prefix: a topic keeps its number of shards"
+            self._wrong(
+                f"shards is {settings.shards}, and {self._judged}.{MATCHES} has {found or 'no'} partitions", todo
+            )
+        return found
+
+    def _look_for_owners(self) -> None:
+        """Say which shards no matcher holds, while frames wait for their answers."""
+        shards, waiting = self.status.shards, self.status.unpublished_frames
+        alone = [str(one.shard) for one in shards if not one.owners]
+        if alone and waiting:
+            few = ", ".join(alone[:8]) + (", …" if len(alone) > 8 else "")
+            self._wrong(
+                f"{waiting} frames wait for their verdicts, and no matcher holds shard {few} of {len(shards)}",
+                f"start matchers: simstream serve --roles match {self._how}{self._kept} "
+                "(a judge with its own index needs none: set shards = 0)",
             )
 
     def _frames_to_go(self, begin: int, end: int) -> int:
