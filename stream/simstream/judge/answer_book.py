@@ -7,7 +7,7 @@ twice or late is dropped, and the first answer counts, since a right answer says
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -110,15 +110,17 @@ class AnswerBook:
         """Per shard the frame up to which it has answered."""
         return [shard.frame for shard in self._by_shard]
 
-    def ahead(self, most_bytes: int) -> list[int]:
-        """Return the shards that need not be read now: they are further than others, with answers of so many
-        bytes."""
+    def ahead(self, most_bytes: int, before: Collection[int] = ()) -> set[int]:
+        """Return the shards that need not be read now: they are further than others, with answers of so many bytes.
+
+        A shard that was among them `before` stays until half of these answers are used.
+        """
         answered = self.answered
-        return [
+        return {
             number
             for number, shard in enumerate(self._by_shard)
-            if shard.bytes > most_bytes and shard.frame > answered
-        ]
+            if shard.frame > answered and shard.bytes > (most_bytes // 2 if number in before else most_bytes)
+        }
 
     def missing(self) -> list[int]:
         """Return the shards that no frame beyond `answered` has an answer of."""

@@ -53,17 +53,13 @@ class PageBatch:
         keys = np.empty((len(self), 3 + self.sketches.shape[1]), np.uint64)
         keys[:, 0], keys[:, 1], keys[:, 2] = self.fingerprints, self.short, self.buckets.view(np.uint64)
         keys[:, 3:] = self.sketches
-        raw, width = keys.tobytes(), keys.itemsize * keys.shape[1]
-        seen: dict[bytes, int] = {}
-        firsts: list[int] = []
-        for number in range(len(self)):
-            key = raw[width * number : width * (number + 1)]
-            group = seen.setdefault(key, len(seen))
-            if group == len(firsts):
-                firsts.append(number)
-            self.groups.append(KeyGroup(group))
-        self.firsts = np.array(firsts, np.int64)
-        self.heads, self.following = np.zeros(len(seen), np.uint32), np.zeros(len(self), np.uint32)
+        whole = keys.view(np.dtype((np.void, keys.itemsize * keys.shape[1]))).ravel()
+        _, firsts, which = np.unique(whole, return_index=True, return_inverse=True)
+        order = np.argsort(firsts)
+        numbers = np.empty(len(order), np.int64)
+        numbers[order] = np.arange(len(order))
+        self.groups, self.firsts = numbers[which].tolist(), firsts[order]
+        self.heads, self.following = np.zeros(len(firsts), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
     _identities: bytes = b""

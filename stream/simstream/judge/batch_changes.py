@@ -62,6 +62,12 @@ class BatchChanges:
         self._rows.found(row)
         self.batch.found(number, row)
 
+    def entries(self, numbers: NDArray[np.int64]) -> None:
+        """Do what `entry` does for pages (n,) of the batch that are near no other page of it."""
+        rows = self.batch.rows[numbers]
+        self._rows.table.column("state")[rows] |= FOUNDER | INDEXED
+        self.batch.founders.update(zip(rows.tolist(), numbers.tolist(), strict=True))
+
     def promote(self, heir: Row) -> None:
         """Let a new canonical page be found: in `promoted` at first, in the index after `settle` or
         `index_promoted`."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from simstream.index.answers import spread
 from simstream.index.index import Index
@@ -22,7 +23,7 @@ from simstream.judge.crowded_finder import CrowdedFinder
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
 from simstream.judge.policy import Policy
-from simstream.kernels.index.hamming import any_near
+from simstream.kernels.index.hamming import any_near, mark_near
 from simstream.kernels.judge.best_match import (
     AGREEMENT,
     DISTANCE,
@@ -120,6 +121,24 @@ class ClosestFinder:
         """The groups to which the matches of `_fellows` refer."""
         self._apart = len(batch) <= STEP_PAGES and not any_near(self._lookup_values(batch), self._policy.distance)
         """Whether it is known that no page of the batch is near another one, as in most small batches."""
+
+    def apart(self) -> NDArray[np.bool_]:
+        """Return pages of the batch (n,) that are near no entry of the index and no other page of the batch.
+
+        It may leave some of them out. Call it before `choose`.
+        """
+        batch = self._batch
+        far = np.zeros(len(batch), np.bool_)
+        if not len(batch):
+            return far
+        found = self._near(BatchPlace(0)).found
+        far[: found.done] = (np.diff(found.starts) == 0) & ~found.crowded
+        if not self._apart:
+            marks = np.zeros(len(batch), np.uint8)
+            for column in np.ascontiguousarray(self._lookup_values(batch).T):
+                mark_near(frozen(column, np.uint64), self._policy.distance, marks)
+            far &= marks == 0
+        return far
 
     def twin(self, number: BatchPlace) -> EntryId:
         """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after

@@ -53,6 +53,12 @@ class ClusterSizes:
         """Note that a page has joined a cluster, which has `size` members now."""
         self._change(size - 1, size)
 
+    def note_alone(self, count: int) -> None:
+        """Note that `count` pages have come, each in a cluster of its own."""
+        if count:
+            self._clusters[1] = self._clusters.get(1, 0) + count
+            self.largest = max(self.largest, 1)
+
     def note_left(self, cluster_id: Callable[[], ClusterId], size: int) -> None:
         """Note that a member has left a cluster, which has `size` members now."""
         self._change(size + 1, size)

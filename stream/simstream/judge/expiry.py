@@ -89,6 +89,12 @@ class PageExpiry:
         if self._until is not None and time <= self._until:
             heappush(self._late, (time, row, cold))
 
+    def add_many(self, times: NDArray[np.int64], rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
+        """Remember n new live pages."""
+        if self._until is not None:
+            for at in np.flatnonzero(times <= self._until).tolist():
+                heappush(self._late, (int(times[at]), int(rows[at]), int(colds[at])))
+
     def due(self, edge: int) -> Iterator[Leaving]:
         """Yield the live pages with `time <= edge` in slices, each page once, in no particular order.
 

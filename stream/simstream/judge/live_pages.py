@@ -227,6 +227,12 @@ class LivePages:
                     self.leave(row, self.record(row).identity)
         self._departures.promote()
 
+    def are_late(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for each time (n,) whether a page of it is outside the window by now."""
+        if self.window_ms is None or self.stream_time is None:
+            return np.zeros(len(times), np.bool_)
+        return times <= self.stream_time - self.window_ms
+
     def is_late(self, time: int) -> bool:
         """Whether a page of this time is already outside the window."""
         if self.window_ms is None or self.stream_time is None:
@@ -259,6 +265,21 @@ class LivePages:
         elif self.clusters.oldest(joined) == row:
             self._index(number, row, NO_ENTRY)
         return joined
+
+    def add_apart(self, numbers: NDArray[np.int64]) -> None:
+        """Make pages (n,) of the batch live, each in its own cluster and under its own entry.
+
+        No entry and no other page of the batch may be near one of them, and each has an identity of its own. Call
+        it behind all other changes of the batch. Cost: some .5 us a page.
+        """
+        batch = self._changes.batch
+        rows = batch.rows[numbers]
+        self.rows.table.column("state")[rows] = LIVE
+        self.live_pages += len(numbers)
+        self.sizes.note_alone(len(numbers))
+        if self._expiry is not None:
+            self._expiry.add_many(batch.times[numbers], rows, batch.colds[numbers])
+        self._changes.entries(numbers)
 
     def renew(self, number: BatchPlace, entry: EntryId, old: Row, age: Age, cluster: ClusterRef) -> ClusterRef:
         """Let page `number` of the batch replace its earlier version, which leaves."""

@@ -35,7 +35,7 @@ from simstream.judge.live_pages import LivePages
 from simstream.judge.live_state import LiveState
 from simstream.judge.numbers import NO_ROW, BatchPlace, ClusterRef, Ordinal, Row
 from simstream.judge.policy import Policy
-from simstream.model import ENDING_KINDS, FingerprintColumns, PageKind
+from simstream.model import ENDING_KINDS, U64, FingerprintColumns, PageKind
 from simstream.wire.answer import MatchColumns, MatchLists
 
 MAX_BATCH_PAGES: Final = 4096
@@ -125,19 +125,38 @@ class ShardMatcher(LiveState):
         self._closest.begin(batch)
         self._batch = batch
         known = store.known(columns.identity)
-        number = BatchPlace(-1)
-        is_owned: list[bool] = owned.tolist()
-        rows = zip(columns.kind.tolist(), time.tolist(), known, strict=True)
-        for place, (kind, ms, versions) in enumerate(rows):
-            if place % BEAT_EVERY_PAGES == BEAT_EVERY_PAGES - 1:
+        readable = columns.kind == PageKind.READABLE
+        alone = _are_single(columns.identity) & np.fromiter((not versions for versions in known), np.bool_)
+        apart = np.zeros(len(columns), np.bool_)
+        apart[readable] = self._closest.apart()
+        apart &= alone
+        busy = (readable & ~apart) | (np.isin(columns.kind, ENDING_KINDS) & ~alone)
+        numbers = np.cumsum(readable) - 1
+        stream_times = self._stream_times(time, readable)
+        for done, place in enumerate(np.flatnonzero(busy).tolist()):
+            if done % BEAT_EVERY_PAGES == BEAT_EVERY_PAGES - 1:
                 self._beat()
-            if kind == PageKind.READABLE:
-                number = BatchPlace(number + 1)
-                store.advance(ms)
-                self._readable(number, ms, versions, is_owned[number], first + place, lists)
-            elif kind in ENDING_KINDS:
-                self._end(columns.identity[place].tobytes(), versions)
+            if stream_times is not None:
+                store.advance(int(stream_times[place]))
+            if readable[place]:
+                number = BatchPlace(int(numbers[place]))
+                self._readable(number, int(time[place]), known[place], bool(owned[number]), first + place, lists)
+            else:
+                self._end(columns.identity[place].tobytes(), known[place])
+        if stream_times is not None:
+            store.advance(int(stream_times[-1]))
+        chosen = numbers[apart]
+        chosen = chosen[owned[chosen]]
+        store.add_apart(chosen[~store.are_late(batch.times[chosen])])
         store.settle()
+
+    def _stream_times(self, time: NDArray[np.int64], readable: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+        """Return stream time (n,) behind each page of a batch; None without a readable page so far."""
+        known = self._store.stream_time
+        if known is None and not readable.any():
+            return None
+        least = int(time[readable][0]) if known is None else known
+        return np.maximum.accumulate(np.where(readable, np.maximum(time, least), least))
 
     def _end(self, identity: bytes, known: Sequence[EarlierVersion]) -> None:
         """Let the earlier version of a page leave."""
@@ -190,3 +209,10 @@ class ShardMatcher(LiveState):
             lists.add(place, store.identity_of(best.row), best.distance, best.agreement, sorted(others))
         elif others:
             lists.add(place, None, 0, 0, sorted(others))
+
+
+def _are_single(identities: U64) -> NDArray[np.bool_]:
+    """Return for each identity (n, 2) whether it surely comes once. Compares the first halves alone."""
+    _, which, counts = np.unique(identities[:, 0], return_inverse=True, return_counts=True)
+    single: NDArray[np.bool_] = counts[which] == 1
+    return single

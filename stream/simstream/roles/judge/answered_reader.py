@@ -36,6 +36,8 @@ class AnsweredReader(Reader):
         self._bytes = 0
         self._since = 0.0
         """When the first waiting frame began to wait."""
+        self._paused: set[int] = set()
+        """Shards that are not read now, as they are far ahead."""
         self._named: set[tuple[int, AnswerIssue]] = set()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
@@ -100,7 +102,8 @@ class AnsweredReader(Reader):
             else:
                 self._ignore(record, issue)
         share = max(MIN_SHARE_BYTES, MAX_ANSWER_BYTES // book.shards)
-        self._answers.pause(book.ahead(share))
+        self._paused = book.ahead(share, self._paused)
+        self._answers.pause(self._paused)
 
     def _take(self, limit: int) -> list[Record]:
         ready: list[Record] = []

@@ -69,8 +69,11 @@ class JudgeRole:
 
         Raises SettingsError if the shards are not those of the topic, or if the policy needs an own index.
         """
-        wanted, found = self._context.settings.shards, self._log.shards()
-        if wanted == 0 or (wanted is None and found is None):
+        wanted = self._context.settings.shards
+        if wanted == 0:
+            return None
+        found = self._log.shards()
+        if wanted is None and found is None:
             return None
         if found is None or wanted not in (None, found):
             there = "there is none" if found is None else f"it has {found}"

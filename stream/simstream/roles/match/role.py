@@ -64,16 +64,19 @@ class MatchRole:
         check_topics(self._log, MATCHED)
         check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
-        with PositionWatch(self._log, check) as place, AnswerWriter(self._log) as writer:
-            with self._log.join_matchers(settings.instance, settings.copy) as membership:
-                try:
-                    while not self._context.stop.is_set():
-                        place.look(TURN_S)
-                        writer.settle()
-                        self._share(membership.owned, shards, place, writer, check.log_id)
-                        self._say(shards)
-                finally:
-                    self._end()
+        with (
+            PositionWatch(self._log, check) as place,
+            AnswerWriter(self._log) as writer,
+            self._log.join_matchers(settings.instance, settings.copy) as membership,
+        ):
+            try:
+                while not self._context.stop.is_set():
+                    place.look(TURN_S)
+                    writer.settle()
+                    self._share(membership.owned, shards, place, writer, check.log_id)
+                    self._say(shards)
+            finally:
+                self._end()
 
     def _shards(self) -> int:
         """Return the number of shards. Raises TopicMissing without the topic, SettingsError for a wrong number."""
