@@ -31,6 +31,7 @@ def command() -> None:
     metavar="N",
     help=f"Also create the matchers' topic, for N shards: a power of two, 1 to {SHARDS[-1]}.",
 )
+@click.option("--matches", metavar="NAME", help="Last part of the name of the matchers' topic (default: matches).")
 @log_options
 @settings_options
 def create(partitions: int | None, shards: str | None, config: str | None, **flags: Any) -> int:

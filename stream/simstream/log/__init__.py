@@ -26,6 +26,7 @@ def options_of(settings: Settings, patience: float) -> LogOptions:
         client=settings.kafka,
         patience=patience,
         max_record_bytes=settings.max_record_bytes,
+        matches=settings.matches,
         publish_to=settings.publish_to,
     )
 

@@ -352,6 +352,8 @@ class LogOptions:
     patience: float = 30.0
     """Seconds to wait for an unreachable broker before BrokerUnreachable."""
     max_record_bytes: int = 1 << 20
+    matches: str = "matches"
+    """The last part of the name of the topic of answers."""
     publish_to: str | None = None
     """The prefix of `verdicts`, `positions`, `matches`, and of the groups of judges and matchers; the default is
     `prefix`. With it, several policies can judge one log side by side."""
@@ -363,11 +365,14 @@ class LogOptions:
 
     def full_name(self, topic: str) -> str:
         """Return the full name of a topic, with its prefix."""
-        return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS, MATCHES) else self.prefix}.{topic}"
+        if topic == MATCHES:
+            return f"{self.judged_prefix}.{self.matches}"
+        return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS) else self.prefix}.{topic}"
 
     def matchers_group(self, copy: int) -> str:
         """Return the name of the group of matchers that share the shards of a copy of the index, counted from 1."""
-        return f"{self.judged_prefix}.matchers" + (f"-{copy}" if copy > 1 else "")
+        name = "matchers" if self.matches == MATCHES else f"{self.matches}.matchers"
+        return f"{self.judged_prefix}.{name}" + (f"-{copy}" if copy > 1 else "")
 
 
 def largest_record(topic: str, options: LogOptions) -> int:

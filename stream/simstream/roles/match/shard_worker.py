@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from msgspec import structs
+
 from simstream.errors import WrongLog
 from simstream.files.names import SHARDS
 from simstream.index.plan import divided_plan
@@ -18,13 +20,14 @@ from simstream.index.shard import Shard
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.policy import Policy
 from simstream.judge.state import ShardState
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import FINGERPRINTS, MATCHES, Log
 from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import FRAMES_A_POLL
 from simstream.roles.judge.log_judge import in_batches
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
+from simstream.roles.match.answered_frames import answered_frames
 from simstream.settings import Settings
 from simstream.wire import answer as answers
 from simstream.wire.position import Position
@@ -91,23 +94,42 @@ class ShardWorker(threading.Thread):
         return published.frame if published else 0
 
     def _run(self) -> None:
-        published = self._place.published
+        begin = self._unanswered()
         with (
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
             self._snapshots(state) as snapshots,
         ):
-            snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            snapshots.load(begin, self._log.low_watermarks(FINGERPRINTS)[0])
             self.loaded = True
-            # Below it every shard has answered: the judge published it.
-            first = published.frame if published else 0
-            self._answer(state, snapshots, first)
+            self._answer(state, snapshots, begin.frame if begin else 0)
             snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._frame())
+
+    def _unanswered(self) -> Position | None:
+        """Return the published position, or an earlier place from which this shard has no answers.
+
+        Every shard has answered what is published, unless the topic of answers is new: another number of shards, or
+        a topic that was created again. Then a judge without a snapshot needs all answers.
+        """
+        published, number = self._place.published, self.shard.number
+        if published is None:
+            return None
+        wanted = self._log_id, self._policy.id, self.shard.count, self._tables
+        found = answered_frames(
+            self._log, lambda header: (header.log_id, header.policy, header.shards, header.tables) == wanted
+        )
+        answered = found[number]
+        if answered is None and self._log.low_watermarks(MATCHES)[number]:
+            return published  # its earlier answers were removed on purpose
+        return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
 
     def _snapshots(self, state: ShardState) -> NoSnapshots:
         folder = self._context.settings.state
         if not folder:
             return NoSnapshots()
-        path = Path(folder) / SHARDS / f"{self.shard.number}-of-{self.shard.count}"
+        name = f"{self.shard.number}-of-{self.shard.count}"
+        if self._context.settings.matches != MATCHES:
+            name = f"{self._context.settings.matches}.{name}"
+        path = Path(folder) / SHARDS / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return SnapshotKeeper(str(path), state, self._log_id, self._context)
 
