@@ -13,6 +13,7 @@ _BYTES: Final = {"": 1, "b": 1} | {
     f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("kmgt", 1) for end in ("", "b", "ib")
 }
 MAX_VALUE: Final = 1 << 62
+_UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def count(option: str, text: str) -> int:
@@ -33,3 +34,10 @@ def _amount(option: str, text: str, units: dict[str, int], wanted: str) -> int:
     if not 0 < value <= MAX_VALUE:
         raise UsageError(f"{option} is {text[:40]!r}, which is not an amount", f"give {wanted}")
     return value
+
+
+def say_bytes(number: int) -> str:
+    for unit, name in _UNITS:
+        if number >= unit:
+            return f"{number / unit:,.1f} {name}"
+    return f"{number} bytes"

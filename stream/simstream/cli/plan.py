@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from simstream.cli.amounts import count, nbytes
+from simstream.cli.amounts import count, nbytes, say_bytes
 from simstream.cli.output import print_json
 from simstream.cli.progress import say
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simstream.tools.plan.costs import PlanReport, PlanRow
+    from simstream.tools.plan.costs import PageLookups, PlanReport, PlanRow
 
 COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tables", "in all", "a query")
 _PIPED_COLUMNS: Final = 120
-_UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 @click.command("plan")
@@ -42,6 +41,7 @@ _UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10,
 @click.option(
     "--memory", metavar="M", help="Memory of the machine, such as 64GB: mark the designs that do not fit."
 )
+@click.option("--matchers", is_flag=True, help="Show how many machines hold the index in shards (with --memory).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     pages: str,
@@ -49,6 +49,7 @@ def command(
     fingerprints: int | None,
     sketch_lookups: int | None,
     memory: str | None,
+    matchers: bool,
     as_json: bool,
 ) -> None:
     """Show what tables over N fingerprints cost at distance K: a scan, the designs of the index and of the paper.
@@ -71,11 +72,29 @@ def command(
             f"{each.fingerprints} fingerprints and {more} words of the sketch are more than {MAX_LOOKUPS} lookups",
             "lower --fingerprints or --sketch-lookups",
         )
+    if matchers:
+        _plan_matchers(entries, distance, memory_bytes, each, as_json)
+        return
     found = weigh_here(entries, distance, memory_bytes, each)
     if as_json:
         print_json(found)
     else:
         _print(found)
+
+
+def _plan_matchers(pages: int, distance: int, memory_bytes: int | None, each: PageLookups, as_json: bool) -> None:
+    """Print what shards on matchers take, for each number of them."""
+    from simstream.cli.plan_matchers import print_fleets
+    from simstream.index.plan import divided_plan
+    from simstream.tools.plan.shards import weigh_fleets
+    from simstream.tools.plan.speed import measure
+
+    speed = measure(distance, divided_plan(distance).flips)
+    found = weigh_fleets(pages, distance, each, memory_bytes, speed)
+    if as_json:
+        print_json(found)
+    else:
+        print_fleets(found, memory_bytes)
 
 
 def _print(report: PlanReport) -> None:
@@ -91,8 +110,8 @@ def _print(report: PlanReport) -> None:
     console.print(f"[green]→[/] {_served(report)}")
     speed = report.measured
     if not all(row.fits for row in report.designs):
-        console.print(f"✗ takes more than {_bytes(report.memory_bytes or 0)}")
-    sizes = (f"{size.probe_ns:.0f} ns a probe of {_bytes(size.nbytes)} of tables" for size in speed.sizes)
+        console.print(f"✗ takes more than {say_bytes(report.memory_bytes or 0)}")
+    sizes = (f"{size.probe_ns:.0f} ns a probe of {say_bytes(size.nbytes)} of tables" for size in speed.sizes)
     console.print(f"measured on one core here: {speed.scanned_ns:.2f} ns a value scanned, {', '.join(sizes)}")
     console.print("computed: all else, for random fingerprints; similar pages bring more candidates")
     if speed.sizes[-1].nbytes < max(row.table_bytes for row in report.designs):
@@ -119,8 +138,8 @@ def _table(report: PlanReport) -> Table:
             _runs(row.flips),
             f"{row.probes:,}",
             _number(row.candidates),
-            _bytes(row.table_bytes),
-            _bytes(row.all_bytes),
+            say_bytes(row.table_bytes),
+            say_bytes(row.all_bytes),
             _time(row.microseconds),
             style=style,
         )
@@ -131,7 +150,7 @@ def _served(report: PlanReport) -> str:
     row = report.served
     return (
         f"`simstream serve` builds {row.name} for a segment of this size; the tables take "
-        f"{_bytes(row.table_bytes)}, with sketches, rows and identities {_bytes(row.all_bytes)}"
+        f"{say_bytes(row.table_bytes)}, with sketches, rows and identities {say_bytes(row.all_bytes)}"
     )
 
 
@@ -142,7 +161,7 @@ def _warnings(report: PlanReport) -> list[str]:
     if not report.served.fits:
         best: PlanRow = report.fastest
         said.append(
-            f"the design that the service builds does not fit into {_bytes(report.memory_bytes or 0)};"
+            f"the design that the service builds does not fit into {say_bytes(report.memory_bytes or 0)};"
             f" the fastest design that fits is {best.name}, with {_time(best.microseconds)} a query"
         )
     if report.pages > MAX_PAGES:
@@ -169,10 +188,3 @@ def _time(microseconds: float) -> str:
         if microseconds >= unit:
             return f"{microseconds / unit:,.1f} {name}"
     return f"{microseconds:.1f} us"
-
-
-def _bytes(number: int) -> str:
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:,.1f} {name}"
-    return f"{number} bytes"

@@ -1,0 +1,72 @@
+"""The plan of matchers: what it says of a shard is what a shard takes, and it says so for billions of pages."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from simstream.cli.main import main
+from simstream.errors import UsageError
+from simstream.index.index import Index
+from simstream.index.plan import divided_plan
+from simstream.index.shard import Shard
+from simstream.judge.shard_matcher import owned_keys
+from simstream.tools.plan.costs import MAX_PAGES, UNKNOWN, PageLookups
+from simstream.tools.plan.shards import held_share, shard_bytes, weigh_fleets
+from tests.bench.shards import keys
+
+LOOKUPS = PageLookups(1, 1)
+GB = 1 << 30
+
+
+@pytest.mark.parametrize("shards", [2, 8, 64])
+def test_a_shard_takes_what_the_formula_says(shards: int) -> None:
+    known, distance = keys(200_000), 8
+    numbers = np.flatnonzero(owned_keys(Shard(0, shards), known, LOOKUPS.lookups, distance)).astype(np.uint32)
+    assert len(numbers) == pytest.approx(held_share(shards, distance, LOOKUPS.lookups) * 200_000, rel=0.03)
+    with closing(Index(None, 4, distance, 0, 64, further_draws=1, shard=Shard(0, shards))) as index:
+        index.add(numbers, known.fingerprints[numbers], known.sketches[numbers], None, None)
+        size = index.nbytes()
+    taken = sum(size[part] for part in ("tables", "sketches", "rows"))
+    assert taken == pytest.approx(shard_bytes(200_000, shards, distance, LOOKUPS.lookups), rel=0.1)
+
+
+def test_more_shards_take_less_each_and_are_faster() -> None:
+    rows = weigh_fleets(10**9, 8, LOOKUPS, None, UNKNOWN).rows
+    assert [row.shards for row in rows] == [2, 4, 8, 16, 32, 64, 128, 256]
+    for more, fewer in zip(rows[1:], rows, strict=False):
+        assert more.shard_bytes < fewer.shard_bytes
+        assert more.held < fewer.held
+        assert more.pages_a_second >= fewer.pages_a_second
+
+
+@pytest.mark.parametrize(("billions", "judges"), [(1, 1), (10, 5), (100, 47)])
+def test_billions_of_pages_are_divided_among_judges_and_matchers(billions: int, judges: int) -> None:
+    """Assumed: 32 GiB a matcher. A judge numbers 2^31 - 1 live pages, so more pages need several prefixes."""
+    report = weigh_fleets(billions * 10**9, 8, LOOKUPS, 32 * GB, UNKNOWN)
+    assert report.judges == judges == -(-billions * 10**9 // MAX_PAGES)
+    assert report.judge_bytes <= 52 * GB
+    assert report.chosen is not None
+    assert report.chosen.shard_bytes <= 32 * GB
+    assert report.chosen.shards in (16, 32)
+
+
+def test_a_size_that_fits_nowhere_is_refused_with_what_would_help() -> None:
+    with pytest.raises(UsageError, match="256 shards take") as error:
+        weigh_fleets(10**9, 8, LOOKUPS, 1 << 20, UNKNOWN)
+    assert "--memory" in error.value.todo
+
+
+def test_the_command_marks_the_smallest_fleet_that_fits() -> None:
+    done = CliRunner().invoke(main, ["plan", "--pages", "1G", "--matchers", "--memory", "32GB"])
+    assert done.exit_code == 0, done.output
+    assert "1,000,000,000 pages on matchers" in done.output
+    assert f"{divided_plan(8).tables} tables" in done.output
+    assert any(line.startswith("→") and " 16 " in line for line in done.output.splitlines())
+    assert "the judge beside them" in done.output
+    done = CliRunner().invoke(main, ["plan", "--pages", "1G", "--matchers", "--json"])
+    assert [row["shards"] for row in json.loads(done.output)["rows"]][:2] == [2, 4]
