@@ -11,7 +11,7 @@ from simstream.cli.main import invoke
 from simstream.errors import SettingsError, SimstreamError
 from simstream.kafka_settings import OWN
 from simstream.log import open_log
-from simstream.log.kafka import election as kafka_election
+from simstream.log.kafka import polled_member
 from simstream.log.kafka import reader as kafka_reader
 from simstream.settings import misspelt_variables, resolve
 
@@ -80,6 +80,8 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('http_host = ""', "", ["http_host is ''"]),
         ('allowed_hosts = "news.example:8443"', "", ["allowed_hosts names 'news.example:8443'"]),
         ('state = "."', "", ["holds other files"]),
+        ("shards = 6", "", ["6 shards are not possible"]),
+        ('shards = 4\nlink = "canonical"', "", ["link is canonical, and shards only know"]),
         (
             'distance = "few"\nwindow = "soon"\nno_such = 1\nlog = "http://x"\n[frame]\nmax_pages = 0',
             "",
@@ -107,6 +109,7 @@ def test_each_setting_that_serve_would_refuse_is_a_line_and_ends_with_2(
         ('token_file = "nowhere"', "query"),
         ('allowed_hosts = "news.example:8443"', "query"),
         ('state = "simstream.toml"', "judge"),
+        ('link = "canonical"', "match"),
     ],
 )
 def test_a_setting_is_checked_only_for_the_role_that_uses_it(
@@ -117,6 +120,13 @@ def test_a_setting_is_checked_only_for_the_role_that_uses_it(
     assert told(capsys, "--roles", ",".join(others)) == (0, [])
     code, [line] = told(capsys, "--roles", role)
     assert (code, setting.split(" ")[0] in line) == (2, True)
+
+
+def test_the_folder_of_a_matchers_state_is_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "simstream.toml").write_text('state = "simstream.toml"')
+    assert told(capsys, "--roles", "fingerprint") == (0, [])
+    code, [line] = told(capsys, "--roles", "match")
+    assert (code, "state is simstream.toml" in line) == (2, True)
 
 
 def test_a_mistyped_variable_ends_config_and_serve_with_2(
@@ -188,8 +198,8 @@ def test_serve_refuses_before_it_starts_what_config_refuses(
 
 
 def test_every_setting_of_the_client_that_the_service_fixes_is_refused() -> None:
-    fixed = kafka_reader.FIXED.keys() | kafka_election.FIXED.keys()
-    assert fixed - OWN.keys() == {"queued.max.messages.kbytes"}, "only the election fixes it"
+    fixed = kafka_reader.FIXED.keys() | polled_member.FIXED.keys()
+    assert fixed - OWN.keys() == {"queued.max.messages.kbytes"}, "only a member that reads nothing fixes it"
     wrong: list[SimstreamError] = []
     found = resolve({}, {f"SIMSTREAM_KAFKA_{name.upper().replace('.', '_')}": "1" for name in OWN}, wrong=wrong)
     assert found.settings.kafka == {}

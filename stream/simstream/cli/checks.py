@@ -24,8 +24,9 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     yield from _log(settings)
     if "query" in roles:
         yield from _callers(settings)
-    if "judge" in roles:
+    if {"judge", "match"} & {*roles}:
         yield from _state(settings)
+        yield from _shards(settings, roles)
     yield from _hosts(settings, roles)
     yield from _ports(settings, roles)
 
@@ -93,6 +94,24 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
         )
     elif folder.is_dir():
         yield from _raised(lambda: check_own(folder, os.listdir(folder)))
+
+
+def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
+    """Check that the policy and the number of shards fit an index on matchers, if a role surely has one."""
+    from simstream.cli.options import policy_of
+    from simstream.index.shard import check_count
+    from simstream.judge.shard_matcher import check_link
+    from simstream.text.recipe_file import load_recipe
+
+    if "judge" in roles and settings.shards:
+        yield from _raised(lambda: check_count(settings.shards or 0))
+    elif "match" not in roles:
+        return
+    try:
+        policy = policy_of(settings, load_recipe(settings.recipe), "")
+    except SimstreamError:
+        return  # `_recipe` reports it
+    yield from _raised(lambda: check_link(policy))
 
 
 def _hosts(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
