@@ -135,6 +135,8 @@ class StatusReader(StatusWithoutLog):
         self._how = how
         self._kept = ""
         """The flag `--state DIR` for advice, if the setting is given."""
+        self._matches = ""
+        """The flag `--matches NAME` likewise."""
 
     def look(self, settings: Settings, gaps: bool = False) -> None:
         """Ask the log. With `gaps`, read the log: all of it, or its part after the newest snapshot of `state`.
@@ -244,14 +246,14 @@ class StatusReader(StatusWithoutLog):
         """Return the number of shards on matchers; 0 for a judge with its own index."""
         if settings.shards == 0:
             return 0
-        found = self._log.shards() or 0
+        if settings.matches != MATCHES:
+            self._matches = f" --matches {settings.matches}"
+        found, topic = self._log.shards() or 0, f"{self._judged}.{settings.matches}"
         if settings.shards not in (None, found):
-            todo = f"run: simstream topics create --shards {settings.shards} {self._how}"
+            todo = f"run: simstream topics create --shards {settings.shards}{self._matches} {self._how}"
             if found:
-                todo = f"set shards to {found}, or publish to another prefix: a topic keeps its number of shards"
-            self._wrong(
-                f"shards is {settings.shards}, and {self._judged}.{MATCHES} has {found or 'no'} partitions", todo
-            )
+                todo = f"set shards to {found}; for another number of shards create a topic with another --matches"
+            self._wrong(f"shards is {settings.shards}, and {topic} has {found or 'no'} partitions", todo)
         return found
 
     def _look_for_owners(self) -> None:
@@ -262,7 +264,7 @@ class StatusReader(StatusWithoutLog):
             few = ", ".join(alone[:8]) + (", …" if len(alone) > 8 else "")
             self._wrong(
                 f"{waiting} frames wait for their verdicts, and no matcher holds shard {few} of {len(shards)}",
-                f"start matchers: simstream serve --roles match {self._how}{self._kept} "
+                f"start matchers: simstream serve --roles match{self._matches} {self._how}{self._kept} "
                 "(a judge with its own index needs none: set shards = 0)",
             )
 
