@@ -271,9 +271,13 @@ def floor_of(address: str, partitions: int, load_: PacedLoad, max_floor_ms: floa
 
 
 @contextmanager
-def services(where: TopicSpace, fingerprinters: int, flags: Sequence[str]) -> Iterator[RunningService]:
-    """`serve` and so many fingerprinters beside it, ready."""
+def services(
+    where: TopicSpace, fingerprinters: int, matchers: int, flags: Sequence[str]
+) -> Iterator[RunningService]:
+    """`serve`, with so many fingerprinters and matchers beside it, ready."""
     with ExitStack() as stack:
+        for _ in range(matchers):
+            stack.enter_context(serving(where, "--roles", "match", *flags)).wait_ready()
         first = stack.enter_context(serving(where, *flags))
         more = ("--roles", "fingerprint", *flags)
         for service in (first, *(stack.enter_context(serving(where, *more)) for _ in range(fingerprinters - 1))):
@@ -297,6 +301,7 @@ def _rates(context: click.Context, option: click.Parameter, rates: Sequence[str]
               callback=_rates, help="Pages a second; half: of the most that it takes from a backlog.")  # fmt: skip
 @click.option("--partitions", multiple=True, type=click.IntRange(min=1), default=(1, 4, 16), show_default=True)
 @click.option("--fingerprinters", multiple=True, type=click.IntRange(min=1), default=(1, 2), show_default=True)
+@click.option("--matchers", default=0, show_default=True, help="Matchers that hold the index; 0: the judge does.")
 @click.option("--seconds", default=20.0, show_default=True, help="How long each rate lasts.")
 @click.option("--warm", default=15.0, show_default=True, help="Seconds before, which do not count.")
 @click.option("--warm-rate", default=WARM_RATE, show_default=True)
@@ -307,7 +312,7 @@ def _rates(context: click.Context, option: click.Parameter, rates: Sequence[str]
 @click.option("--flag", "flags", multiple=True, help="A flag for `serve`.")
 def main(
     file: Path | None, count: int, html: int, rates: Sequence[str], partitions: Sequence[int],
-    fingerprinters: Sequence[int], seconds: float, warm: float, warm_rate: float, backlog: int,
+    fingerprinters: Sequence[int], matchers: int, seconds: float, warm: float, warm_rate: float, backlog: int,
     max_floor: float, flags: Sequence[str],
 ) -> None:  # fmt: skip
     """Latency from append to committed verdict, under a steady load.
@@ -326,8 +331,8 @@ def main(
             for parts in partitions:
                 for members in fingerprinters:
                     print(f"\n-- {parts} partition(s), {members} fingerprinter(s)", flush=True)
-                    where = space(broker.address, parts)
-                    with services(where, members, flags) as service:
+                    where = space(broker.address, parts, shards=max(4, matchers) if matchers else None)
+                    with services(where, members, matchers, flags) as service:
                         bench = LatencyBench(where, service, values)
                         bench.warm(warm, warm_rate)
                         most = bench.most(backlog) if HALF in rates else 0.0

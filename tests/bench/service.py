@@ -107,11 +107,11 @@ def append(producer: Producer, topic: str, name: str, value: bytes, delivered: A
             producer.poll(0.1)
 
 
-def space(address: str, partitions: int) -> TopicSpace:
-    """Make the topics of a fresh prefix."""
+def space(address: str, partitions: int, shards: int | None = None) -> TopicSpace:
+    """Make the topics of a fresh prefix, with those of so many shards."""
     made = TopicSpace(address.removeprefix("kafka://"), f"b{secrets.token_hex(4)}", partitions)
     with open_log(address, LogOptions(prefix=made.prefix)) as log:
-        log.create_topics(partitions)
+        log.create_topics(partitions, shards)
     return made
 
 

@@ -60,6 +60,8 @@ class ShardAnswers:
     offset: int = 0
     """The next offset of the partition."""
     known: deque[KnownAnswer] = field(default_factory=deque)
+    digests: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """By the frame behind each of these answers: its digest and its offset."""
     bytes: int = 0
     """The bytes of these answers."""
 
@@ -97,6 +99,7 @@ class AnswerBook:
         _check_ordinals(header, mine)
         mine.known.append(KnownAnswer(offset, mine.ordinal, len(data), found))
         mine.bytes += len(data)
+        mine.digests[header.to_frame] = header.digest, offset
         mine.frame, mine.ordinal = header.to_frame, header.ordinal + header.pages
         return None
 
@@ -137,16 +140,13 @@ class AnswerBook:
     def check(self, frame: int, digest: str) -> None:
         """Compare the digest of everything accepted below a frame. Raises WrongAnswer if a shard has another."""
         for number, shard in enumerate(self._by_shard):
-            for known in shard.known:
-                header = known.answer.header
-                if header.to_frame == frame and header.digest != digest:
-                    raise WrongAnswer(
-                        f"at frame {frame} the log has the digest {digest}, and shard {number} answers for "
-                        f"{header.digest} (offset {known.offset} of its partition)",
-                        "check that matchers and judge read the same brokers and are of one version",
-                    )
-                if header.to_frame >= frame:
-                    break
+            theirs, offset = shard.digests.pop(frame, (digest, 0))
+            if theirs != digest:
+                raise WrongAnswer(
+                    f"at frame {frame} the log has the digest {digest}, and shard {number} answers for {theirs} "
+                    f"(offset {offset} of its partition)",
+                    "check that matchers and judge read the same brokers and are of one version",
+                )
 
     def used(self, frame: int) -> None:
         """Drop the answers to frames below this one."""
@@ -160,6 +160,8 @@ class AnswerBook:
         for shard in self._by_shard:
             for known in shard.known:
                 begin, stop = max(first, known.begin), min(end, known.end)
+                if known.begin >= end:
+                    break
                 if begin < stop:
                     matches = known.answer.matches
                     ordinals = known.answer.header.ordinal + matches.place.astype(np.int64)

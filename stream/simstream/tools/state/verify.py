@@ -12,6 +12,7 @@ from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import IN_ORDER, MAX_SNAPSHOTS, ManifestFile, Snapshot
 from simstream.files.snapshot_loading import LoadedSnapshot, load
+from simstream.index.shard import WHOLE, Shard
 from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index, state_facts
@@ -141,7 +142,7 @@ def _snapshot(files: FileSystem, snapshot: Snapshot) -> FileCheck:
 
 
 def check(loaded: LoadedSnapshot) -> None:
-    """Check that a judge's parts are in order and agree with each other. Raises StateDamaged."""
+    """Check that the parts of a judge or a shard are in order and agree with each other. Raises StateDamaged."""
     known = state_facts(loaded.facts)
     distances = [part.facts.get("distance") for part in loaded.parts if part.kind == "memtable"]
     if len(distances) != 1 or not isinstance(distances[0], int):
@@ -159,7 +160,8 @@ def check(loaded: LoadedSnapshot) -> None:
             fingerprints=known.fingerprints,
             sketch_lookups=known.sketch_lookups,
         )
-        resolver = Resolver(policy, make_index(policy))
+        shard = WHOLE if known.answers else Shard(known.shard, known.shards)
+        resolver = Resolver(policy, make_index(policy, shard))
     except SettingsError as error:
         raise StateDamaged(f"the facts in the manifest do not fit ({error.what})") from error
     try:
