@@ -7,7 +7,7 @@ a whole batch at once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter, ProcessCollector, generate_latest
 
@@ -66,6 +66,7 @@ class Metrics:
         make = self._registry = MetricRegistry()
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
+        self._keepers: dict[object, tuple[Callable[[], float], Callable[[], int]]] = {}
         self._flow(make)
         self._log(make)
         self._state(make)
@@ -310,6 +311,20 @@ class Metrics:
                 gauge.remove(str(shard))
         with contextlib.suppress(KeyError):
             self.shard_info.remove(str(shard), str(copy), matcher)
+
+    def watch_snapshots(self, keeper: object, age_s: Callable[[], float], damaged: Callable[[], int]) -> None:
+        """Measure the folder of a keeper of snapshots. Of several folders one without a snapshot counts, or the
+        oldest snapshot."""
+        self._keepers[keeper] = age_s, damaged
+        self.snapshot_age.set_function(
+            lambda: max((age() for age, _ in list(self._keepers.values())), key=lambda age: (age != age, age))
+        )
+        self.state_damaged.set_function(lambda: sum(number() for _, number in list(self._keepers.values())))
+
+    def forget_snapshots(self, keeper: object) -> None:
+        """Measure the folder of this keeper no more, unless it is the last one."""
+        if len(self._keepers) > 1:
+            self._keepers.pop(keeper, None)
 
     def text(self) -> bytes:
         """Return the text that Prometheus scrapes."""

@@ -111,8 +111,7 @@ class SnapshotKeeper(NoSnapshots):
         self._prepared_at = time.monotonic()
         self._failing_since: float | None = None
         self._try_at = 0.0
-        self._metrics.snapshot_age.set_function(self._age_s)
-        self._metrics.state_damaged.set_function(self._folder.aside)
+        self._metrics.watch_snapshots(self, self._age_s, self._folder.aside)
         self._rot: RotWatch | None = None
 
     def load(self, published: Position | None, log_begins: int) -> bool:
@@ -232,6 +231,7 @@ class SnapshotKeeper(NoSnapshots):
             self._rot.close()
         if self._writing is not None:
             self._writing.join()
+        self._metrics.forget_snapshots(self)
         self._folder.close()
 
     def _in_use(self) -> Sequence[ManifestFile]:
