@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from simstream.errors import AnswerDamaged
@@ -11,17 +11,33 @@ from simstream.wire import answer as answers
 from simstream.wire.answer import AnswerHeader
 
 LAST_ANSWERS: Final = 4
-"""Answers that are read of each shard: a copy that is behind may have written the last one."""
+"""Answers that are read of each shard at first."""
+GROWTH: Final = 16
+"""How many times more are read if these do not say enough."""
 
 
-def answered_frames(log: Log, counts: Callable[[AnswerHeader], bool]) -> dict[int, int | None]:
+def answered_frames(log: Log, counts: Callable[[AnswerHeader], bool], enough: int = 0) -> dict[int, int | None]:
     """Return per shard the frame behind its last answers that count; None without one. Reads a few answers each.
 
-    Raises TopicMissing, BrokerUnreachable and other errors of the log.
+    A copy that is behind may have written the last answers. So it reads further back until a shard has answered up
+    to the frame `enough`. Raises TopicMissing, BrokerUnreachable and other errors of the log.
     """
     lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
     found: dict[int, int | None] = dict.fromkeys(sorted(ends))
-    starts = {shard: max(lows[shard], end - LAST_ANSWERS) for shard, end in ends.items()}
+    open_shards, last = set(ends), LAST_ANSWERS
+    while open_shards:
+        starts = {s: max(lows[s], end - last) if s in open_shards else end for s, end in ends.items()}
+        for shard, frame in _frames(log, starts, ends, counts):
+            found[shard] = max(found[shard] or 0, frame)
+        open_shards = {s for s in open_shards if (found[s] or 0) < enough and starts[s] > lows[s]}
+        last *= GROWTH
+    return found
+
+
+def _frames(
+    log: Log, starts: Mapping[int, int], ends: Mapping[int, int], counts: Callable[[AnswerHeader], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield the shard of each answer that counts, and the frame behind it."""
     with log.open_reader(MATCHES, starts) as reader:
         while not reader.passed(ends):
             for record in reader.poll(100, 0.2):
@@ -30,5 +46,4 @@ def answered_frames(log: Log, counts: Callable[[AnswerHeader], bool]) -> dict[in
                 except AnswerDamaged:
                     continue
                 if header.shard == record.partition and counts(header):
-                    found[record.partition] = max(found.get(record.partition) or 0, header.to_frame)
-    return found
+                    yield record.partition, header.to_frame

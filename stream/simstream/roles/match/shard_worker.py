@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -35,6 +36,8 @@ from simstream.wire.position import Position
 POLL_S: Final = 0.1
 MEASURE_EVERY_S: Final = 1.0
 """Seconds between two measurements of a shard's size."""
+_loading = threading.Lock()
+"""Held by the thread that loads a state: msgspec 0.22 may crash if two threads decode a type for the first time."""
 _logger = logging.getLogger("simstream.match")
 
 
@@ -94,12 +97,14 @@ class ShardWorker(threading.Thread):
         return published.frame if published else 0
 
     def _run(self) -> None:
-        begin = self._unanswered()
+        begin, log_begins = self._unanswered(), self._log.low_watermarks(FINGERPRINTS)[0]
         with (
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
-            self._snapshots(state) as snapshots,
+            ExitStack() as stack,
         ):
-            snapshots.load(begin, self._log.low_watermarks(FINGERPRINTS)[0])
+            with _loading:
+                snapshots = stack.enter_context(self._snapshots(state))
+                snapshots.load(begin, log_begins)
             self.loaded = True
             self._answer(state, snapshots, begin.frame if begin else 0)
             snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._frame())
@@ -115,7 +120,9 @@ class ShardWorker(threading.Thread):
             return None
         wanted = self._log_id, self._policy.id, self.shard.count, self._tables
         found = answered_frames(
-            self._log, lambda header: (header.log_id, header.policy, header.shards, header.tables) == wanted
+            self._log,
+            lambda header: (header.log_id, header.policy, header.shards, header.tables) == wanted,
+            published.frame,
         )
         answered = found[number]
         if answered is None and self._log.low_watermarks(MATCHES)[number]:
