@@ -127,7 +127,9 @@ class ChaosArena:
         end = time.monotonic() + timeout
         while not condition():
             for service in self.running:
-                assert service.process.poll() is None, f"a process ended before {what}:\n{service.output[-3000:]}"
+                assert service.process.poll() is None, (
+                    f"a process ended ({service.process.poll()}) before {what}:\n{service.output[-3000:]}"
+                )
             assert time.monotonic() < end, f"it never came that {what}:\n" + "\n".join(
                 service.output[-1500:] for service in self.running
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.faults import (
+    answers,
     brokers,
     clocks,
     connections,
@@ -14,6 +15,7 @@ from tests.chaos.faults import (
     groups,
     kills,
     memory,
+    shards,
     slowness,
     state,
     topics,
@@ -56,6 +58,13 @@ SCENARIOS = (
     ChaosScenario(slowness.narrow, ChaosScale(1, 6_000), ChaosScale(1, 32_000)),
     ChaosScenario(slowness.slow_pages, ChaosScale(1, 24), ChaosScale(1, 200)),
     ChaosScenario(slowness.window_moves, ChaosScale(2, 20_000), ChaosScale(4, 300_000)),
+    ChaosScenario(shards.matchers_killed, ChaosScale(6, 500), ChaosScale(60, 4_000)),
+    ChaosScenario(shards.matchers_asleep, ChaosScale(1, 300), ChaosScale(12, 3_000)),
+    ChaosScenario(shards.shards_missing, ChaosScale(2, 200), ChaosScale(10, 2_000)),
+    ChaosScenario(shards.matchers_storm, ChaosScale(4, 400), ChaosScale(30, 3_000)),
+    ChaosScenario(answers.answers_forged, ChaosScale(2, 300), ChaosScale(12, 3_000)),
+    ChaosScenario(answers.answers_cut, ChaosScale(8, 400), ChaosScale(60, 4_000)),
+    ChaosScenario(shards.matchers_lose_brokers, ChaosScale(1, 200), ChaosScale(8, 2_000), brokers=3),
     ChaosScenario(brokers.frozen, None, ChaosScale(6, 2_000), brokers=3),
 )
 """In the order in which the suite begins them. Those with three brokers are apart: they wait for each other."""

@@ -19,7 +19,7 @@ from tests.chaos.scenarios import SCENARIOS, ChaosScenario
 SEED = 20_261_121
 AT_ONCE = 2
 SHORT = [scenario for scenario in SCENARIOS if scenario.short]
-OFTEN = {"kills", "storm", "doubles", "cuts"}
+OFTEN = {"kills", "storm", "doubles", "cuts", "matchers_killed"}
 """What the short run does too."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from simstream.log.base import PAGES, Log
@@ -31,8 +33,16 @@ class EventfulPage(NamedTuple):
 
 def make(count: int, seed: int = 1) -> list[EventfulPage]:
     """So many pages: those of `tests.e2e.pages`, a part of them changed."""
+    return list(islice(endless(seed, count), count))
+
+
+def endless(seed: int, block: int = 500) -> Iterator[EventfulPage]:
+    """The same without an end. Ids and times of one block come again in the next."""
     maker = PageMaker(random.Random(seed))
-    return [maker.changed(line, BEGIN_MS + number * 60_000) for number, line in enumerate(pages.lines(count, seed))]
+    while True:
+        for number, line in enumerate(pages.lines(block, seed)):
+            yield maker.changed(line, BEGIN_MS + number * 60_000)
+        seed += 1
 
 
 def append(log: Log, made: list[EventfulPage]) -> None:

@@ -102,7 +102,16 @@ def test_the_pages_of_these_tests_move_the_state_in_every_way(on_broker: Any) ->
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("matchers", "copies"), [(1, 1), (2, 1), (4, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize(
+    ("matchers", "copies"),
+    [
+        pytest.param(1, 1, marks=pytest.mark.long),
+        pytest.param(2, 1, marks=pytest.mark.long),
+        (4, 1),
+        (1, 2),
+        (2, 2),
+    ],
+)
 def test_matchers_and_copies_change_no_byte_of_any_verdict(on_broker: Any, matchers: int, copies: int) -> None:
     judged, prefixes = on_broker
     to = prefixes()

@@ -42,7 +42,7 @@ def leaders_killed(arena: ChaosArena, scale: ChaosScale) -> str:
         arena.feed.burst(scale.burst)
         arena.judged()  # two are enough
         node.start()
-        _whole(arena)
+        wait_until_whole(arena)
     return f"{scale.faults} leaders killed, {arena.settle()} pages"
 
 
@@ -61,7 +61,7 @@ def below_min_insync(arena: ChaosArena, scale: ChaosScale) -> str:
         brokers.bring_up(away)
         arena.feed.burst(scale.burst)
         arena.judged()
-        _whole(arena)
+        wait_until_whole(arena)
     return f"{scale.faults} times below min.insync.replicas, {arena.settle()} pages"
 
 
@@ -79,7 +79,7 @@ def frozen(arena: ChaosArena, scale: ChaosScale) -> str:
         arena.pause(2.0)
         node.resume()
         arena.judged()
-        _whole(arena)
+        wait_until_whole(arena)
     return f"{scale.faults} leaders frozen, {arena.settle()} pages"
 
 
@@ -106,7 +106,7 @@ def _ready(arena: ChaosArena) -> bool:
     return all(service.get("/health/ready")[0] == 200 for service in arena.running)
 
 
-def _whole(arena: ChaosArena) -> None:
+def wait_until_whole(arena: ChaosArena) -> None:
     """Until every copy of every partition is in step again: the next fault meets a healthy cluster."""
 
     def in_step() -> bool:
