@@ -22,11 +22,22 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from simstream.errors import FrameDamaged, FrameFormat, InputError, LogError, SettingsError, StateError, UsageError
+from simstream.errors import (
+    AnswerDamaged,
+    FrameDamaged,
+    FrameFormat,
+    InputError,
+    LogError,
+    SettingsError,
+    StateError,
+    UsageError,
+    WrongAnswer,
+)
 from simstream.files import SnapshotPart, checksum, header, manifest, sealed
 from simstream.files.file_system import FileSystem
 from simstream.index.index import Index
 from simstream.judge.acceptor import Acceptor
+from simstream.judge.answer_book import AnswerBook
 from simstream.model import REASONS, Record
 from simstream.settings import resolve
 from simstream.sources.lines import zstd
@@ -38,7 +49,7 @@ from simstream.text import decode as charsets
 from simstream.text.extraction.article import TREES, article_of
 from simstream.text.extraction.fast import html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
-from simstream.wire import frame, page, position, verdict
+from simstream.wire import answer, frame, page, position, verdict
 from simstream.wire.frame_versions import FORMAT
 from tests import naive_article
 from tests.fault.fuzz_questions import BODIES, questions, run_question
@@ -46,6 +57,7 @@ from tests.naive_page import NaivePage
 from tests.old_format import as_format
 from tests.property.test_index_damage import saved
 from tests.property.test_page import records
+from tests.unit import test_answer
 from tests.unit.test_frame import small
 
 LIMIT = 4096
@@ -344,6 +356,48 @@ def run_frame(data: bytes) -> None:
     assert 0 <= acceptor.digest < 2**64
 
 
+SMALL_ANSWER = test_answer.small()
+answers = st.one_of(
+    damaged(SMALL_ANSWER[test_answer.CHECKED :]).map(test_answer.under_its_checksum),
+    damaged(SMALL_ANSWER),
+    nested(b"\x91", b"").map(
+        lambda head: test_answer.under_its_checksum(len(head).to_bytes(4, "little") + bytes(4) + head)
+    ),
+    st.dictionaries(
+        st.sampled_from(["shard", "shards", "tables", "frame", "to_frame", "ordinal", "pages"]),
+        st.sampled_from(
+            [-1, 0, 3, 8, 9, 10, 11, 49, 50, 70, 1_000, 1_020, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
+        ),
+        max_size=4,
+    ).map(lambda changes: test_answer.small(**changes)),
+    st.binary(max_size=200).map(test_answer.under_its_checksum),
+    st.binary(max_size=200),
+)
+
+
+def run_answer(data: bytes) -> None:
+    """Decode an answer, and give it to a judge that waits for this one, or for what begins within its frames."""
+    for frame_at, ordinal in ((10, 1_000), (11, 1_020)):
+        book = AnswerBook("log", "1234abcd", 8, 4)
+        book.begin(frame_at, ordinal, [0] * 8)
+        try:
+            issue = book.add(3, 0, data)
+        except WrongAnswer:
+            continue
+        if issue is None:
+            with contextlib.suppress(WrongAnswer):
+                book.check(frame_at + 1, "0" * 16)
+            for ordinals, matches in book.of(ordinal, ordinal + 100):
+                assert (ordinals >= ordinal).all()
+                assert len(ordinals) == len(matches.place) == len(matches.best)
+            book.used(1 << 64)
+        else:
+            assert book.frames == [frame_at] * 8
+    with contextlib.suppress(AnswerDamaged):
+        found = answer.decode(data)
+        assert len(test_answer.rows_of(found.matches)) == len(found.matches.place)
+
+
 VERDICT = (
     b'{"id":"a","url":null,"verdict":"new","reason":null,"near_duplicate_of":null,"distance":null,"similarity":null,'
     b'"cluster_id":"0","canonical":"a","merged_clusters":[],"fingerprint":"9c41f07ab2e35d68","policy":"5be0c2d1",'
@@ -542,6 +596,7 @@ TARGETS: dict[str, FuzzTarget] = {
     "articles": FuzzTarget(raw_pages | soup, run_article),
     "budgets": FuzzTarget(costly_pages, run_budget),
     "frames": FuzzTarget(frames, run_frame),
+    "answers": FuzzTarget(answers, run_answer),
     "verdicts": FuzzTarget(json_records(VERDICT), run_verdict),
     "positions": FuzzTarget(json_records(POSITION), run_position),
     "manifests": FuzzTarget(
