@@ -146,6 +146,44 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (Query(_most("simstream_retention_margin_seconds", "instance"), "{{instance}}"),),
         ),
     ),
+    "Shards": (
+        Panel(
+            "Frames that wait for a shard",
+            "short",
+            (Query(_most("simstream_shard_lag_frames", "shard"), "{{shard}}"),),
+        ),
+        Panel(
+            "Published frames that a matcher has not read",
+            "short",
+            (Query(_most("simstream_shard_replay_frames", "instance, shard"), "{{shard}} {{instance}}"),),
+        ),
+        Panel(
+            "Shards of a matcher",
+            "short",
+            (
+                Query(
+                    f"count by (copy, matcher) (simstream_shard_info{{{OF}}})",
+                    "copy {{copy}}: {{matcher}}",
+                ),
+            ),
+            True,
+        ),
+        Panel("Entries by shard", "short", (Query(_most("simstream_shard_entries", "shard"), "{{shard}}"),)),
+        Panel(
+            "Bytes of a matcher",
+            "bytes",
+            (Query(f"sum by (instance) (simstream_shard_bytes{{{OF}}})", "{{instance}}"),),
+            True,
+        ),
+        Panel(
+            "Answers taken and ignored",
+            "cps",
+            (
+                Query(_rate("simstream_answers_total", "job"), "taken"),
+                Query(_rate("simstream_answers_ignored_total", "reason"), "{{reason}}"),
+            ),
+        ),
+    ),
     "Quality": (
         Panel(
             "Shares of all verdicts",

@@ -25,7 +25,7 @@ from deploy.kafka.broker import KafkaBroker
 from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
 from simstream import settings
-from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, Log
 from simstream.telemetry.metrics import Metrics
 from simstream.wire import frame as frames
 from tests.e2e import pages
@@ -36,6 +36,7 @@ from tests.unit.test_deploy import check_command
 RULES = ROOT / "deploy" / "prometheus"
 QUICKER = {
     "[15m]": "[10s]",
+    "[2m]": "[4s]",
     "[1d]": "[5m]",
     "  ) > 60\n": "  ) > 2\n",
     "> 60\n": "> 4\n",
@@ -119,11 +120,12 @@ def test_the_runbook_names_commands_and_settings_that_exist() -> None:
 def test_the_dashboard_is_made_of_its_panels() -> None:
     assert dashboard.FILE.read_text(encoding="utf-8") == dashboard.dashboard(), "python -m deploy.grafana.dashboard"
     titles = [title for title, _ in picture.rows(json.loads(dashboard.dashboard()))]
-    assert titles == ["Flow", "Latency", "Index", "Quality", "Faults"]
+    assert titles == ["Flow", "Latency", "Index", "Shards", "Quality", "Faults"]
 
 
 class MonitoredServices:
-    """A fingerprinter and a judge on Kafka, a fingerprinter on a folder, and a Prometheus that scrapes them."""
+    """A fingerprinter and two judges on Kafka, one of them with shards on a matcher; a fingerprinter on a folder;
+    and a Prometheus that scrapes them."""
 
     def __init__(self, folder: Path, cache: Path, broker: KafkaBroker, stack: ExitStack) -> None:
         self.folder = folder
@@ -142,9 +144,15 @@ class MonitoredServices:
         self.fingerprinter = self.start(self.program, *alone, SIMSTREAM_FRAME_MAX_PAGES="1")
         self.wedged = self.start(self.beside, *alone)
         self.judge: Service | None = None
-        port = server.free_port()
+        self.sharded_prefix = f"{prefix}-shards"
+        self.program.good("topics", "create", "--shards", 2, "--publish-to", self.sharded_prefix)
+        self.sharded: Log = stack.enter_context(self.program.place.open(publish_to=self.sharded_prefix))
+        port, *self.sharded_ports = (server.free_port() for _ in range(3))
         targets = {
-            "simstream": [address(self.fingerprinter), f"127.0.0.1:{port}"],
+            "simstream": [
+                address(self.fingerprinter),
+                *(f"127.0.0.1:{one}" for one in (port, *self.sharded_ports)),
+            ],
             "simstream-folder": [address(self.wedged)],
         }
         rules = (RULES / "alerts.yml").read_text(encoding="utf-8")
@@ -163,6 +171,12 @@ class MonitoredServices:
         where = ("--roles", "judge", "--state", self.folder / "state", "--http-port", self.judge_port)
         self.judge = self.start(self.program, *where, SIMSTREAM_SNAPSHOT_EVERY="1h", SIMSTREAM_GAP_PATIENCE="1s")
         return self.judge
+
+    def start_sharded(self, role: str) -> Service:
+        """A judge with shards, or the matcher that holds them, under another prefix; it keeps no state."""
+        port = self.sharded_ports[role == "match"]
+        where = ("--roles", role, "--publish-to", self.sharded_prefix, "--http-port", port)
+        return self.start(self.program, *where)
 
     def send(self, texts: list[str], kind: str = "text", age_s: float = 0.0) -> None:
         """Pages that came to the broker so long ago."""
@@ -256,8 +270,27 @@ class TestScene:
             "SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"
         )
 
+    def test_shards_without_a_matcher_a_strange_answer_and_a_matcher_that_replays(
+        self, scene: MonitoredServices
+    ) -> None:
+        judge = scene.start_sharded("judge")
+        scene.fires("SimstreamShardSilent")
+        with scene.sharded.open_appender(MATCHES) as appender:
+            appender.append(b"no answer", partition=1)
+            appender.flush(PATIENCE_S)
+        scene.fires("SimstreamAnswersIgnored")
+        matcher = scene.start_sharded("match")
+        judge.until(lambda: judge.metric("simstream_next_ordinal") == scene.sent, "it has judged all")
+        scene.ends("SimstreamShardSilent")
+        matcher.kill()
+        matcher = scene.start_sharded("match")
+        matcher.until(lambda: matcher.get("/health")[0] == 200, "it has begun")
+        throttle(matcher, lambda: "SimstreamShardBehind" in scene.fired())
+        scene.ends("SimstreamShardBehind")
+
     def test_what_works_fires_nothing_else(self, scene: MonitoredServices) -> None:
         caused = {"SimstreamNoJudge", "SimstreamSourceLag", "SimstreamLogLag", "SimstreamLatency"}
+        caused |= {"SimstreamShardSilent", "SimstreamShardBehind", "SimstreamAnswersIgnored"}
         caused |= {"SimstreamRetentionNear", "SimstreamTopicUnfit", "SimstreamSnapshotOld", "SimstreamLargeCluster"}
         at_first = {"SimstreamDown", "SimstreamNotReady", "SimstreamNoPoll"}  # not there yet, and throttled
         assert scene.fired() <= caused | at_first | BLIND
