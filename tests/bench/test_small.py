@@ -42,7 +42,9 @@ PROGRAMS = {
     "peers.py",
     "queries.py",
     "restart.py",
+    "same_verdicts.py",
     "schemes.py",
+    "shards.py",
     "state.py",
 }
 STARTED_BY_OTHERS = {"crawl_spider.py"}
@@ -171,6 +173,18 @@ def test_the_peers_are_compared_over_labelled_pages_and_the_missing_ones_are_nam
 def test_questions_are_timed_from_another_process(cache: Path) -> None:
     text = said(cache, "tests.bench.queries", "--pages", 2000, "--questions", 5)
     expect(text, "2,000 live pages", "60 words: median +# ms", "600 words: median +# ms")
+
+
+def test_shards_are_set_beside_one_index(cache: Path) -> None:
+    text = said(cache, "tests.bench.shards", "--entries", 20_000, "--shards", 4, "--pages", 200)
+    expect(
+        text, "20,000 random entries", "one index: # us", "the largest shard: # MB", "all shards, of one index: # x"
+    )
+
+
+def test_verdicts_by_shards_are_compared_byte_for_byte(cache: Path) -> None:
+    text = said(cache, "tests.bench.same_verdicts", "--count", 1_500, "--texts", 300, "--shards", 2, "--shards", 8)
+    expect(text, "1,500 pages", "'unchanged': #", "2 shards: the same bytes; # us", "8 shards: the same .* # bytes")
 
 
 @pytest.mark.long
