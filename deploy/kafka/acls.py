@@ -73,10 +73,32 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         AclGrant(
             TOPIC, "positions", ("Read", "Write", "DescribeConfigs"), "its published position; the topic's settings"
         ),
+        AclGrant(
+            TOPIC, "matches", ("Read", "DescribeConfigs"), "whether its index is on matchers; their answers if so"
+        ),
         AclGrant(GROUP, "judge", ("Read",), "the election"),
         AclGrant(GROUP, "judge-claim", ("Read",), "the last publisher"),
         QUIET,
         AclGrant(TRANSACTION, "judge", ("Describe", "Write"), "verdicts and position in one transaction"),
+    ),
+    "match": (
+        AclGrant(
+            TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "the frames that it answers; the topic's settings"
+        ),
+        AclGrant(
+            TOPIC,
+            "positions",
+            ("Read", "DescribeConfigs"),
+            "the position up to which it may answer; the topic's settings",
+        ),
+        AclGrant(TOPIC, "verdicts", ("Describe",), "whether it is there, before a position is read"),
+        AclGrant(
+            TOPIC, "matches", ("Read", "Write", "DescribeConfigs"), "its answers; how far each shard has answered"
+        ),
+        AclGrant(GROUP, "matchers", ("Read",), "shares of the shards"),
+        AclGrant(GROUP, "matchers-2", ("Read",), "the same with --copy 2"),
+        AclGrant(GROUP, "matchers-3", ("Read",), "the same with --copy 3"),
+        QUIET,
     ),
     "query": (
         AclGrant(TOPIC, "fingerprints", ("Read",), "the frames that it follows"),

@@ -28,7 +28,7 @@ from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import NotPermitted
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
+from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
 from simstream.log.committed_records import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
@@ -45,7 +45,11 @@ OPERATIONS = {
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
 }
 COUNT = 60
-NOT_USED_HERE = {QUIET, *[one for one in GRANTS["fingerprint"] if one.name == "dead-letters"]}
+NOT_USED_HERE = {
+    QUIET,
+    *[one for one in GRANTS["fingerprint"] if one.name == "dead-letters"],
+    *[one for one in GRANTS["match"] if one.name == "matchers-3"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -157,11 +161,12 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     allow(secured, prefix, *GRANTS)
     program = by_scram(secured, tmp_path, cache, prefix)
     user = {role: as_user(secured, tmp_path, role) for role in GRANTS}
-    program.good("topics", "create", "--partitions", 2, *user["operator"])
+    program.good("topics", "create", "--partitions", 2, "--shards", 2, *user["operator"])
     program.good("feed", pages.write(tmp_path / "pages.jsonl", COUNT), *user["feed"])
     state = ("--state", tmp_path / "state")
     with (
         program.serve("--roles", "fingerprint", *user["fingerprint"]) as fingerprinter,
+        program.serve("--roles", "match", *state, *user["match"]) as matcher,
         program.serve("--roles", "judge", *state, *user["judge"]) as judge,
         program.serve("--roles", "query", "--query-port", 0, *user["query"]) as query,
     ):
@@ -182,7 +187,7 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
         request = urllib.request.Request(url, page, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=90) as answer:
             assert json.load(answer)["verdict"] == "too_short"
-        for service in (fingerprinter, judge, query):
+        for service in (fingerprinter, judge, query, matcher):
             for path in ("/metrics", "/health", "/health/live", "/health/ready", "/nothing"):
                 assert_no_secret(secured, service.get(path)[1])
             assert service.end() == 0, service.output
@@ -279,6 +284,21 @@ def publish(log: Log) -> None:
         publisher.publish([OutgoingVerdict(b"a", b"{}", ())], b"position")
 
 
+def hold_shards(log: Log) -> None:
+    for copy in (1, 2):
+        with log.join_matchers(None, copy) as member:
+            wait_for(lambda one=member: bool(one.owned))  # type: ignore[misc]
+
+
+def write_answer(log: Log) -> None:
+    with log.open_appender(MATCHES) as out:
+        out.append(b"x", partition=0)
+
+
+def read_answers(log: Log) -> None:
+    list(committed(log, MATCHES, 10))
+
+
 def read_verdicts(log: Log) -> None:
     list(committed(log, VERDICTS, 10))
 
@@ -298,7 +318,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 ROLES: dict[str, list[Callable[[Log], None]]] = {
     "fingerprint": [read_pages, write_frame],
-    "judge": [elect, publish],
+    "judge": [elect, publish, read_answers],
+    "match": [follow, hold_shards, write_answer, read_answers],
     "query": [follow, write_page, read_verdicts],
     "feed": [write_page],
     "reader": [read_verdicts],
@@ -357,7 +378,7 @@ def test_whatever_single_permission_is_missing_is_named_and_all_together_are_eno
     secured: SecuredBroker, prefix: str, role: str
 ) -> None:
     with as_admin(secured, prefix) as log:
-        log.create_topics(1)
+        log.create_topics(1, 2)
     client = secured.by_password(role) | {"sasl.password": secured.users[role]}
     place = TopicPlace(secured.address, prefix)
     refused = set()
