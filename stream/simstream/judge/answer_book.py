@@ -113,16 +113,15 @@ class AnswerBook:
         """Per shard the frame up to which it has answered."""
         return [shard.frame for shard in self._by_shard]
 
-    def ahead(self, most_bytes: int, before: Collection[int] = ()) -> set[int]:
-        """Return the shards that need not be read now: they are further than others, with answers of so many bytes.
+    def ahead(self, most_bytes: int, frame: int, before: Collection[int] = ()) -> set[int]:
+        """Return the shards that need not be read now: they have answered this frame, and hold so many bytes.
 
         A shard that was among them `before` stays until half of these answers are used.
         """
-        answered = self.answered
         return {
             number
             for number, shard in enumerate(self._by_shard)
-            if shard.frame > answered and shard.bytes > (most_bytes // 2 if number in before else most_bytes)
+            if shard.frame > frame and shard.bytes > (most_bytes // 2 if number in before else most_bytes)
         }
 
     def missing(self) -> list[int]:

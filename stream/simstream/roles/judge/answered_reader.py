@@ -17,7 +17,8 @@ MAX_WAITING_FRAMES: Final = 512
 """Frames that wait for their answers."""
 MAX_WAITING_BYTES: Final = 16 << 20
 MAX_ANSWER_BYTES: Final = 64 << 20
-"""Bytes of answers of all shards that wait for the answers of others. A shard beyond its share is paused."""
+"""Bytes of answers of all shards that wait for their frames, or for the answers of others. A shard beyond its share
+is paused."""
 MIN_SHARE_BYTES: Final = 1 << 20
 ANSWERS_A_POLL: Final = 1_000
 STEP_S: Final = 0.05
@@ -34,6 +35,8 @@ class AnsweredReader(Reader):
         self._frames, self._answers, self._book, self._metrics = frames, answers, book, metrics
         self._waiting: deque[Record] = deque()
         self._bytes = 0
+        self._next = book.answered
+        """The frame that is returned next."""
         self._since = 0.0
         """When the first waiting frame began to wait."""
         self._paused: set[int] = set()
@@ -102,7 +105,7 @@ class AnsweredReader(Reader):
             else:
                 self._ignore(record, issue)
         share = max(MIN_SHARE_BYTES, MAX_ANSWER_BYTES // book.shards)
-        self._paused = book.ahead(share, self._paused)
+        self._paused = book.ahead(share, self._next, self._paused)
         self._answers.pause(self._paused)
 
     def _take(self, limit: int) -> list[Record]:
@@ -111,6 +114,7 @@ class AnsweredReader(Reader):
         while self._waiting and len(ready) < limit and self._waiting[0].offset < answered:
             ready.append(self._waiting.popleft())
         if ready:
+            self._next = ready[-1].offset + 1
             self._since = time.monotonic()
             self._bytes -= sum(len(record.value or b"") for record in ready)
         end = self._waiting[-1].offset + 1 if self._waiting else answered
