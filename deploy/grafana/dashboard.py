@@ -20,7 +20,7 @@ def dashboard() -> str:
     made: dict[str, Any] = {
         "uid": "simstream",
         "title": "simstream",
-        "description": "Pages in, verdicts out: flow, latency, index, shards, quality, faults of one job of Prometheus.",
+        "description": "Pages in, verdicts out: flow, latency, index, shards, quality and faults of a job.",
         "tags": ["simstream"],
         "schemaVersion": 39,
         "editable": True,
