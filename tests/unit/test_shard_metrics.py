@@ -15,7 +15,7 @@ from simstream.log.base import Log
 from simstream.roles.context import RoleContext
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.role import MatchRole
-from simstream.roles.match.shard_worker import ShardWorker, matcher_name
+from simstream.roles.match.shard_worker import MatcherContext, ShardWorker, matcher_name
 from simstream.settings import Settings
 from simstream.wire.position import Position
 from tests.unit.test_judge_role import PATIENCE_S, append_frames, policy, until
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield opened
 
 
-class FixedPlace:
+class FixedPosition:
     """A judge that has published up to a frame."""
 
     def __init__(self, frame: int) -> None:
@@ -79,7 +79,8 @@ def test_a_shard_says_how_many_published_frames_it_has_not_read(log: Log, policy
     append_frames(log, policy, 0, 10)
     context = RoleContext(Settings())
     with AnswerWriter(log) as writer:
-        worker = ShardWorker(log, "L", policy, Shard(1, SHARDS), FixedPlace(50), writer, context)
+        matcher = MatcherContext(log, "L", policy, FixedPosition(50), writer, context)
+        worker = ShardWorker(matcher, Shard(1, SHARDS))
         worker.start()
         until(lambda: read(context, "shard_replay_frames", 1) == 40, "ten of fifty frames are read")
         worker.stop()

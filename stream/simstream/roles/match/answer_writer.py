@@ -11,27 +11,27 @@ from simstream.log.base import MATCHES, Log
 
 
 class AnswerWriter(Closing):
-    """Appends answers from any thread. The number in flight is bounded by the appender: `write` waits then."""
+    """Appends answers from any thread. If too many are in flight, `write` waits: the appender bounds them."""
 
     def __init__(self, log: Log) -> None:
-        """Raises TopicMissing, BrokerUnreachable; LogLocked for a second writer of a local log."""
+        """Open an appender. Raises TopicMissing, BrokerUnreachable; LogLocked on a second writer of a local log."""
         self._log = log
         self._lock = threading.Lock()
         self._appender = log.open_appender(MATCHES)
-        self._open: deque[tuple[int, bytes]] = deque()
+        self._in_flight: deque[tuple[int, bytes]] = deque()
         """The answers that are not yet acknowledged, with their shards."""
-        self._done = 0
+        self._acknowledged = 0
         """How many answers of this appender are acknowledged."""
 
     def write(self, shard: int, answer: bytes) -> None:
         """Append an answer to the shard's partition."""
         with self._lock:
-            self._open.append((shard, answer))
+            self._in_flight.append((shard, answer))
             try:
                 self._appender.append(answer, partition=shard)
                 self._forget()
             except DeliveryFailed:
-                self._again()
+                self._rewrite()
 
     def settle(self) -> None:
         """Forget what is acknowledged by now. Call it at least every few seconds."""
@@ -39,7 +39,7 @@ class AnswerWriter(Closing):
             try:
                 self._forget()
             except DeliveryFailed:
-                self._again()
+                self._rewrite()
 
     def close(self) -> None:
         """See Closing. Waits for the answers in flight."""
@@ -47,13 +47,13 @@ class AnswerWriter(Closing):
 
     def _forget(self) -> None:
         done = self._appender.acknowledged()
-        for _ in range(done - self._done):
-            self._open.popleft()
-        self._done = done
+        for _ in range(done - self._acknowledged):
+            self._in_flight.popleft()
+        self._acknowledged = done
 
-    def _again(self) -> None:
-        """Write all answers in flight again; the judge drops those that come twice."""
+    def _rewrite(self) -> None:
+        """Write all answers in flight again; the judge drops repeated answers."""
         self._appender.discard()
-        self._appender, self._done = self._log.open_appender(MATCHES), 0
-        for shard, answer in self._open:
+        self._appender, self._acknowledged = self._log.open_appender(MATCHES), 0
+        for shard, answer in self._in_flight:
             self._appender.append(answer, partition=shard)

@@ -7,7 +7,6 @@ import time
 from typing import Final
 
 from simstream.closing import Closing
-from simstream.errors import TopicMissing
 from simstream.index.shard import Shard, check_count
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
@@ -16,13 +15,14 @@ from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositionCheck
 from simstream.roles.match.answer_writer import AnswerWriter
-from simstream.roles.match.shard_worker import ShardWorker
+from simstream.roles.match.shard_worker import MatcherContext, ShardWorker
 from simstream.roles.topics import check_topics
 from simstream.telemetry.health import REPLAYING, WORKING
 from simstream.wire.position import Position
 
 NAME: Final = "match"
 TURN_S: Final = 0.1
+"""Seconds that one turn of the loop waits for a published position."""
 MATCHED: Final = (FINGERPRINTS, POSITIONS, MATCHES)
 """The topics that a matcher relies on."""
 _logger = logging.getLogger("simstream.match")
@@ -34,11 +34,11 @@ class PositionWatch(Closing):
     def __init__(self, log: Log, check: PublishedPositionCheck) -> None:
         self._check = check
         self._reader = log.open_reader(POSITIONS, "end")
-        with log.open_publisher() as publisher:  # the reader brings the later ones
+        with log.open_publisher() as publisher:  # the reader brings later positions
             self.published: Position | None = check.decode(publisher.committed())
 
     def look(self, timeout: float) -> None:
-        """Take the positions that were published since the last look; wait so long for one."""
+        """Take the last position that was published since the last look; wait up to `timeout` seconds for one."""
         for record in self._reader.poll(10_000, timeout)[-1:]:
             self.published = self._check.decode(record.value)
 
@@ -60,38 +60,27 @@ class MatchRole:
         """Hold shards until `context.stop` is set. Raises every StateError and every LogError."""
         health, settings = self._context.health, self._context.settings
         health.expect(NAME, settings.give_up_s)
-        shards = self._shards()
+        shards = check_count(self._log.topic(MATCHES).partitions)
         check_topics(self._log, MATCHED)
         check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
         with (
-            PositionWatch(self._log, check) as place,
+            PositionWatch(self._log, check) as position,
             AnswerWriter(self._log) as writer,
             self._log.join_matchers(settings.instance, settings.copy) as membership,
         ):
+            matcher = MatcherContext(self._log, check.log_id, self._policy, position, writer, self._context)
             try:
                 while not self._context.stop.is_set():
-                    place.look(TURN_S)
+                    position.look(TURN_S)
                     writer.settle()
-                    self._share(membership.owned, shards, place, writer, check.log_id)
-                    self._say(shards)
+                    self._update_workers(matcher, membership.owned, shards)
+                    self._report_health(shards)
             finally:
-                self._end()
+                self._end_workers()
 
-    def _shards(self) -> int:
-        """Return the number of shards. Raises TopicMissing without the topic, SettingsError for a wrong number."""
-        found = self._log.shards()
-        if found is None:
-            raise TopicMissing(
-                f"there is no topic {MATCHES} for the answers of shards",
-                "create it with: simstream topics create --shards 16",
-            )
-        return check_count(found)
-
-    def _share(
-        self, owned: frozenset[int], shards: int, place: PositionWatch, writer: AnswerWriter, log_id: str
-    ) -> None:
-        """Begin with the shards that came, end those that went. Raises the error of a failed one."""
+    def _update_workers(self, matcher: MatcherContext, owned: frozenset[int], shards: int) -> None:
+        """Start a worker for each new shard, and end the workers of lost shards. Raises the error of a worker."""
         for number, worker in list(self._workers.items()):
             if number not in owned:
                 worker.stop()
@@ -101,14 +90,13 @@ class MatchRole:
                 del self._workers[number]
                 _logger.info("gave back shard %d of %d", number, shards, extra={"shard": number})
         for number in sorted(owned - self._workers.keys()):
-            shard = Shard(number, shards)
-            worker = ShardWorker(self._log, log_id, self._policy, shard, place, writer, self._context)
+            worker = ShardWorker(matcher, Shard(number, shards))
             worker.start()
             self._workers[number] = worker
             _logger.info("took shard %d of %d", number, shards, extra={"shard": number})
 
-    def _say(self, shards: int) -> None:
-        """Tell health what the shards do. A shard whose loop stands still makes the role stand still."""
+    def _report_health(self, shards: int) -> None:
+        """Tell health what the shards do; tell it nothing while the loop of any shard stands still."""
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         workers = list(self._workers.values())
         now, patience_s = time.monotonic(), self._context.settings.stuck_after_s
@@ -118,12 +106,12 @@ class MatchRole:
         why = f"holds {len(workers)} of {shards} shards"
         if late:
             first = late[0]
-            todo = f"{first.behind} frames behind" if first.loaded else "loads its state"
-            why += f"; shard {first.shard.number} {todo}"
+            doing = f"{first.behind} frames behind" if first.loaded else "loads its state"
+            why += f"; shard {first.shard.number} {doing}"
         self._context.health.turn(NAME, not late, why, REPLAYING if late else WORKING)
 
-    def _end(self) -> None:
-        """End all shards, each with a last snapshot."""
+    def _end_workers(self) -> None:
+        """End the workers of all shards, each with a last snapshot."""
         self._context.health.note_wait(NAME, "takes last snapshots", self._context.settings.stop_timeout_s)
         for worker in self._workers.values():
             worker.stop()

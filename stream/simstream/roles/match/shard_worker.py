@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -46,34 +47,44 @@ def matcher_name(settings: Settings) -> str:
     return settings.instance or f"{socket.gethostname()}:{os.getpid()}"
 
 
-class PublishedPlace(Protocol):
-    """Knows what the judge has published last."""
+class WatchedPosition(Protocol):
+    """Knows the position that the judge has published last."""
 
     @property
     def published(self) -> Position | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class MatcherContext:
+    """What all shards of one matcher share."""
+
+    log: Log
+    log_id: str
+    """The unique id of the topic `fingerprints`."""
+    policy: Policy
+    position: WatchedPosition
+    writer: AnswerWriter
+    role: RoleContext
+
+
 class ShardWorker(threading.Thread):
     """One shard: its state, its reader, and its snapshots in a folder of its own."""
 
-    def __init__(
-        self, log: Log, log_id: str, policy: Policy, shard: Shard, place: PublishedPlace, writer: AnswerWriter,
-        context: RoleContext,
-    ) -> None:  # fmt: skip
+    def __init__(self, matcher: MatcherContext, shard: Shard) -> None:
         super().__init__(name=f"shard {shard.number}", daemon=True)
         self.shard = shard
         self.error: BaseException | None = None
         self.behind = 0
-        """Frames below the published position that are not yet read."""
+        """Frames below the published position that this shard has not yet read."""
         self.loaded = False
         """Whether the state is loaded."""
         self.turned = time.monotonic()
-        """When the loop turned last."""
-        self._log, self._log_id, self._policy, self._place = log, log_id, policy, place
-        self._writer, self._context = writer, context
+        """When the loop turned last, in seconds of the monotonic clock."""
+        self._log, self._log_id, self._policy = matcher.log, matcher.log_id, matcher.policy
+        self._position, self._writer, self._context = matcher.position, matcher.writer, matcher.role
         self._stop_asked = threading.Event()
-        self._tables = divided_plan(policy.distance).tables
-        self._holder = context.settings.copy, matcher_name(context.settings)
+        self._tables = divided_plan(self._policy.distance).tables
+        self._holder = self._context.settings.copy, matcher_name(self._context.settings)
         self._next_measure = 0.0
 
     def stop(self) -> None:
@@ -81,7 +92,7 @@ class ShardWorker(threading.Thread):
         self._stop_asked.set()
 
     def run(self) -> None:
-        """Answer until `stop`. An error is in `error` then."""
+        """Answer until `stop`. If an error ends the thread, `error` has it."""
         try:
             self._run()
         except BaseException as error:  # noqa: BLE001  # the role raises it
@@ -92,30 +103,31 @@ class ShardWorker(threading.Thread):
     def _beat(self) -> None:
         self.turned = time.monotonic()
 
-    def _frame(self) -> int:
-        published = self._place.published
+    def _published_frame(self) -> int:
+        published = self._position.published
         return published.frame if published else 0
 
     def _run(self) -> None:
-        begin, log_begins = self._unanswered(), self._log.low_watermarks(FINGERPRINTS)[0]
+        begin, log_begins = self._find_begin(), self._log.low_watermarks(FINGERPRINTS)[0]
         with (
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
             ExitStack() as stack,
         ):
             with _loading:
-                snapshots = stack.enter_context(self._snapshots(state))
+                snapshots = stack.enter_context(self._open_snapshots(state))
                 snapshots.load(begin, log_begins)
             self.loaded = True
             self._answer(state, snapshots, begin.frame if begin else 0)
-            snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._frame())
+            snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._published_frame())
 
-    def _unanswered(self) -> Position | None:
-        """Return the published position, or an earlier place from which this shard has no answers.
+    def _find_begin(self) -> Position | None:
+        """Return the position at which this shard begins to answer; None for the first frame of the log.
 
-        Every shard has answered what is published, unless the topic of answers is new: another number of shards, or
-        a topic that was created again. Then a judge without a snapshot needs all answers.
+        It is the published position, or the end of the shard's answers if they end earlier. Usually every shard has
+        answered all published frames. A new topic of answers lacks them: it has another number of shards, or was
+        created again. A judge without a snapshot needs them.
         """
-        published, number = self._place.published, self.shard.number
+        published, number = self._position.published, self.shard.number
         if published is None:
             return None
         wanted = self._log_id, self._policy.id, self.shard.count, self._tables
@@ -129,7 +141,7 @@ class ShardWorker(threading.Thread):
             return published  # its earlier answers were removed on purpose
         return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
 
-    def _snapshots(self, state: ShardState) -> NoSnapshots:
+    def _open_snapshots(self, state: ShardState) -> NoSnapshots:
         folder = self._context.settings.state
         if not folder:
             return NoSnapshots()
@@ -145,8 +157,8 @@ class ShardWorker(threading.Thread):
         with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
             while not self._stop_asked.is_set():
                 self._beat()
-                room = self._frame() + ahead - acceptor.next_frame
-                self.behind = max(0, self._frame() - acceptor.next_frame)
+                room = self._published_frame() + ahead - acceptor.next_frame
+                self.behind = max(0, self._published_frame() - acceptor.next_frame)
                 if room <= 0:
                     reader.answers()  # lets the client report
                     self._stop_asked.wait(POLL_S)
@@ -154,15 +166,15 @@ class ShardWorker(threading.Thread):
                 if records:
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
                 for batch in in_batches(records):
-                    data = self._of(state, batch)
+                    data = self._encode_answer(state, batch)
                     if acceptor.next_frame > first:
                         self._writer.write(self.shard.number, data)
                     self._beat()
                 self._measure(state)
-                snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._frame())
+                snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._published_frame())
 
-    def _of(self, state: ShardState, records: Sequence[Record]) -> bytes:
-        """Return the answer to successive frames."""
+    def _encode_answer(self, state: ShardState, records: Sequence[Record]) -> bytes:
+        """Return the bytes of the answer to successive frames. Raises WrongLog if a frame is missing."""
         acceptor = state.acceptor
         ordinal = acceptor.ordinal
         if records[0].offset != acceptor.next_frame:
@@ -187,7 +199,7 @@ class ShardWorker(threading.Thread):
         return answers.encode(header, matches)
 
     def _measure(self, state: ShardState) -> None:
-        """Set the shard's place and, at most once in MEASURE_EVERY_S, its size."""
+        """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""
         metrics, shard = self._context.metrics, self.shard.number
         metrics.shard_position.labels(shard).set(state.acceptor.next_frame)
         metrics.shard_replay.labels(shard).set(self.behind)
