@@ -1,9 +1,9 @@
 """Finds fingerprints in the tables of one segment: packed behind their prefixes, or a plain column to scan.
 
 A directory over the prefix says where the entries under each prefix begin. If several tables find a value, the
-first of them alone reports it. In a shard (`index/shard`) the first table has all its entries, since the others
-find rows and sketches through it. The others have the entries with a leading byte in the shard's range. Only
-prefixes in this range are looked up.
+first of them alone reports it. In a shard (`index/shard`) the first table has all entries of the shard, since the
+other tables find rows and sketches through it. The other tables have the entries with a leading byte in the shard's
+range. Only prefixes in this range are looked up.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def _sorted(distinct: U64, rotation: int, shard: Shard) -> U64:
     table = zeros(len(distinct), np.uint64)
     rotate(distinct, rotation, table)
     if shard.count > 1:
-        table = table[shard.leads(table)]
+        table = table[shard.owns_rotated(table)]
     table.sort()
     return frozen(table, np.uint64)
 

@@ -1,8 +1,8 @@
-"""Says which part of every table a machine owns: a contiguous range of leading bytes.
+"""Says which part of every table a shard owns: a contiguous range of leading bytes.
 
 Shard s of S owns the leading bytes from 256 s/S to 256 (s + 1)/S of every permuted table. A flipped prefix is
 looked up in the shard that owns *its* leading byte. So the probes of a page are divided among the shards, and no
-probe is made twice. An entry is in each shard that owns a prefix of it in some table.
+probe is made twice. An entry is in each shard that owns its prefix in some table.
 
 Source: Manku, Jain, Das Sarma: Detecting Near-Duplicates for Web Crawling (2007), section 4.
 """
@@ -35,13 +35,13 @@ class Shard:
         return self.count.bit_length() - 1
 
     def owns(self, values: U64, rotations: Sequence[int]) -> NDArray[np.bool_]:
-        """Return for each value (n,) whether this shard has it: in a table that is rotated so far to the left."""
+        """Return for each value (n,) whether this shard owns it in a table of any of these rotations (bits)."""
         owned = np.zeros(len(values), np.bool_)
         for rotation in rotations:
-            owned |= self.leads(rotated(values, rotation))
+            owned |= self.owns_rotated(_rotate(values, rotation))
         return owned
 
-    def leads(self, table: U64) -> NDArray[np.bool_]:
+    def owns_rotated(self, table: U64) -> NDArray[np.bool_]:
         """Return for each rotated value (n,) whether its leading byte is in the range of this shard."""
         if self.count == 1:
             return np.ones(len(table), np.bool_)
@@ -63,8 +63,8 @@ def check_count(count: int) -> int:
     return count
 
 
-def rotated(values: U64, rotation: int) -> U64:
-    """Return values (n,) rotated to the left."""
+def _rotate(values: U64, rotation: int) -> U64:
+    """Return the values (n,) rotated to the left by so many bits."""
     if not rotation:
         return values
     out: U64 = (values << np.uint64(rotation)) | (values >> np.uint64(64 - rotation))

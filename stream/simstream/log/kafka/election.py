@@ -42,8 +42,8 @@ class KafkaElection(PolledMember, Election):
             raise self._error
         return self._was_elected and not self._owned
 
-    def _came(self) -> None:
+    def _note_gain(self) -> None:
         self._was_elected = True
 
-    def _lost(self) -> None:
+    def _warn_lost(self) -> None:
         _logger.warning("the group %s went on without this judge; another may be elected", self._kind.group)

@@ -1,7 +1,7 @@
-"""A member of a consumer group that reads nothing: it only learns which partitions it owns.
+"""Joins a consumer group without reading: the member only learns which partitions it owns.
 
-It pauses its partitions at once. A thread of its own polls the consumer, so that neither a long batch nor a long
-replay costs the membership.
+The member pauses its partitions at once. A thread of its own polls the consumer, so that neither a long batch nor a
+long replay costs the membership.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ class MemberKind:
     topic: str
     """The topic whose partitions the group shares."""
     group: str
-    joined: str
-    """What the member does in the group, such as `the election`, for errors."""
+    purpose: str
+    """What the member is in the group for, such as `the election`: a part of errors."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that the user may change, over those of GROUP."""
+    """Settings that the user may change; they override those of GROUP."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that the user may not change, beside FIXED."""
 
 
 class PolledMember:
-    """The membership; `_owned` has the partitions. Subclasses say what a partition means."""
+    """A membership; `_owned` has its partitions. Subclasses say what a partition means."""
 
     def __init__(self, cluster: KafkaCluster, kind: MemberKind) -> None:
         """Join the group. Raises TopicMissing, BrokerUnreachable, SettingsError."""
@@ -77,14 +78,14 @@ class PolledMember:
         self._closing.set()
         self._thread.join(MAX_LEAVE_S)
 
-    def _came(self) -> None:
-        """Called when partitions have come."""
+    def _note_gain(self) -> None:
+        """Note that this member has got partitions."""
 
-    def _lost(self) -> None:
-        """Called when the group went on without this member and its partitions."""
+    def _warn_lost(self) -> None:
+        """Warn that the group went on without this member, and gave its partitions away."""
 
-    def _refusal(self, error: KafkaError) -> LogError | None:
-        """Return the error to raise if waiting does not mend this one."""
+    def _find_refusal(self, error: KafkaError) -> LogError | None:
+        """Return the error to raise if waiting does not mend this error, else None."""
         if error.fatal() or error.code() in REFUSED:
             return self._cluster.make_error(KafkaException(error), self._kind.topic, "Read", self._kind.group)
         return None
@@ -118,7 +119,7 @@ class PolledMember:
                     self._on_error(message.error())
         except Exception as error:  # noqa: BLE001  # after any error this member must not count as an owner
             self._error = LogError(
-                f"{self._kind.joined} in the group {self._kind.group} failed ({type(error).__name__}: {error})",
+                f"{self._kind.purpose} in the group {self._kind.group} failed ({type(error).__name__}: {error})",
                 f"start this {self._kind.role} again",
             )
         finally:
@@ -128,8 +129,8 @@ class PolledMember:
 
     def _on_error(self, error: KafkaError) -> None:
         """Keep an error that waiting does not mend, and raise it at the next call. An absent broker is not kept."""
-        logger.debug("%s: %s", self._kind.joined, error.str())
-        refusal = self._refusal(error)
+        logger.debug("%s: %s", self._kind.purpose, error.str())
+        refusal = self._find_refusal(error)
         if refusal is not None:
             self._error = refusal
 
@@ -140,7 +141,7 @@ class PolledMember:
         if where:
             consumer.pause(where)
             self._owned |= {one.partition for one in where}
-            self._came()
+            self._note_gain()
 
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Give partitions back in good order: no other member has them yet."""
@@ -151,5 +152,5 @@ class PolledMember:
         """Note that the group went on without this member; others may have its partitions."""
         self._owned -= {one.partition for one in partitions}
         if partitions:
-            self._lost()
+            self._warn_lost()
         consumer.incremental_unassign(partitions)

@@ -53,13 +53,13 @@ class KafkaShardMembership(PolledMember, ShardMembership):
             raise self._error
         return self._owned
 
-    def _lost(self) -> None:
+    def _warn_lost(self) -> None:
         _logger.warning("the group %s went on without this matcher; others may have its shards", self._kind.group)
 
-    def _refusal(self, error: KafkaError) -> LogError | None:
+    def _find_refusal(self, error: KafkaError) -> LogError | None:
         if error.code() == KafkaError._FATAL and FENCED in error.str():
             return LogError(
                 f"another matcher of the group {self._kind.group} has the same instance name {self._instance}",
                 "give each matcher a name of its own",
             )
-        return super()._refusal(error)
+        return super()._find_refusal(error)
