@@ -1,4 +1,4 @@
-"""Another number of shards comes up beside the old one, takes over, and changes no verdict; lost answers come again."""
+"""Another number of shards takes over from the old one and changes no verdict; a new topic of answers is filled."""
 
 from __future__ import annotations
 
