@@ -27,6 +27,7 @@ from compose_spec import PyCompose
 
 from deploy.kafka.acls import GRANTS
 from simstream.cli import main
+from simstream.index.shard import check_count
 from simstream.settings import ExtractSettings, Settings, resolve, unknown_variables
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpServer
@@ -37,6 +38,8 @@ DEPLOY = ROOT / "deploy"
 KUBERNETES = "1.37"
 KUBERNETES_FILES = DEPLOY / "kubernetes"
 KUSTOMIZATION = KUBERNETES_FILES / "kustomization.yaml"
+MATCHERS = KUBERNETES_FILES / "matchers"
+"""The optional component for an index on matchers."""
 HADOLINT = Path(sys.executable).with_name("hadolint")
 PORT = Settings().http_port
 
@@ -254,19 +257,19 @@ def test_prometheus_of_the_compose_file_scrapes_every_process(compose: dict[str,
 # --- Kubernetes
 
 
-def documents() -> list[dict[str, Any]]:
-    paths = sorted(set(KUBERNETES_FILES.glob("*.yaml")) - {KUSTOMIZATION})
+def documents(folder: Path = KUBERNETES_FILES) -> list[dict[str, Any]]:
+    paths = sorted(set(folder.glob("*.yaml")) - {folder / KUSTOMIZATION.name})
     return [one for path in paths for one in yaml.safe_load_all(path.read_text()) if one]
 
 
-def named(kind: str, name: str) -> dict[str, Any]:
-    [found] = [one for one in documents() if one["kind"] == kind and one["metadata"]["name"] == name]
+def named(kind: str, name: str, folder: Path = KUBERNETES_FILES) -> dict[str, Any]:
+    [found] = [one for one in documents(folder) if one["kind"] == kind and one["metadata"]["name"] == name]
     return found
 
 
-def pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def pods(folder: Path = KUBERNETES_FILES) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Each workload's kind, its pod template and its one container."""
-    for one in documents():
+    for one in documents(folder):
         if "template" in one.get("spec", {}):
             [container] = one["spec"]["template"]["spec"]["containers"]
             yield one["kind"], one["spec"]["template"], container
@@ -289,8 +292,9 @@ def test_manifests_keep_to_the_strict_schemas() -> None:
         kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
 
 
-def test_pods_run_existing_commands_and_have_their_mounts() -> None:
-    for kind, template, container in pods():
+@pytest.mark.parametrize("folder", [KUBERNETES_FILES, MATCHERS], ids=["all", "matchers"])
+def test_pods_run_existing_commands_and_have_their_mounts(folder: Path) -> None:
+    for kind, template, container in pods(folder):
         check_command(container["args"])
         spec = template["spec"]
         there = {volume["name"] for volume in spec["volumes"]}
@@ -351,12 +355,13 @@ def test_fingerprinters_have_the_memory_that_their_settings_let_extraction_take(
     assert nbytes(limit) >= worst_bytes(check_settings({}, file).extract)
 
 
-def test_probes_ask_for_what_the_health_port_answers() -> None:
+@pytest.mark.parametrize("folder", [KUBERNETES_FILES, MATCHERS], ids=["all", "matchers"])
+def test_probes_ask_for_what_the_health_port_answers(folder: Path) -> None:
     health = ServiceHealth()
     health.turn("judge")
     asked = set()
     with HttpServer("127.0.0.1", 0, Metrics(), health) as server:
-        for kind, template, container in pods():
+        for kind, template, container in pods(folder):
             if kind == "Job":
                 continue
             assert container["ports"] == [{"name": "http", "containerPort": PORT}]
@@ -422,3 +427,82 @@ def test_changed_settings_change_the_config_maps_name_and_so_roll_the_pods() -> 
         assert read == [f"{folder}/{file}" for file in generated["files"]]
         if kind == "Job":  # its pod cannot be changed: it must be gone by the next `apply`
             assert named(kind, "simstream-topics")["spec"]["ttlSecondsAfterFinished"] <= 300
+
+
+# --- the optional component: an index on matchers
+
+
+def test_the_default_deployment_has_no_matchers() -> None:
+    assert "components" not in yaml.safe_load(KUSTOMIZATION.read_text())
+    assert not any("match" in json.dumps(one["metadata"]) for one in documents())
+
+
+def patched() -> list[dict[str, Any]]:
+    """The default's documents as the component changes them; each patch has one target."""
+    made = documents()
+    component = yaml.safe_load((MATCHERS / KUSTOMIZATION.name).read_text())
+    assert component["kind"] == "Component"
+    assert {*component["resources"]} == {path.name for path in MATCHERS.glob("*.yaml")} - {KUSTOMIZATION.name}
+    for patch in component["patches"]:
+        kind, name = patch["target"]["kind"], patch["target"]["name"]
+        [target] = [one for one in made if one["kind"] == kind and one["metadata"]["name"] == name]
+        for change in yaml.safe_load(patch["patch"]):
+            assert change["op"] == "replace"
+            *path, last = change["path"].split("/")[1:]
+            place = target
+            for step in path:
+                place = place[int(step)] if isinstance(place, list) else place[step]
+            assert last in place
+            place[last] = change["value"]
+    return made
+
+
+def test_the_component_keeps_to_the_strict_schemas_and_runs_existing_commands() -> None:
+    for document in documents(MATCHERS) + [one for one in patched() if one["kind"] not in CUSTOM]:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        if "template" in document.get("spec", {}):
+            check_command(document["spec"]["template"]["spec"]["containers"][0]["args"])
+
+
+def test_the_topic_the_judges_and_the_matchers_agree_on_the_shards() -> None:
+    numbers = [
+        int(arguments[arguments.index("--shards") + 1])
+        for one in patched()
+        if "template" in one.get("spec", {})
+        for arguments in [one["spec"]["template"]["spec"]["containers"][0]["args"]]
+        if "--shards" in arguments
+    ]
+    assert numbers == [numbers[0]] * 2
+    assert named("StatefulSet", "simstream-match", MATCHERS)["spec"]["replicas"] <= check_count(numbers[0])
+    changed = {one["metadata"]["name"] for one in patched() if one not in documents()}
+    assert changed == {"simstream-topics", "simstream-judge"}
+
+
+def test_a_matcher_keeps_its_shards_by_the_name_of_its_pod_and_has_an_account_of_its_own() -> None:
+    [(kind, template, container)] = pods(MATCHERS)
+    assert kind == "StatefulSet", "a Deployment has other names after each restart"
+    config, instance = container["env"]
+    assert config == {"name": "SIMSTREAM_CONFIG", "value": "/etc/simstream/simstream.toml"}
+    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert check_settings({instance["name"]: "simstream-match-0"}).instance == "simstream-match-0"
+    assert template["spec"]["terminationGracePeriodSeconds"] > Settings().stop_timeout_s
+    [secret] = [one["secret"]["secretName"] for one in template["spec"]["volumes"] if "secret" in one]
+    assert secret.removeprefix("simstream-kafka-") == "match"
+    writing = {grant.name for grant in GRANTS["match"] if "Write" in grant.operations}
+    assert writing == {"matches"}
+    text = (MATCHERS / "matchers.yaml").read_text()
+    assert f"create secret generic {secret} " in text
+
+
+def test_matchers_are_on_machines_of_their_own_and_leave_one_by_one() -> None:
+    matchers = named("StatefulSet", "simstream-match", MATCHERS)["spec"]
+    labels = matchers["template"]["metadata"]["labels"]
+    assert matchers["selector"]["matchLabels"] == labels
+    budget = named("PodDisruptionBudget", "simstream-match", MATCHERS)["spec"]
+    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+    assert named("Service", matchers["serviceName"], MATCHERS)["spec"]["selector"] == labels
+    affinity = matchers["template"]["spec"]["affinity"]["podAntiAffinity"]
+    [rule] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert rule == {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+    everyone = named("NetworkPolicy", "simstream")["spec"]["podSelector"]["matchLabels"]
+    assert everyone.items() <= labels.items()
