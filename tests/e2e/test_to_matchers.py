@@ -60,3 +60,15 @@ def test_a_matcher_that_restarts_under_its_name_goes_on_from_its_snapshots(on_ka
             assert matcher.end() == 0
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
         assert service.end() == 0
+
+
+def test_another_number_of_shards_than_the_topic_has_is_refused_before_any_verdict(on_folder: Program) -> None:
+    on_folder.good("topics", "create", "--partitions", 1)
+    with on_folder.serve("--roles", "judge", "--shards", 8) as judge:
+        assert judge.wait() == 2
+        assert "there is none: create it with" in judge.output.splitlines()[-1]
+    on_folder.good("topics", "create", "--partitions", 1, "--shards", 4)
+    with on_folder.serve("--roles", "judge", "--shards", 8) as judge:
+        assert judge.wait() == 2
+        assert "it has 4: " in judge.output.splitlines()[-1]
+        assert judge.output.endswith("or give --shards 4\n")
