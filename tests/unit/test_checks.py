@@ -81,7 +81,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('allowed_hosts = "news.example:8443"', "", ["allowed_hosts names 'news.example:8443'"]),
         ('state = "."', "", ["holds other files"]),
         ("shards = 6", "", ["6 shards are not possible"]),
-        ('shards = 4\nlink = "canonical"', "", ["link is canonical, and shards only know"]),
+        ('shards = 4\nlink = "canonical"', "", ["link is canonical, and no shard knows"]),
         (
             'distance = "few"\nwindow = "soon"\nno_such = 1\nlog = "http://x"\n[frame]\nmax_pages = 0',
             "",

@@ -20,16 +20,18 @@ from simstream.wire.answer import NO_IDENTITY
 
 
 class ShardMatch(NamedTuple):
-    """What one shard found for a page: its best match, and a page of each further cluster; by identity."""
+    """What one shard found for a page. Other pages are named by identity."""
 
     best: bytes
+    """The best match; NO_IDENTITY if the page only ties clusters."""
     distance: int
     agreement: int
     ties: Sequence[bytes]
+    """A page of each further cluster that the page ties."""
 
 
 class AnsweredFinder:
-    """Finds the best matches for the batches of one store in a book of answers.
+    """Finds best matches in a book of answers, for the batches of one store of live pages.
 
     Ask for the pages of a batch in their order; see `ClosestFinder`, which looks into an index instead.
     Cost: 3 us for each page that an answer names.
@@ -63,7 +65,7 @@ class AnsweredFinder:
         self._known = dict(zip(named, self._store.known(identities), strict=True)) if named else {}
 
     def twin(self, number: BatchPlace) -> EntryId:
-        """Return 0: there are no entries here."""
+        """Return 0: the judge has no entries if shards find the matches."""
         return NO_ENTRY
 
     def choose(self, page: ComparedPage, number: BatchPlace, same: Row) -> Chosen:

@@ -12,6 +12,9 @@ from simstream.judge.accepted_page import ids_of
 from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Ordinal, Row
 from simstream.model import U64, FingerprintColumns, PageKind
 
+MAX_BATCH_PAGES = 4096
+"""The most pages of one batch; they are compared with one another."""
+
 
 @dataclass(slots=True)
 class PageBatch:
@@ -98,8 +101,10 @@ class PageBatch:
         short: NDArray[np.bool_],
         buckets: NDArray[np.int64],
     ) -> PageBatch:
-        """Return the readable ones of accepted pages: n pages with times (n,), flags (n,), buckets (n,), numbered
-        from `ordinal` on."""
+        """Return the readable pages among n accepted pages as a batch.
+
+        `time`, `short` and `buckets` are (n,). `ordinal` is the ordinal of the first accepted page.
+        """
         readable = columns.kind == PageKind.READABLE
         ids, id_ends = columns.ids, columns.id_ends
         if not readable.all():

@@ -122,23 +122,24 @@ class ClosestFinder:
         self._apart = len(batch) <= STEP_PAGES and not any_near(self._lookup_values(batch), self._policy.distance)
         """Whether it is known that no page of the batch is near another one, as in most small batches."""
 
-    def apart(self) -> NDArray[np.bool_]:
-        """Return pages of the batch (n,) that are near no entry of the index and no other page of the batch.
+    def find_lone(self) -> NDArray[np.bool_]:
+        """Return for each page of the batch (n,) whether it surely is a lone page.
 
-        It may leave some of them out. Call it before `choose`.
+        A lone page is near no entry of the index and near no other page of the batch. Some lone pages may be left
+        out. Call it before `choose`.
         """
         batch = self._batch
-        far = np.zeros(len(batch), np.bool_)
+        lone = np.zeros(len(batch), np.bool_)
         if not len(batch):
-            return far
+            return lone
         found = self._near(BatchPlace(0)).found
-        far[: found.done] = (np.diff(found.starts) == 0) & ~found.crowded
+        lone[: found.done] = (np.diff(found.starts) == 0) & ~found.crowded
         if not self._apart:
             marks = np.zeros(len(batch), np.uint8)
             for column in np.ascontiguousarray(self._lookup_values(batch).T):
                 mark_near(frozen(column, np.uint64), self._policy.distance, marks)
-            far &= marks == 0
-        return far
+            lone &= marks == 0
+        return lone
 
     def twin(self, number: BatchPlace) -> EntryId:
         """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after

@@ -90,7 +90,7 @@ class PageExpiry:
             heappush(self._late, (time, row, cold))
 
     def add_many(self, times: NDArray[np.int64], rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
-        """Remember n new live pages."""
+        """Remember n new live pages: their times in ms (n,), rows (n,) and record numbers (n,)."""
         if self._until is not None:
             for at in np.flatnonzero(times <= self._until).tolist():
                 heappush(self._late, (int(times[at]), int(rows[at]), int(colds[at])))

@@ -59,7 +59,7 @@ class LivePages:
         *,
         indexes: bool = True,
     ) -> None:
-        """Without `indexes` no page comes into the index, which stays empty: other machines compare pages."""
+        """Make a store without pages. Without `indexes` the index stays empty: matchers compare the pages."""
         self.index = index
         self._indexes = indexes
         self.window_ms = window_ms
@@ -83,7 +83,8 @@ class LivePages:
     def begin(self, batch: PageBatch, stored: NDArray[np.bool_] | None = None) -> None:
         """Give every page of a batch a row and a record. No page is live yet.
 
-        With `stored` (n,) only these pages get them; the others can never become live, and `kept` is true for them.
+        If `stored` (n,) is given, only its pages get a row and a record. The other pages can never become live, and
+        `kept` is true for them.
         """
         self._changes.batch, self._read = batch, None
         if stored is not None and not stored.all():
@@ -228,7 +229,7 @@ class LivePages:
         self._departures.promote()
 
     def are_late(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each time (n,) whether a page of it is outside the window by now."""
+        """Return for each time (n,) whether a page of this time is already outside the window."""
         if self.window_ms is None or self.stream_time is None:
             return np.zeros(len(times), np.bool_)
         return times <= self.stream_time - self.window_ms
@@ -266,11 +267,11 @@ class LivePages:
             self._index(number, row, NO_ENTRY)
         return joined
 
-    def add_apart(self, numbers: NDArray[np.int64]) -> None:
+    def add_lone(self, numbers: NDArray[np.int64]) -> None:
         """Make pages (n,) of the batch live, each in its own cluster and under its own entry.
 
-        No entry and no other page of the batch may be near one of them, and each has an identity of its own. Call
-        it behind all other changes of the batch. Cost: some .5 us a page.
+        Each must be a lone page (see `ClosestFinder.find_lone`) with an identity that comes once in the batch. Call
+        this after all other changes of the batch. Cost: about .5 us a page.
         """
         batch = self._changes.batch
         rows = batch.rows[numbers]

@@ -1,4 +1,4 @@
-"""What the judge and the matchers share: a fold of accepted pages over the live pages, as parts of a snapshot."""
+"""Holds what judges and matchers share: the live pages under one policy, as parts of a snapshot and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simstream.judge.policy import Policy
 
 
 class LiveState(Closing):
-    """The live pages under one policy."""
+    """The live pages under one policy. A subclass says what an accepted page changes."""
 
     def __init__(self, policy: Policy, store: LivePages) -> None:
         self.policy = policy

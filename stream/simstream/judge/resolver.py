@@ -17,7 +17,7 @@ from simstream.judge import lookups
 from simstream.judge.accepted_page import AcceptedPage, accepted_pages
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.answered_finder import AnsweredFinder
-from simstream.judge.batch import PageBatch
+from simstream.judge.batch import MAX_BATCH_PAGES, PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import WIDE_DISTANCE, LivePage, compare
 from simstream.judge.cluster_sizes import GrownCluster, SizeAlert
@@ -43,8 +43,6 @@ from simstream.model import (
 
 BEAT_EVERY_PAGES = 256
 """A page may have to compare itself with thousands of others."""
-MAX_BATCH_PAGES = 4096
-"""The most pages of one batch; they are compared with one another."""
 
 
 class Resolver(LiveState):

@@ -9,7 +9,7 @@ own matches connect. They are parts of the judge's clusters: one live page of ea
                               └──────────────────────────┘    its best match and one page of each other cluster
 
 So the judge learns the best of all matches, and every cluster that a page ties. An answer stays short, however many
-pages match: each further cluster in it is one that no longer exists in the shard afterwards.
+pages match: the shard merges each further cluster of an answer into another cluster at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simstream.index.index import Index
 from simstream.index.keys import KeyColumns
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
-from simstream.judge.batch import PageBatch
+from simstream.judge.batch import MAX_BATCH_PAGES, PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import compare
 from simstream.judge.cluster_sizes import SizeAlert
@@ -38,7 +38,6 @@ from simstream.judge.policy import Policy
 from simstream.model import ENDING_KINDS, U64, FingerprintColumns, PageKind
 from simstream.wire.answer import MatchColumns, MatchLists
 
-MAX_BATCH_PAGES: Final = 4096
 BEAT_EVERY_PAGES: Final = 256
 
 
@@ -74,13 +73,13 @@ def check_link(policy: Policy) -> None:
     """
     if policy.link != "any":
         raise SettingsError(
-            f"link is {policy.link}, and shards only know what every match ties",
+            f"link is {policy.link}, and no shard knows which pages are canonical",
             "use --link any, or a judge with its own index (--shards 0)",
         )
 
 
 def owned_keys(shard: Shard, keys: KeyColumns, draws: int, distance: int) -> NDArray[np.bool_]:
-    """Return for each key (n,) whether the shard has it: by one of its `draws` lookups in some table."""
+    """Return for each key (n,) whether the shard owns one of its `draws` lookups in some table."""
     rotations = divided_plan(distance).rotations
     owned = np.zeros(len(keys.fingerprints), np.bool_)
     for draw in range(draws):
@@ -104,8 +103,8 @@ class ShardMatcher(LiveState):
     def answer(self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int) -> MatchColumns:
         """Return what the shard knows of n pages with accepted times (n,) and ordinals from `ordinal` on.
 
-        Cost: the shard's part of the index's lookups, some us for each page that it stores or that has matches, and
-        less than 1 us for every other page.
+        Cost: the shard's part of the index's lookups. A page that the shard stores or matches costs some us more,
+        every other page less than 1 us more.
         """
         lists = MatchLists()
         for at in range(0, len(columns), MAX_BATCH_PAGES):
@@ -117,6 +116,7 @@ class ShardMatcher(LiveState):
     def _answer(
         self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: Ordinal, first: int, lists: MatchLists
     ) -> None:
+        """Answer one batch. `first` is the place of its first page among all pages of the answer."""
         store, policy = self._store, self.policy
         short = columns.words < policy.short_words
         batch = PageBatch.of_readable(columns, time, ordinal, short, store.buckets(time))
@@ -126,11 +126,11 @@ class ShardMatcher(LiveState):
         self._batch = batch
         known = store.known(columns.identity)
         readable = columns.kind == PageKind.READABLE
-        alone = _are_single(columns.identity) & np.fromiter((not versions for versions in known), np.bool_)
-        apart = np.zeros(len(columns), np.bool_)
-        apart[readable] = self._closest.apart()
-        apart &= alone
-        busy = (readable & ~apart) | (np.isin(columns.kind, ENDING_KINDS) & ~alone)
+        new = _are_single(columns.identity) & np.fromiter((not versions for versions in known), np.bool_)
+        lone = np.zeros(len(columns), np.bool_)
+        lone[readable] = self._closest.find_lone()
+        lone &= new
+        busy = (readable & ~lone) | (np.isin(columns.kind, ENDING_KINDS) & ~new)
         numbers = np.cumsum(readable) - 1
         stream_times = self._stream_times(time, readable)
         for done, place in enumerate(np.flatnonzero(busy).tolist()):
@@ -140,34 +140,35 @@ class ShardMatcher(LiveState):
                 store.advance(int(stream_times[place]))
             if readable[place]:
                 number = BatchPlace(int(numbers[place]))
-                self._readable(number, int(time[place]), known[place], bool(owned[number]), first + place, lists)
+                own = bool(owned[number])
+                self._answer_readable(number, int(time[place]), known[place], own, first + place, lists)
             else:
-                self._end(columns.identity[place].tobytes(), known[place])
+                self._end_earlier(columns.identity[place].tobytes(), known[place])
         if stream_times is not None:
             store.advance(int(stream_times[-1]))
-        chosen = numbers[apart]
+        chosen = numbers[lone]
         chosen = chosen[owned[chosen]]
-        store.add_apart(chosen[~store.are_late(batch.times[chosen])])
+        store.add_lone(chosen[~store.are_late(batch.times[chosen])])
         store.settle()
 
     def _stream_times(self, time: NDArray[np.int64], readable: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-        """Return stream time (n,) behind each page of a batch; None without a readable page so far."""
+        """Return the stream time (n,) after each page of a batch; None before the first readable page."""
         known = self._store.stream_time
         if known is None and not readable.any():
             return None
         least = int(time[readable][0]) if known is None else known
         return np.maximum.accumulate(np.where(readable, np.maximum(time, least), least))
 
-    def _end(self, identity: bytes, known: Sequence[EarlierVersion]) -> None:
+    def _end_earlier(self, identity: bytes, known: Sequence[EarlierVersion]) -> None:
         """Let the earlier version of a page leave."""
         earlier = self._store.live_version(identity, known)
         if earlier:
             self._store.leave(earlier.row, identity)
 
-    def _readable(
+    def _answer_readable(
         self,
         number: BatchPlace,
-        ms: int,
+        time_ms: int,
         known: Sequence[EarlierVersion],
         owned: bool,
         place: int,
@@ -194,7 +195,7 @@ class ShardMatcher(LiveState):
             store.renew(number, entry, earlier.row, earlier.age, tied)
         else:
             store.add(number, entry, tied)
-        if store.is_late(ms):
+        if store.is_late(time_ms):
             store.leave_at_once(number)
 
     def _note(
