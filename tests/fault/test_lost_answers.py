@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,18 @@ from simstream.judge.policy import Policy
 from simstream.log.base import MATCHES, VERDICTS, Log
 from simstream.roles.match.answer_writer import AnswerWriter
 from tests.e2e import eventful_pages
-from tests.e2e.harness import Program, by_ordinal, naive_verdicts, watching
+from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, watching
 from tests.unit.test_judge_role import append_frames, judging, policy, until
 from tests.unit.test_shard_worker import log, matching
 
 FRAMES = 40
 PAGES = 300
 __all__ = ["log", "policy"]
+
+
+def health(service: Service) -> str:
+    """What a service says of its readiness."""
+    return service.get("/health/ready")[1]
 
 
 def judged(log: Log) -> int:
@@ -71,7 +77,10 @@ def test_a_topic_of_answers_that_was_lost_is_refused_by_states_and_filled_again_
             with program.serve("--roles", role, "--state", "old") as refused:
                 assert refused.wait() == 1
                 assert said in refused.output.splitlines()[-1]
-        with program.serve("--roles", "match", "--state", "new"), program.serve("--state", "new") as service:
+        with program.serve("--state", "new") as service, ExitStack() as stack:
+            service.until(lambda: "waits for the answer of shard 0, 1, 2" in health(service), "it names the shards")
+            assert "replaying" in health(service)
+            stack.enter_context(program.serve("--roles", "match", "--state", "new"))
             service.ready()
             eventful_pages.append(log, eventful_pages.make(PAGES, 2))
             watcher.wait(2 * PAGES, service)

@@ -129,11 +129,11 @@ class LogFollower:
         """Judge all remaining frames below the published position. Raises WrongLog, LogError, StateUnwritable."""
         remaining = published.frame - self._log_judge.next_frame
         _logger.info("replaying %d frames of the log", remaining)
-        self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
+        self._say_replay(remaining)
         while remaining > 0 and not self._context.stop.is_set():
             self._step(published)
             remaining = self._behind(published)
-            self._context.health.turn(NAME, False, f"replaying, {remaining} frames to go", REPLAYING)
+            self._say_replay(remaining)
         if self._context.stop.is_set():
             return
         self._log_judge.check(published)
@@ -181,6 +181,10 @@ class LogFollower:
         self._context.metrics.last_poll.labels(self._role.name).set(time.time())
         return behind
 
+    def _say_replay(self, remaining: int) -> None:
+        why = "; ".join(filter(None, (f"replaying, {remaining} frames to go", self._reader.held_back())))
+        self._context.health.turn(NAME, False, why, REPLAYING)
+
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
         with self._role.turn():
             self._log_judge.metrics.set_state()
@@ -190,8 +194,8 @@ class LogFollower:
         why = f"follows, {behind} frames behind" if answers else "the log does not answer"
         if word != self._role.name:  # health already has this word
             why = f"{word}: {why}"
-        if self._snapshots.why:
-            why += f"; {self._snapshots.why}"
+        for more in (self._snapshots.why, self._reader.held_back() if behind else ""):
+            why += f"; {more}" if more else ""
         self._context.health.turn(self._role.name, ready, why, STANDBY)
 
     @staticmethod
