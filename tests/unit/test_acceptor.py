@@ -7,7 +7,8 @@ import pytest
 
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.policy import make_policy
-from simstream.judge.state import JudgeState, restore_acceptor
+from simstream.judge.state import JudgeState
+from simstream.judge.state_facts import restore_acceptor
 from simstream.model import FingerprintColumns
 from simstream.text.recipe import preset
 from simstream.wire import frame as frames

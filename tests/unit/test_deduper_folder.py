@@ -14,7 +14,7 @@ from simstream.files import header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
-from simstream.judge.state import restore_acceptor
+from simstream.judge.state_facts import restore_acceptor
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
 

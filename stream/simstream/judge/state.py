@@ -1,22 +1,21 @@
 """Holds the whole state of a judge or of a shard: acceptor and live pages, as parts of a snapshot and back.
 
-It is a function of the policy and of the frames in the order of the log. It can be written as parts and facts, and
-restored from them.
+It is a function of the policy and of the frames in the order of the log. It can be written as parts and facts
+(`judge/state_facts`), and restored from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.closing import Closing
-from simstream.errors import StateDamaged, WrongLog, WrongPolicy, WrongRecipe
+from simstream.errors import WrongPolicy, WrongRecipe
 from simstream.files import SnapshotPart
-from simstream.files.failures import START_OVER
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import Fact
@@ -30,8 +29,9 @@ from simstream.judge.live_state import LiveState
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.shard_matcher import ShardMatcher
-from simstream.model import PYTHON, FingerprintColumns, PageSource, Record, Verdict
-from simstream.text.recipe import count_sketch_words, name_recipe
+from simstream.judge.state_facts import StateFacts, check_log_id, state_facts, take_up
+from simstream.model import FingerprintColumns, PageSource, Record, Verdict
+from simstream.text.recipe import name_recipe
 from simstream.wire import frame as frames
 from simstream.wire.answer import MatchColumns, MatchLists
 
@@ -39,47 +39,18 @@ MAX_MEMTABLE_ENTRIES = 4096
 """The most entries that every query scans before they are sealed."""
 
 
-class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The facts of a snapshot besides its parts; `LogState.facts` returns them in this form."""
-
-    log_id: str
-    """The unique id of its topic `fingerprints`."""
-    policy: str
-    recipe: str
-    sketch_bits: int
-    window_ms: int | None
-    link: str
-    frame: int
-    """The next frame of the log."""
-    ordinal: int
-    digest: str
-    positions: list[tuple[str, int, int]]
-    """(unique id of the source topic, partition, next offset), in the order in which they began"""
-    gaps: list[tuple[str, int, int]]
-    stream_time: int | None
-    live_pages: int
-    fingerprints: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
-    sketch_lookups: Annotated[int, msgspec.Meta(ge=0, le=3)] = 0
-    shard: int = 0
-    """The number of the shard that this is the state of."""
-    shards: int = 1
-    """The number of shards: 1 for a judge with its own index."""
-    answers: tuple[int, ...] = ()
-    """Per partition of `matches` the offset at which a judge without an index goes on."""
-
-
 class LogState(Closing):
-    """The acceptor of one policy's log, and what its accepted pages lead to: a fold over the live pages."""
+    """What one policy makes of a log: an acceptor, and the live pages that its accepted pages lead to."""
 
     def __init__(self, policy: Policy, live: LiveState, shard: Shard = WHOLE) -> None:
         self.policy = policy
         self.acceptor = Acceptor(policy.recipe_id, policy.sketch_words)
         self._live = live
         self._shard = shard
-        """Its part of the tables; a judge without an index has shard 0 of many, with `answers` in its facts."""
+        """Its part of the tables. A judge without an index has shard 0 of all, and `answers` in its facts."""
 
     def accept(self, record: Record) -> AcceptedPages | IgnoreReason:
-        """Return the accepted pages of the log's next record. All accepted pages must be resolved, in order."""
+        """Return the accepted pages of the log's next record. Judge or answer all accepted pages, in order."""
         return self.acceptor.accept(record.offset, record.value or b"", record.timestamp)
 
     def answer_offsets(self) -> Sequence[int]:
@@ -125,7 +96,7 @@ class LogState(Closing):
         Raises WrongLog, WrongRecipe, WrongPolicy, StateDamaged if it cannot belong to this judge.
         """
         known = state_facts(facts)
-        _check_log(known, log_id)
+        check_log_id(known, log_id)
         if known.recipe != self.policy.recipe_id:
             raise WrongRecipe(
                 f"the state has recipe {known.recipe}, this judge has recipe {self.policy.recipe_id}",
@@ -138,17 +109,17 @@ class LogState(Closing):
                 "another folder for the state",
             )
         self._check_shard(known)
-        _take_up(self.acceptor, known)
+        take_up(self.acceptor, known)
         self.take_answer_offsets(known.answers)
         self._live.restore(parts, known.stream_time, known.live_pages)
 
     def _check_shard(self, known: StateFacts) -> None:
-        """Raise WrongPolicy if a snapshot belongs to another part of a divided judge."""
+        """Raise WrongPolicy if a snapshot belongs to another shard, number of shards, or kind of judge."""
         found = known.shard, known.shards, bool(known.answers)
         own = self._shard.number, self._shard.count, bool(self.answer_offsets())
         if found != own:
             raise WrongPolicy(
-                f"the state belongs to {_described(*found)}, not to {_described(*own)}",
+                f"the state belongs to {_describe_owner(*found)}, not to {_describe_owner(*own)}",
                 "use the number of shards that the state was made with (--shards), or another folder for the state",
             )
 
@@ -212,7 +183,7 @@ class JudgeState(LogState):
             for frame in accepted
             for offset in frame.columns.offset.tolist()
         ]
-        columns, time = _joined(accepted)
+        columns, time = _join_frames(accepted)
         return self.resolver.judge(columns, time, accepted[0].ordinal, sources)
 
 
@@ -239,60 +210,21 @@ class ShardState(LogState):
         """Return the matches of successive accepted frames; a page's place counts from the first page."""
         if not accepted:
             return MatchLists().columns()
-        columns, time = _joined(accepted)
+        columns, time = _join_frames(accepted)
         return self.matcher.answer(columns, time, accepted[0].ordinal)
 
 
-def _joined(accepted: Sequence[AcceptedPages]) -> tuple[FingerprintColumns, NDArray[np.int64]]:
+def _join_frames(accepted: Sequence[AcceptedPages]) -> tuple[FingerprintColumns, NDArray[np.int64]]:
     """Return the pages of successive frames, and their accepted times."""
     time = accepted[0].time if len(accepted) == 1 else np.concatenate([frame.time for frame in accepted])
     return frames.join([frame.columns for frame in accepted]), time
 
 
-def _described(shard: int, shards: int, answered: bool) -> str:
+def _describe_owner(shard: int, shards: int, answered: bool) -> str:
     """Return whose state a snapshot is."""
     if answered:
         return f"a judge with {shards} shards on matchers"
     return "a judge with its own index" if shards == 1 else f"shard {shard} of {shards}"
-
-
-def restore_acceptor(facts: Mapping[str, Any], log_id: str) -> Acceptor:
-    """Return the acceptor of a snapshot alone. Raises StateDamaged, and WrongLog for another log."""
-    known = state_facts(facts)
-    _check_log(known, log_id)
-    acceptor = Acceptor(known.recipe, count_sketch_words(known.fingerprints, known.sketch_bits))
-    _take_up(acceptor, known)
-    return acceptor
-
-
-def _check_log(known: StateFacts, log_id: str) -> None:
-    if known.log_id == log_id:
-        return
-    if log_id == PYTHON:
-        what = f"the folder holds the state of a service over the log {known.log_id}"
-        raise WrongLog(what, "give the Deduper a folder of its own")
-    if known.log_id == PYTHON:
-        raise WrongLog("the folder holds the state of a Deduper, which has no log", "choose another folder")
-    raise WrongLog(
-        f"the state was made from the log {known.log_id}, this log is {log_id}",
-        "choose another folder: this one belongs to another topic fingerprints",
-    )
-
-
-def _take_up(acceptor: Acceptor, known: StateFacts) -> None:
-    acceptor.positions = {(topic, partition): offset for topic, partition, offset in known.positions}
-    acceptor.gaps = {(topic, partition): offset for topic, partition, offset in known.gaps}
-    acceptor.next_frame, acceptor.ordinal = known.frame, known.ordinal
-    acceptor.digest = int(known.digest, 16)
-
-
-def state_facts(facts: Mapping[str, Any]) -> StateFacts:
-    """Return the facts of a snapshot. Raises StateDamaged if they are not a judge's facts."""
-    own = {name: facts[name] for name in StateFacts.__struct_fields__ if name in facts}
-    try:
-        return msgspec.convert(own, StateFacts)
-    except msgspec.ValidationError as error:
-        raise StateDamaged(f"the facts in the state's manifest do not fit ({error})", START_OVER) from error
 
 
 def make_index(

@@ -11,7 +11,7 @@ from simstream.errors import UsageError
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.judge.acceptor import Acceptor
-from simstream.judge.state import restore_acceptor
+from simstream.judge.state_facts import restore_acceptor
 from simstream.log.base import FINGERPRINTS, PAGES, Log
 from simstream.log.committed_records import committed
 from simstream.model import FingerprintColumns

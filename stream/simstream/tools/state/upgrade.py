@@ -11,7 +11,7 @@ from simstream.files.failures import reading
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import IN_ORDER
-from simstream.judge.state import state_facts
+from simstream.judge.state_facts import state_facts
 from simstream.judge.upgrade import upgraded
 from simstream.tools.state.inspect import is_folder, nothing_in
 

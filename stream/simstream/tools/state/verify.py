@@ -15,7 +15,8 @@ from simstream.files.snapshot_loading import LoadedSnapshot, load
 from simstream.index.shard import WHOLE, Shard
 from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
-from simstream.judge.state import make_index, state_facts
+from simstream.judge.state import make_index
+from simstream.judge.state_facts import state_facts
 from simstream.tools.state.inspect import MAX_TRIES, is_folder, nothing_in
 
 Progress = Callable[[int], None]
