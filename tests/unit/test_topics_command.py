@@ -8,8 +8,8 @@ import pytest
 
 from simstream.cli.main import invoke
 from simstream.cli.topics import SHARDS
+from simstream.index.shard import MAX_SHARDS
 from simstream.log import open_log
-from simstream.log.base import MAX_SHARDS
 
 
 def create(folder: Path, *flags: str) -> int:

@@ -54,7 +54,7 @@ SWITCH_S = 0.001
 @click.option(
     "--shards", metavar="N", help="Shards of the index on matchers (default: the partitions of matches; 0: none)."
 )
-@click.option("--matches", metavar="NAME", help="Last part of the name of the shards' topic (default: matches).")
+@click.option("--matches", metavar="NAME", help="Last part of the name of the topic of answers (default: matches).")
 @click.option("--instance", metavar="NAME", help="Keep a matcher's shards over a restart, under this name.")
 @click.option("--copy", metavar="N", help="Serve copy N of the index with a matcher (default: 1).")
 @log_options

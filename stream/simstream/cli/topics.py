@@ -10,7 +10,7 @@ from simstream.cli.options import log_options, open_log, settings_options, settl
 
 KAFKA_PARTITIONS = 8
 SHARDS = tuple(str(1 << bits) for bits in range(9))
-"""The possible numbers of shards: the powers of two up to `MAX_SHARDS` of log/base."""
+"""The possible numbers of shards: the powers of two up to `MAX_SHARDS` of index/shard."""
 
 
 @click.group("topics")
@@ -29,9 +29,9 @@ def command() -> None:
     "--shards",
     type=click.Choice(SHARDS),
     metavar="N",
-    help=f"Also create the matchers' topic, for N shards: a power of two, 1 to {SHARDS[-1]}.",
+    help=f"Also create the topic of answers, for N shards: a power of two, 1 to {SHARDS[-1]}.",
 )
-@click.option("--matches", metavar="NAME", help="Last part of the name of the matchers' topic (default: matches).")
+@click.option("--matches", metavar="NAME", help="Last part of the name of the topic of answers (default: matches).")
 @log_options
 @settings_options
 def create(partitions: int | None, shards: str | None, config: str | None, **flags: Any) -> int:

@@ -27,9 +27,8 @@ TOPICS = (PAGES, FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS)
 """The topics of every log."""
 MATCHES = "matches"
 """The topic of the matchers' answers. Its partitions are the shards. Only a log with matchers has it."""
-MAX_SHARDS = 256
 MAX_COPIES = 3
-"""`Log.running` lists the matchers of so many copies of the index."""
+"""The most copies of the index; `Log.running` lists the matchers of each."""
 POSITION_KEY = b"judge"
 """The key of every record of `positions`, so that compaction keeps the last one."""
 
@@ -275,7 +274,7 @@ class ShardMembership(Closing):
     """A matcher's membership in the group that shares the shards of one copy of the index.
 
     A shard has at most one owner, except for a moment: a paused or cut-off member may not know yet that its shards
-    went to another one. So both may write answers. `close` leaves the group at once, except for a static member:
+    went to another member. So both may write answers. `close` leaves the group at once, except for a static member:
     its shards wait for it for one session. A killed member keeps its shards for one session, too.
     """
 
@@ -394,7 +393,7 @@ class Log(Closing):
 
         `partitions` is for `pages`. The default is the number that exists, else 8 on Kafka and 1 in a directory.
         `verdicts` get as many as `pages` have. `shards` is the number of partitions of `matches`: a power of two, 1
-        to MAX_SHARDS. Without `shards`, `matches` is neither created nor reported.
+        to 256. Without `shards`, `matches` is neither created nor reported.
         """
 
     def check(self) -> None:

@@ -7,11 +7,14 @@ import shlex
 from simstream.log.base import MATCHES, LogOptions
 
 USUAL_SHARDS = 8
+"""The number of shards that the command for a missing topic of answers proposes."""
 
 
 def how_to_create(address: str, options: LogOptions, topic: str) -> str:
     """Return the command that creates a topic of a log, with all others; `address` is the value of `--log`."""
     shards = f" --shards {USUAL_SHARDS}" if topic == MATCHES else ""
+    if shards and options.matches != MATCHES:
+        shards += f" --matches {options.matches}"
     return f"simstream topics create {where(address, options.prefix, options.publish_to)}{shards}"
 
 
