@@ -73,13 +73,15 @@ class JudgeRole:
         if wanted == 0:
             return None
         found = self._log.shards()
-        if wanted is None and found is None:
-            return None
-        if found is None or wanted not in (None, found):
-            there = "there is none" if found is None else f"it has {found}"
+        if found is None:
+            if wanted is None:
+                return None
+            todo = f"create it with `simstream topics create --shards {wanted}`, or give --shards 0"
+            raise SettingsError(f"shards is {wanted}, but there is no topic {MATCHES}", todo)
+        if wanted not in (None, found):
             raise SettingsError(
-                f"shards is {wanted}, and the topic {MATCHES} has one partition a shard: {there}",
-                f"create it with `simstream topics create --shards {wanted}`, or give --shards {found or 0}",
+                f"shards is {wanted}, but the topic {self._log.topic(MATCHES).name} has {found} partitions",
+                f"give --shards {found}, or name another topic with --matches",
             )
         check_link(self._policy)
         check_topics(self._log, (MATCHES,))
