@@ -15,7 +15,7 @@ _PIPED_COLUMNS: Final = 120
 
 
 def print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
-    """Print a table of fleets, the smallest that fits, and what the judge takes beside it."""
+    """Print a table of fleets, which marks the smallest fleet that fits, and what the judge takes beside it."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -46,4 +46,4 @@ def print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
         f"the judge beside them: {say_bytes(report.judge_bytes)}, about {report.judge_pages_a_second:,} pages/s; "
         f"the log: {report.log_bytes_a_page} bytes a page, which each matcher reads"
     )
-    console.print("a shard a matcher; one core each; random fingerprints: similar pages bring more candidates")
+    console.print("assumed: one shard and core a matcher, random fingerprints; similar pages bring more candidates")

@@ -60,9 +60,9 @@ class Index(Closing):
     nothing without a sketch. `short` is the limit of a pair with a short page, at least as strict as the others. If
     it is None, no page counts as short; the `short` arguments are ignored.
 
-    With a `shard` its tables have, and its queries look up, only prefixes whose leading byte is in the range of the
-    shard. Then all shards together find every near entry, if each has the entries that `Shard.owns`; a shard may
-    report other near entries of it, too.
+    With a `shard` only prefixes whose leading byte is in the range of the shard are looked up. All shards together
+    find every near entry if each shard has the entries that it owns (`Shard.owns`). A shard may also report near
+    entries that it does not own.
 
     With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
     them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes.

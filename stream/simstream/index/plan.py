@@ -57,9 +57,10 @@ class TableLayout(NamedTuple):
 class Plan:
     """T tables with disjoint prefixes of `prefix_bits[t]` bits; probes flip up to `flips` of them.
 
-    The prefixes follow one another from the highest bit on, each `step` bits after the one before; with `step` 0
-    without a gap. Table t is rotated so that its own prefix leads. `tables = 0` is the plan without tables: a plain
-    scan, complete for every distance. Raises SettingsError if the numbers do not fit together.
+    The prefixes follow one another from the highest bit on. With `step` 0 there is no gap between them; otherwise
+    each begins `step` bits after the one before. Table t is rotated so that its own prefix leads. `tables = 0` is
+    the plan without tables: a plain scan, complete for every distance. Raises SettingsError if the numbers do not
+    fit together.
     """
 
     tables: int
@@ -78,7 +79,7 @@ class Plan:
         if self.step and (max(self.prefix_bits, default=0) > self.step or self.tables * self.step > 64):
             raise SettingsError(
                 f"prefixes of {self.prefix_bits} bits do not fit a step of {self.step}",
-                "give a step that is at least as long as each prefix",
+                "give a step that is at least as long as each prefix, and at most 64 bits for all tables",
             )
 
     @property
@@ -139,7 +140,7 @@ class Plan:
         return used * TABLE_NS + self.probes(distance) * _probe_ns(size) + compared * each
 
     def layout(self, distance: int, shard_bits: int = 0) -> TableLayout:
-        """Return what the probe kernel reads; it has no rows for unneeded tables."""
+        """Return what the probe kernel reads. The layout has no rows for tables that the distance does not need."""
         rows: list[tuple[int, ...]] = []
         masks: list[NDArray[np.int64]] = []
         groups: list[NDArray[np.int64]] = []
@@ -215,15 +216,15 @@ def choose(distance: int, entries: int) -> Plan:
 
 
 MANY_ENTRIES: Final = 100_000_000
-"""The size for which the tables of a divided index are cut."""
+"""The number of entries for which the tables of a divided index are cut."""
 
 
 @cache
 def divided_plan(distance: int) -> Plan:
     """Return the plan by which the tables of a divided index are cut, at every size.
 
-    Shards of one stream, and segments within a shard, must agree on who owns a value. So their tables are as many,
-    and rotated as far, whatever their size; only the length of the prefixes differs.
+    Shards of one stream, and segments within a shard, must agree on which shard owns a value. So the number and the
+    rotations of their tables are the same at every size. Only the length of the prefixes differs.
     """
     tables = choose(distance, MANY_ENTRIES).tables
     step = 64 // tables

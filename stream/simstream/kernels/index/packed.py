@@ -7,8 +7,8 @@ the prefix has at least 16, else 32). All tables of a segment lie one after anot
 A probe compares the high parts, thirty-two at once. About one in a thousand passes. Only then are low parts
 fetched, after all high parts of a query, so that their cache lines are prefetched in the meantime.
 
-A machine that owns one range of leading bytes (a shard) makes only the probes that lead into its range. The flips
-of a table are grouped by their first bits, so these probes are one run of the masks.
+A shard owns one range of leading bytes, and makes only the probes that lead into this range. The flips of a table
+are grouped by their first bits, so these probes are one run of the masks.
 
 Many similar pages crowd under a few prefixes. Then the probes of one query would compare more than a whole table.
 Such a query scans table 0 from end to end instead, and meets each place once.

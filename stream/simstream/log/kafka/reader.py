@@ -151,14 +151,13 @@ class KafkaReader(Reader):
     def pause(self, partitions: Collection[int]) -> None:
         """See Reader. The client drops what it has fetched of a paused partition, and fetches it again later."""
         wanted = frozenset(partitions)
-        rest, wake = wanted - self._paused, self._paused - wanted
+        to_pause, to_resume = wanted - self._paused, self._places(self._paused - wanted)
         self._paused = wanted
-        self._taken = [message for message in self._taken if message.partition() not in rest]
-        self._rest(rest)
-        woken = self._places(wake)
-        if woken:
-            self._consumer.resume(woken)
-        for place in woken:
+        self._taken = [message for message in self._taken if message.partition() not in to_pause]
+        self._pause_client(to_pause)
+        if to_resume:
+            self._consumer.resume(to_resume)
+        for place in to_resume:
             self._seek(place)
 
     def answers(self) -> bool:
@@ -189,14 +188,14 @@ class KafkaReader(Reader):
     def _assign(self) -> None:
         self._taken = []  # it is read again
         self._consumer.assign(self._places(self._next))
-        self._rest(self._paused)
+        self._pause_client(self._paused)
 
     def _places(self, partitions: Collection[int]) -> list[TopicPartition]:
         """Return where to go on in these partitions."""
         name = self._cluster.name(self._topic)
         return [TopicPartition(name, p, offset) for p, offset in self._next.items() if p in partitions]
 
-    def _rest(self, partitions: Collection[int]) -> None:
+    def _pause_client(self, partitions: Collection[int]) -> None:
         if places := self._places(partitions):
             self._consumer.pause(places)
 

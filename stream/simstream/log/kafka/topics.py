@@ -82,10 +82,10 @@ def create_topics(cluster: KafkaCluster, partitions: int | None, shards: int | N
         report = _create(cluster, topic, count, brokers)
         if topic == VERDICTS and partitions is not None:
             count = partitions  # both were meant
-        reports.append(_compared(cluster, topic, report, count, brokers))
+        reports.append(_add_differences(cluster, topic, report, count, brokers))
     if shards is not None:
         report = _create(cluster, MATCHES, shards, brokers)
-        reports.append(_compared(cluster, MATCHES, report, shards, brokers))
+        reports.append(_add_differences(cluster, MATCHES, report, shards, brokers))
     return reports
 
 
@@ -176,7 +176,9 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
     return TopicReport(cluster.name(topic), True)
 
 
-def _compared(cluster: KafkaCluster, topic: str, report: TopicReport, count: int, brokers: int) -> TopicReport:
+def _add_differences(
+    cluster: KafkaCluster, topic: str, report: TopicReport, count: int, brokers: int
+) -> TopicReport:
     """Return the report with what differs, if the topic existed."""
     return report if report.created else report._replace(differs=_compare(cluster, topic, count, brokers))
 

@@ -86,7 +86,7 @@ class RecordFollower:
         self.partitions |= other.partitions
         other.close()
 
-    def rest(self) -> None:
+    def drop_read_ahead(self) -> None:
         """Free the memory of the bytes that were read ahead."""
         self._file.seek(self.place)
 

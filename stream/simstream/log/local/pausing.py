@@ -32,7 +32,7 @@ class PausableFollower:
         self._join()
         for follower in self._followers:
             if self._is_paused(follower):
-                follower.rest()
+                follower.drop_read_ahead()
 
     def take(self, limit: int) -> list[Record]:
         """Return up to `limit` records, and about MAX_BYTES, of the running follower that is furthest behind."""
@@ -71,7 +71,7 @@ class PausableFollower:
         return follower.partitions <= self._paused
 
     def _join(self) -> None:
-        """Make one of the followers that stand between the same groups, if both are paused or both run."""
+        """Join followers that stand between the same groups, if they are all paused or all run."""
         if len(self._followers) == 1:
             return
         met: dict[tuple[int, bool], RecordFollower] = {}

@@ -113,14 +113,14 @@ def _counted_as(topic: str, partition: int) -> int:
     return POSITION if topic == POSITIONS else partition
 
 
-class RecordSource(Protocol):
-    """Returns the records that exist now."""
+class RecordTaker(Protocol):
+    """Takes the records that exist now."""
 
     def take(self, limit: int) -> list[Record]:
         """Return up to `limit` records."""
 
 
-def wait_for(follower: RecordSource, same: LocalTopicIdentity, limit: int, timeout: float) -> list[Record]:
+def wait_for(follower: RecordTaker, same: LocalTopicIdentity, limit: int, timeout: float) -> list[Record]:
     """Return up to `limit` records, after at most `timeout` seconds of waiting for the first."""
     end = time.monotonic() + timeout
     while True:

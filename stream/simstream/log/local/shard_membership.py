@@ -1,4 +1,4 @@
-"""Gives all shards of a local log to one matcher a copy of the index, by a lock that ends with its process."""
+"""Gives all shards of one copy of the index on a local log to one matcher, by a lock that ends with its process."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from simstream.wire import verdict as wire
 SLOW_S = 3.0
 """Seconds. A commit that takes longer makes the judge unready."""
 MAX_UNPUBLISHED_FRAMES = 256
-"""Frames without verdicts after which their position is published all the same: matchers do not run far ahead."""
+"""After so many frames without verdicts their position is published, since matchers do not run far ahead of it."""
 LOOK_EVERY_S = 1.0
 """Seconds between two looks for a newer publisher, while the election is lost."""
 

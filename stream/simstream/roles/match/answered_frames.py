@@ -13,29 +13,31 @@ from simstream.wire.answer import AnswerHeader
 LAST_ANSWERS: Final = 4
 """Answers that are read of each shard at first."""
 GROWTH: Final = 16
-"""How many times more are read if these do not say enough."""
+"""How many times more answers are read if the last ones do not reach far enough."""
 
 
-def answered_frames(log: Log, counts: Callable[[AnswerHeader], bool], enough: int = 0) -> dict[int, int | None]:
+def answered_frames(
+    log: Log, is_counted: Callable[[AnswerHeader], bool], enough_frame: int = 0
+) -> dict[int, int | None]:
     """Return per shard the frame behind its last answers that count; None without one. Reads a few answers each.
 
-    A copy that is behind may have written the last answers. So it reads further back until a shard has answered up
-    to the frame `enough`. Raises TopicMissing, BrokerUnreachable and other errors of the log.
+    A copy that is behind may have written the last answers. So the search goes further back until a shard has
+    answered up to `enough_frame`. Raises TopicMissing, BrokerUnreachable and other errors of the log.
     """
     lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
     found: dict[int, int | None] = dict.fromkeys(sorted(ends))
     open_shards, last = set(ends), LAST_ANSWERS
     while open_shards:
         starts = {s: max(lows[s], end - last) if s in open_shards else end for s, end in ends.items()}
-        for shard, frame in _frames(log, starts, ends, counts):
+        for shard, frame in _frames(log, starts, ends, is_counted):
             found[shard] = max(found[shard] or 0, frame)
-        open_shards = {s for s in open_shards if (found[s] or 0) < enough and starts[s] > lows[s]}
+        open_shards = {s for s in open_shards if (found[s] or 0) < enough_frame and starts[s] > lows[s]}
         last *= GROWTH
     return found
 
 
 def _frames(
-    log: Log, starts: Mapping[int, int], ends: Mapping[int, int], counts: Callable[[AnswerHeader], bool]
+    log: Log, starts: Mapping[int, int], ends: Mapping[int, int], is_counted: Callable[[AnswerHeader], bool]
 ) -> Iterator[tuple[int, int]]:
     """Yield the shard of each answer that counts, and the frame behind it."""
     with log.open_reader(MATCHES, starts) as reader:
@@ -45,5 +47,5 @@ def _frames(
                     header = answers.decode(record.value or b"").header
                 except AnswerDamaged:
                     continue
-                if header.shard == record.partition and counts(header):
+                if header.shard == record.partition and is_counted(header):
                     yield record.partition, header.to_frame

@@ -18,12 +18,12 @@ ORDER_BYTES: Final = 4
 SKETCH_WORDS: Final = 4
 """The sketch of the recipe `default`."""
 STORED_BYTES: Final = 24
-"""Bytes a page beside the index, on a matcher for each page that it holds, and on the judge for each live page: row
-13, identity 11 (docs/design/state.md)."""
+"""Bytes a page beside the index: row 13, identity 11 (docs/design/state.md). A matcher has them for each page that
+it holds, and the judge for each live page."""
 STORED_US: Final = 8.0
 """Microseconds beside the index for each page that a shard holds (`python -m tests.bench.same_verdicts`)."""
 JUDGE_US: Final = 20.0
-"""Microseconds of a page on the judge (the same)."""
+"""Microseconds of a page on the judge (measured in the same way)."""
 FRAME_BYTES: Final = 170
 """Bytes of a page in `fingerprints`: 116 in columns, and its id and URL."""
 ANSWER_BYTES: Final = 27
@@ -31,7 +31,7 @@ ANSWER_BYTES: Final = 27
 
 
 class FleetRow(msgspec.Struct, frozen=True):
-    """An index on so many shards, with one shard a matcher."""
+    """What an index in so many shards takes, with one shard on each matcher."""
 
     shards: int
     held: float
@@ -39,6 +39,7 @@ class FleetRow(msgspec.Struct, frozen=True):
     shard_bytes: int
     """The memory of one matcher: its part of the index, and the rows and identities of its pages."""
     all_bytes: int
+    """The memory of all matchers."""
     index_us: float
     """Microseconds of a page in the index of one shard, on one core."""
     pages_a_second: int
@@ -47,14 +48,14 @@ class FleetRow(msgspec.Struct, frozen=True):
 
 
 class FleetReport(msgspec.Struct, frozen=True):
-    """The fleets for a number of live pages, and what surrounds them."""
+    """The fleets of matchers for a number of live pages, and the judge and the log beside them."""
 
     pages: int
     distance: int
     tables: int
     lookups: int
     judges: int
-    """Spaces (prefixes) with a judge each, since a judge numbers at most MAX_PAGES live pages."""
+    """Prefixes with a judge each, since a judge numbers at most MAX_PAGES live pages."""
     judge_bytes: int
     judge_pages_a_second: int
     log_bytes_a_page: int
@@ -75,9 +76,9 @@ def held_share(shards: int, distance: int, lookups: int) -> float:
 def shard_bytes(entries: int, shards: int, distance: int, lookups: int, sketch_words: int = SKETCH_WORDS) -> float:
     """Return the bytes of the index of one of so many shards of `entries` entries.
 
-    With T tables for each of L lookups, a shard of N holds the share h = 1 - (1 - 1/N)^(T L) of all entries. Each
-    of these has its row, its sketch, for each lookup a place in the first table, and for each further lookup 4
-    bytes for the order. The other tables have a share of 1/N each.
+    There are T tables for each of L lookups. So each of N shards holds the share h = 1 - (1 - 1/N)^(T L) of all
+    entries. Each held entry takes its row, its sketch, and for each lookup a place in the first table. It takes
+    4 more bytes for the order of each further lookup. Every other table has 1/N of all entries.
     """
     share = held_share(shards, distance, lookups)
     held = share * entries
@@ -92,15 +93,18 @@ def shard_bytes(entries: int, shards: int, distance: int, lookups: int, sketch_w
 def weigh_fleets(
     pages: int, distance: int, each: PageLookups, memory_bytes: int | None, speed: MachineSpeed
 ) -> FleetReport:
-    """Return the fleets of 2 to 256 shards for so many live pages. More pages than one judge numbers are divided
-    among spaces, and a row is for one of them. Raises UsageError if no fleet fits into `memory_bytes` a matcher."""
+    """Return the fleets of 2 to 256 shards for so many live pages.
+
+    More pages than one judge numbers are divided among prefixes; a row is then for one prefix. Raises UsageError if
+    no fleet fits into `memory_bytes` a matcher.
+    """
     judges = -(-pages // MAX_PAGES)
-    space = -(-pages // judges)
+    pages_each = -(-pages // judges)
     counts = [1 << bits for bits in range(1, MAX_SHARDS.bit_length())]
-    rows = [_row(space, shards, distance, each, memory_bytes, speed) for shards in counts]
+    rows = [_row(pages_each, shards, distance, each, memory_bytes, speed) for shards in counts]
     if not any(row.fits for row in rows):
         raise UsageError(
-            f"{space:,} pages on {MAX_SHARDS} shards take {rows[-1].shard_bytes:,} bytes a matcher",
+            f"{pages_each:,} pages on {MAX_SHARDS} shards take {rows[-1].shard_bytes:,} bytes a matcher",
             "give --memory more, keep fewer pages (a window), or divide them among several prefixes",
         )
     return FleetReport(
@@ -109,7 +113,7 @@ def weigh_fleets(
         tables=divided_plan(distance).tables,
         lookups=each.lookups,
         judges=judges,
-        judge_bytes=STORED_BYTES * space,
+        judge_bytes=STORED_BYTES * pages_each,
         judge_pages_a_second=round(1e6 / JUDGE_US),
         log_bytes_a_page=FRAME_BYTES,
         rows=rows,
