@@ -182,7 +182,9 @@ class LogFollower:
         return behind
 
     def _say_replay(self, remaining: int) -> None:
-        why = "; ".join(filter(None, (f"replaying, {remaining} frames to go", self._reader.held_back())))
+        why = f"replaying, {remaining} frames to go"
+        if held_back := self._reader.held_back():
+            why += f"; {held_back}"
         self._context.health.turn(NAME, False, why, REPLAYING)
 
     def _say_standby(self, published: Position | None, settled: bool, answers: bool) -> None:
