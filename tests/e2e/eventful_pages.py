@@ -23,21 +23,21 @@ pages."""
 
 
 class EventfulPage(NamedTuple):
-    """A record of `pages`. Without a value the page of this key is withdrawn."""
+    """A record of `pages`. A record without a value withdraws the page of its key."""
 
     key: bytes | None
     value: bytes | None
     timestamp: int
-    """Its time, where it has no other: in ms since 1970."""
+    """The time of the page in ms since 1970, if its value names no time."""
 
 
 def make(count: int, seed: int = 1) -> list[EventfulPage]:
-    """So many pages: those of `tests.e2e.pages`, a part of them changed."""
+    """Return the pages of `tests.e2e.pages`, a part of them changed."""
     return list(islice(endless(seed, count), count))
 
 
 def endless(seed: int, block: int = 500) -> Iterator[EventfulPage]:
-    """The same without an end. Ids and times of one block come again in the next."""
+    """Yield such pages without an end. Ids and times of one block come again in the next block."""
     maker = PageMaker(random.Random(seed))
     while True:
         for number, line in enumerate(pages.lines(block, seed)):

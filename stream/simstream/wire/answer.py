@@ -42,7 +42,7 @@ class AnswerHeader(msgspec.Struct, frozen=True, array_like=True):
     frame: int
     """The first answered frame of the log."""
     to_frame: int
-    """The frame behind the last answered one."""
+    """The frame behind the last answered frame."""
     ordinal: int
     """The ordinal of the first page."""
     pages: int
@@ -61,7 +61,7 @@ class MatchColumns(NamedTuple):
     ties: U64  # (t, 2) a page of each further cluster that the page ties
 
     def cut(self, start: int, end: int) -> MatchColumns:
-        """Return the pages from `start` to `end`."""
+        """Return the matches of the pages from number `start` to `end` of these m pages."""
         s, begin = slice(start, end), int(self.tie_ends[start - 1]) if start else 0
         ends = self.tie_ends[s] - np.uint32(begin)
         stop = begin + (int(ends[-1]) if len(ends) else 0)
@@ -112,7 +112,7 @@ def encode(header: AnswerHeader, matches: MatchColumns) -> bytes:
 
 
 def decode(data: bytes) -> Answer:
-    """Return the answer. Raises AnswerDamaged, also for another format, if anything does not fit."""
+    """Return the answer. Raises AnswerDamaged if its format is another one, or if anything in it does not fit."""
     if len(data) < _PREFIX.size or data[:4] != MAGIC:
         raise AnswerDamaged("a record is not an answer")
     _, number, stored, length, pages = _PREFIX.unpack_from(data)
@@ -135,7 +135,7 @@ _SHAPES: Final[Sequence[tuple[Any, int]]] = (
 
 
 def _columns(data: bytes, at: int, pages: int) -> MatchColumns:
-    """Return the columns of so many pages, which begin at `at`."""
+    """Return the columns of so many pages. The columns begin at byte `at`."""
     arrays: list[NDArray[Any]] = []
     for number, (dtype, width) in enumerate(_SHAPES):
         rows = pages if number < len(_SHAPES) - 1 else int(arrays[-1][-1]) if pages else 0
@@ -146,7 +146,7 @@ def _columns(data: bytes, at: int, pages: int) -> MatchColumns:
         arrays.append(array.reshape(rows, width) if width > 1 else array)
         at += size
     if at != len(data) or (np.diff(arrays[4].astype(np.int64)) < 0).any():
-        raise AnswerDamaged("an answer's clusters do not fit it")
+        raise AnswerDamaged("an answer's clusters do not fit its pages or its length")
     return MatchColumns(*arrays)
 
 
