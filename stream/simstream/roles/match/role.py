@@ -76,6 +76,7 @@ class MatchRole:
                     writer.settle()
                     self._update_workers(matcher, membership.owned, shards)
                     self._report_health(shards)
+                position.look(TURN_S)  # the last snapshots need the latest published position
             finally:
                 self._end_workers()
 
