@@ -19,11 +19,11 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo docs feed-demo test watch test-all lowest chaos fuzz audit locks lint dist bench evaluate broker clean
+.PHONY: help demo docs feed-demo cluster-demo test watch test-all lowest chaos fuzz audit locks lint dist bench evaluate broker clean
 .DEFAULT_GOAL := help
 
 help:  ## Print this list.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 11
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 demo: $(VENV)/.run  ## Judge about a hundred bundled pages with the whole service (INPUT="files" for yours).
 	@$(BIN)/simstream demo $(INPUT)
@@ -31,7 +31,10 @@ demo: $(VENV)/.run  ## Judge about a hundred bundled pages with the whole servic
 feed-demo: $(VENV)/.feed kernels jars  ## Show the news page over replayed pages until Ctrl-C (SPEED=pages a second).
 	@$(BIN)/python -m deploy.feed_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
 
-test: $(VENV)/.test kernels jars  ## Run the tests without the long ones (TESTS=FILE: all of one file; WORKERS=1: one by one).
+cluster-demo: $(VENV)/.run kernels jars  ## Run one stream on nine processes, kill one of each kind, check all verdicts (SPEED=).
+	@$(BIN)/python -m deploy.cluster_demo $(if $(SPEED),--speed $(SPEED)) --corpora $(CORPORA)
+
+test: $(VENV)/.test kernels jars  ## Run all but the long tests (TESTS=FILE: all of one file; WORKERS=1: one by one).
 	@echo "== tests"
 	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(COVERED) -m pytest --short $(AT_ONCE))
 	$(if $(TESTS),,@$(BIN)/python -c '$(SAY_COVERAGE)')
@@ -61,7 +64,7 @@ chaos: $(VENV)/.test kernels jars  ## Break real brokers for at least half an ho
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
 
-fuzz: $(VENV)/.test kernels  ## Give hostile bytes to every reader for SECONDS=600 (ONLY=frames for one, SEED= repeats).
+fuzz: $(VENV)/.test kernels  ## Give hostile bytes to all readers for SECONDS=600 (ONLY=frames for one, SEED= repeats).
 	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(foreach name,$(ONLY),--only $(name))
 
@@ -111,7 +114,7 @@ evaluate: $(VENV)/.test kernels  ## Measure every figure of quality on the pages
 EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisions news_xwlb,$(CORPORA)/zh_$(name)/docs.jsonl.xz) \
 	--pairs $(CORPORA)/zh_lctt_revisions/pairs.jsonl.xz --pairs $(CORPORA)/zh_msdocs_revisions/pairs.jsonl.xz --strip-front-matter
 
-broker: $(VENV)/.run jars  ## Run a Kafka broker until Ctrl-C, with Kafka's tools in .venv/bin (PORT=9092, DATA=DIR).
+broker: $(VENV)/.run jars  ## Run Kafka until Ctrl-C, with its tools in .venv/bin (PORT=9092, DATA=DIR).
 	@$(BIN)/python -m deploy.kafka.tools $(BIN)
 	$(BIN)/python -m deploy.kafka.broker $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
 

@@ -20,6 +20,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from deploy.kafka.broker import KafkaBroker, is_taken, missing_packages, say_on_stderr
@@ -76,19 +77,20 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
         url = f"http://127.0.0.1:{port}/"
         say_on_stderr("waiting for the page: a few seconds, or two minutes if kernels must be compiled")
         _until(lambda: _is_ready(url), parts)
-        name, records = _pages(corpora)
+        name, pages = replayed_pages(corpora)
         say_on_stderr(f"the news feed: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
         say_on_stderr(f"its broker: {broker.address}   (for any command: --log {broker.address})")
-        sent = _replay(broker.address, records, speed, parts)
+        sent = _replay(broker.address, pages(), speed, parts)
         say_on_stderr(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")
         _until(lambda: False, parts, forever=True)
 
 
-def _pages(corpora: Path | None) -> tuple[str, Iterable[Record]]:
+def replayed_pages(corpora: Path | None) -> tuple[str, Callable[[], Iterable[Record]]]:
+    """Return what the pages are, and a function that yields them: those of the corpus if it is there."""
     path = corpora / NEWS if corpora else None
     if path is not None and path.is_file():
-        return "television news since 2022", _news(path)
-    return "bundled pages", demo_records()
+        return "television news since 2022", partial(_news, path)
+    return "bundled pages", demo_records
 
 
 def _news(path: Path) -> Iterator[Record]:
