@@ -64,7 +64,7 @@ chaos: $(VENV)/.test kernels jars  ## Break real brokers for at least half an ho
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(foreach name,$(ONLY),--only $(name))
 
-fuzz: $(VENV)/.test kernels  ## Give hostile bytes to all readers for SECONDS=600 (ONLY=frames for one, SEED= repeats).
+fuzz: $(VENV)/.test kernels  ## Give hostile bytes to readers for SECONDS=600 (ONLY=frames for one, SEED= repeats).
 	$(BIN)/python -m tests.fault.fuzz $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(foreach name,$(ONLY),--only $(name))
 
