@@ -11,30 +11,14 @@ from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState, ShardState
 from simstream.model import Record, Verdict
-from simstream.wire import answer as wire
 
 LOG_ID = "L"
 
 
-def answer(state: ShardState, records: Sequence[Record], log_id: str = LOG_ID) -> bytes:
+def answer(state: ShardState, records: Sequence[Record]) -> bytes:
     """The answer of a shard to successive frames."""
-    acceptor, shard = state.acceptor, state.matcher.shard
-    ordinal = acceptor.ordinal
-    taken = [state.accept(record) for record in records]
-    matches = state.answer([each for each in taken if isinstance(each, AcceptedPages)])
-    header = wire.AnswerHeader(
-        log_id=log_id,
-        policy=state.policy.id,
-        shard=shard.number,
-        shards=shard.count,
-        tables=divided_plan(state.policy.distance).tables,
-        frame=records[0].offset,
-        to_frame=acceptor.next_frame,
-        ordinal=ordinal,
-        pages=acceptor.ordinal - ordinal,
-        digest=acceptor.digest_hex,
-    )
-    return wire.encode(header, matches)
+    [data] = state.encode_answers(records, LOG_ID)
+    return data
 
 
 class ShardedJudge:
@@ -62,7 +46,7 @@ class ShardedJudge:
         accepted = []
         for record in records:
             taken = self.judge.accept(record)
-            self.book.check(self.judge.acceptor.next_frame, self.judge.acceptor.digest_hex)
+            self.book.check(self.judge.acceptor.next_frame, self.judge.acceptor.digest)
             if isinstance(taken, AcceptedPages):
                 accepted.append(taken)
         verdicts = self.judge.resolve(accepted)

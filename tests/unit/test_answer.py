@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ identities = st.binary(min_size=16, max_size=16)
 matched_pages = st.tuples(
     st.none() | identities, st.integers(0, 64), st.integers(0, 65_535), st.lists(identities, max_size=3)
 )
-HEADER = AnswerHeader("log", "1234abcd", 3, 8, 4, 10, 12, 1_000, 50, "0123456789abcdef")
+HEADER = AnswerHeader("log", "1234abcd", 3, 8, 4, 10, 12, 1_000, 50, bytes(range(16)))
 
 
 @st.composite
@@ -31,9 +32,10 @@ def all_answers(draw: st.DrawFn) -> Answer:
     pages = draw(st.integers(0, 5_000))
     frame, ordinal = draw(st.integers(0, 2**40)), draw(st.integers(0, 2**40))
     shards = 1 << draw(st.integers(0, 8))
+    frames = draw(st.integers(1, 256))
     header = AnswerHeader(
         draw(st.text(max_size=12)), "1234abcd", draw(st.integers(0, shards - 1)), shards, draw(st.integers(1, 99)),
-        frame, frame + draw(st.integers(1, 256)), ordinal, pages, "0123456789abcdef",
+        frame, frame + frames, ordinal, pages, b"12345678" * frames,
     )  # fmt: skip
     places = sorted(draw(st.sets(st.integers(0, pages - 1), max_size=6))) if pages else []
     return Answer(header, listed(places, [draw(matched_pages) for _ in places]))
@@ -150,3 +152,39 @@ def test_another_format_and_other_records_are_refused() -> None:
     for data in (bytes(other), b"", b"sman", b"{}" * 40, small() + b"\0"):
         with pytest.raises(AnswerDamaged):
             wire.decode(data)
+
+
+@given(all_answers(), st.integers(0, 3_000), st.data())
+def test_an_answer_that_is_too_large_is_divided_between_frames(
+    answer: Answer, most: int, data: st.DataObject
+) -> None:
+    header, matches = answer
+    frames = header.to_frame - header.frame
+    cuts = sorted(data.draw(st.lists(st.integers(0, header.pages), min_size=frames - 1, max_size=frames - 1)))
+    sizes = [after - before for before, after in pairwise([0, *cuts, header.pages])]
+    parts = [wire.decode(part) for part in wire.encode_within(header, matches, sizes, most)]
+    frame, ordinal, digests, rows = header.frame, header.ordinal, b"", []
+    for part in parts:
+        assert (part.header.frame, part.header.ordinal) == (frame, ordinal)
+        assert len(wire.encode(*part)) <= most or part.header.to_frame == frame + 1
+        frame, ordinal = part.header.to_frame, ordinal + part.header.pages
+        digests += part.header.digests
+        rows += read(part)
+    assert (frame, ordinal, digests) == (header.to_frame, header.ordinal + header.pages, header.digests)
+    assert rows == read(answer)
+
+
+def read(answer: Answer) -> list[tuple[int, bytes, int, int, bytes]]:
+    """The ordinals of an answer, each with what it has."""
+    header, matches = answer
+    ends = [0, *matches.tie_ends.tolist()]
+    return [
+        (
+            header.ordinal + int(place),
+            matches.best[i].tobytes(),
+            int(matches.distance[i]),
+            int(matches.agreement[i]),
+            matches.ties[ends[i] : ends[i + 1]].tobytes(),
+        )
+        for i, place in enumerate(matches.place)
+    ]

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.errors import WrongAnswer
-from simstream.judge.answer_book import AnswerBook, AnswerIssue
+from simstream.judge.answer_book import OBJECT_BYTES, AnswerBook, AnswerIssue
 from simstream.wire import answer as wire
 from simstream.wire.answer import AnswerHeader, MatchLists
 
 FRAME_PAGES = 10
 """Each frame of these tests has so many pages."""
 SHARDS = 2
-DIGEST = "0123456789abcdef"
+DIGEST, OTHER = 0x0123456789ABCDEF, 2**64 - 1
 
 
 def answer(shard: int, frame: int, to_frame: int, /, **changes: object) -> bytes:
@@ -24,7 +24,7 @@ def answer(shard: int, frame: int, to_frame: int, /, **changes: object) -> bytes
     given: dict[str, object] = {
         "log_id": "L", "policy": "P", "shard": shard, "shards": SHARDS, "tables": 4, "frame": frame,
         "to_frame": to_frame, "ordinal": FRAME_PAGES * frame, "pages": FRAME_PAGES * (to_frame - frame),
-        "digest": DIGEST,
+        "digests": DIGEST.to_bytes(8, "little") * (to_frame - frame),
     } | changes  # fmt: skip
     header = AnswerHeader(**given)  # type: ignore[arg-type]
     lists = MatchLists()
@@ -133,23 +133,43 @@ def test_pages_that_cannot_follow_are_a_wrong_answer(
 
 def test_a_wrong_digest_is_a_wrong_answer_that_names_the_record(book: AnswerBook) -> None:
     assert book.add(0, 0, answer(0, 0, 1)) is None
-    assert book.add(1, 5, answer(1, 0, 1, digest="f" * 16)) is None
-    book.check(2, "f" * 16)  # no answer ends there
+    assert book.add(1, 5, answer(1, 0, 1, digests=OTHER.to_bytes(8, "little"))) is None
     with pytest.raises(WrongAnswer, match=r"shard 1 answers for f{16} \(offset 5 of its partition\)"):
         book.check(1, DIGEST)
+
+
+@pytest.mark.parametrize("wrong", range(4))
+def test_each_frame_of_an_answer_is_checked_before_it_is_judged(book: AnswerBook, wrong: int) -> None:
+    """The answer of a shard to a log whose later frames are other ones must not decide any verdict on them."""
+    digests = [OTHER if number >= wrong else DIGEST for number in range(4)]
+    book.add(0, 0, answer(0, 0, 2))
+    book.add(0, 1, answer(0, 1, 4))
+    book.add(1, 0, answer(1, 0, 4, digests=b"".join(digest.to_bytes(8, "little") for digest in digests)))
+    for frame in range(1, wrong + 1):
+        book.check(frame, DIGEST)
+        book.used(frame)
+    with pytest.raises(WrongAnswer, match=f"at frame {wrong + 1} the log has the digest"):
+        book.check(wrong + 1, DIGEST)
+
+
+def test_an_answer_without_a_digest_for_each_frame_is_damaged(book: AnswerBook) -> None:
+    """So no answer reaches further than its own bytes."""
+    assert book.add(0, 0, answer(0, 0, 1, to_frame=2**62)) is AnswerIssue.DAMAGED
+    assert book.add(0, 1, answer(0, 0, 1)) is None
 
 
 def test_used_answers_are_dropped_and_their_bytes_forgotten(book: AnswerBook) -> None:
     first, second = answer(0, 0, 2), answer(0, 2, 4)
     book.add(0, 0, first)
     book.add(0, 1, second)
-    assert book.ahead(len(first) + len(second) - 1, 0) == {0}
-    assert book.ahead(len(first) + len(second), 0) == set()
+    both = len(first) + len(second) + 2 * OBJECT_BYTES
+    assert book.ahead(both - 1, 0) == {0}
+    assert book.ahead(both, 0) == set()
     book.used(1)  # a part of the first answer is still needed
-    assert book.ahead(len(first) + len(second) - 1, 1) == {0}
+    assert book.ahead(both - 1, 1) == {0}
     book.used(2)
-    assert book.ahead(len(first), 2) == set()
-    assert book.ahead(len(second) - 1, 2) == {0}
+    assert book.ahead(len(first) + OBJECT_BYTES, 2) == set()
+    assert book.ahead(len(second) + OBJECT_BYTES - 1, 2) == {0}
     book.used(4)
     assert book.ahead(0, 4) == set()
 
@@ -166,7 +186,7 @@ def test_a_shard_that_was_ahead_stays_so_until_half_of_its_answers_are_used(book
     answers = [answer(0, frame, frame + 1) for frame in range(5)]
     for offset, data in enumerate(answers):
         book.add(0, offset, data)
-    share = sum(map(len, answers))
+    share = sum(OBJECT_BYTES + len(data) for data in answers)
     assert book.ahead(share, 0) == set()
     book.used(1)
     assert book.ahead(share, 1, before=[0]) == {0}

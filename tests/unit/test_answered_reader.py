@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from simstream.errors import TopicUnfit
 from simstream.judge.answer_book import AnswerBook
 from simstream.log.base import Reader
 from simstream.model import Record
@@ -239,3 +240,9 @@ def test_it_answers_only_if_both_topics_do_and_closes_both_readers(stage: Stage)
     stage.reader.close()
     assert stage.frames.closed
     assert stage.answers.closed
+
+
+def test_partitions_that_were_added_to_the_topic_of_answers_end_the_reader_by_name(stage: Stage) -> None:
+    stage.answers.put(SHARDS, answer(0, 0, 1))
+    with pytest.raises(TopicUnfit, match=f"had {SHARDS} partitions"):
+        stage.reader.poll(1, SOON_S)

@@ -23,6 +23,14 @@ OWN: Final = ("log_id", "policy", "shards", "tables")
 """The fields of a header that must be as the judge's."""
 
 
+OBJECT_BYTES: Final = 2048
+"""What a decoded answer takes beside its bytes."""
+ANSWER_ANEW: Final = (
+    "check that matchers and judge read the same brokers and are of one version; if they do, bring up the shards "
+    "anew under another --matches"
+)
+
+
 class AnswerIssue(StrEnum):
     """Why an answer does not count."""
 
@@ -35,12 +43,13 @@ class AnswerIssue(StrEnum):
     """It begins behind the answered frames, so an answer between them is missing."""
 
 
-class KnownAnswer(NamedTuple):
+class CountedAnswer(NamedTuple):
     """An answer that counts, from an ordinal on, with its offset in the partition."""
 
     offset: int
     begin: int
     size: int
+    """Its bytes of memory, about."""
     answer: Answer
 
     @property
@@ -59,11 +68,11 @@ class ShardAnswers:
     """The first ordinal of that frame."""
     offset: int = 0
     """The next offset of the partition."""
-    known: deque[KnownAnswer] = field(default_factory=deque)
-    digests: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """By the frame behind each of these answers: its digest and its offset."""
-    bytes: int = 0
-    """The bytes of these answers."""
+    known: deque[CountedAnswer] = field(default_factory=deque)
+    unchecked: deque[CountedAnswer] = field(default_factory=deque)
+    """The answers with a digest that is not yet compared."""
+    waiting_bytes: int = 0
+    """The memory of all these answers."""
 
 
 class AnswerBook:
@@ -97,9 +106,10 @@ class AnswerBook:
         if header.frame > mine.frame:
             return AnswerIssue.GAP
         _check_ordinals(header, mine)
-        mine.known.append(KnownAnswer(offset, mine.ordinal, len(data), found))
-        mine.bytes += len(data)
-        mine.digests[header.to_frame] = header.digest, offset
+        counted = CountedAnswer(offset, mine.ordinal, len(data) + OBJECT_BYTES, found)
+        mine.known.append(counted)
+        mine.unchecked.append(counted)
+        mine.waiting_bytes += counted.size
         mine.frame, mine.ordinal = header.to_frame, header.ordinal + header.pages
         return None
 
@@ -121,11 +131,11 @@ class AnswerBook:
         return {
             number
             for number, shard in enumerate(self._by_shard)
-            if shard.frame > frame and shard.bytes > (most_bytes // 2 if number in before else most_bytes)
+            if shard.frame > frame and shard.waiting_bytes > (most_bytes // 2 if number in before else most_bytes)
         }
 
     def missing(self) -> list[int]:
-        """Return the shards that no frame beyond `answered` has an answer of."""
+        """Return the shards that have not answered the frame `answered`."""
         answered = self.answered
         return [number for number, shard in enumerate(self._by_shard) if shard.frame == answered]
 
@@ -136,22 +146,29 @@ class AnswerBook:
             for shard in self._by_shard
         ]
 
-    def check(self, frame: int, digest: str) -> None:
-        """Compare the digest of everything accepted below a frame. Raises WrongAnswer if a shard has another."""
+    def check(self, frame: int, digest: int) -> None:
+        """Compare the digest of everything accepted below a frame with each shard's, before pages of it are judged.
+
+        Call it for each frame in order. Raises WrongAnswer if a shard has another digest.
+        """
         for number, shard in enumerate(self._by_shard):
-            theirs, offset = shard.digests.pop(frame, (digest, 0))
+            while shard.unchecked and shard.unchecked[0].answer.header.to_frame < frame:
+                shard.unchecked.popleft()
+            if not shard.unchecked or shard.unchecked[0].answer.header.frame >= frame:
+                continue
+            theirs = shard.unchecked[0].answer.header.digest(frame)
             if theirs != digest:
                 raise WrongAnswer(
-                    f"at frame {frame} the log has the digest {digest}, and shard {number} answers for {theirs} "
-                    f"(offset {offset} of its partition)",
-                    "check that matchers and judge read the same brokers and are of one version",
+                    f"at frame {frame} the log has the digest {digest:016x}, and shard {number} answers for "
+                    f"{theirs:016x} (offset {shard.unchecked[0].offset} of its partition)",
+                    ANSWER_ANEW,
                 )
 
     def used(self, frame: int) -> None:
         """Drop the answers to frames below this one."""
         for shard in self._by_shard:
             while shard.known and shard.known[0].answer.header.to_frame <= frame:
-                shard.bytes -= shard.known.popleft().size
+                shard.waiting_bytes -= shard.known.popleft().size
 
     def of(self, first: int, end: int) -> Iterator[tuple[NDArray[np.int64], wire.MatchColumns]]:
         """Yield the matches of the pages with ordinals from `first` to `end`, from one answer at a time: their
@@ -175,5 +192,5 @@ def _check_ordinals(header: AnswerHeader, mine: ShardAnswers) -> None:
         raise WrongAnswer(
             f"shard {header.shard} answers frames {header.frame} to {header.to_frame} from ordinal "
             f"{header.ordinal} on, but frame {mine.frame} begins with ordinal {mine.ordinal}",
-            "check that matchers and judge read the same brokers and are of one version",
+            ANSWER_ANEW,
         )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simstream.errors import WrongAnswer
-from simstream.judge.answer_book import AnswerBook
+from simstream.judge.answer_book import ANSWER_ANEW, AnswerBook
 from simstream.judge.batch import PageBatch
 from simstream.judge.best_match import BestMatch, Chosen
 from simstream.judge.candidates import ComparedPage
@@ -96,6 +96,6 @@ class AnsweredFinder:
             raise WrongAnswer(
                 f"a shard matches the page of ordinal {self._batch.ordinals[number]} with the page of identity "
                 f"{identity.hex()}, which is not live",
-                "check that matchers and judge read the same brokers and are of one version",
+                ANSWER_ANEW,
             )
         return version.row

@@ -7,7 +7,7 @@ It is a function of the policy and of the frames in the order of the log. It can
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import Fact
 from simstream.index.index import Index
+from simstream.index.plan import divided_plan
 from simstream.index.shard import WHOLE, Shard
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.answer_book import AnswerBook
@@ -32,9 +33,12 @@ from simstream.judge.shard_matcher import ShardMatcher
 from simstream.judge.state_facts import StateFacts, check_log_id, state_facts, take_up
 from simstream.model import FingerprintColumns, PageSource, Record, Verdict
 from simstream.text.recipe import name_recipe
+from simstream.wire import answer as wire
 from simstream.wire import frame as frames
 from simstream.wire.answer import MatchColumns, MatchLists
 
+MAX_ANSWER_BYTES: Final = 4 << 20
+"""A larger answer is divided between frames; the topic admits twice as much."""
 MAX_MEMTABLE_ENTRIES = 4096
 """The most entries that every query scans before they are sealed."""
 
@@ -205,6 +209,29 @@ class ShardState(LogState):
         self.index = make_index(policy, shard, background=background, memtable_limit=memtable_limit)
         self.matcher = ShardMatcher(policy, self.index, shard, beat)
         super().__init__(policy, self.matcher, shard)
+
+    def encode_answers(self, records: Sequence[Record], log_id: str) -> list[bytes]:
+        """Return the bytes of the answers to the log's next records, usually of one."""
+        acceptor, policy, shard = self.acceptor, self.policy, self._shard
+        ordinal, accepted, digests, frame_pages = acceptor.ordinal, [], [], []
+        for record in records:
+            taken = self.accept(record)
+            accepted += [taken] if isinstance(taken, AcceptedPages) else []
+            frame_pages.append(len(taken.columns) if isinstance(taken, AcceptedPages) else 0)
+            digests.append(acceptor.digest.to_bytes(8, "little"))
+        header = wire.AnswerHeader(
+            log_id=log_id,
+            policy=policy.id,
+            shard=shard.number,
+            shards=shard.count,
+            tables=divided_plan(policy.distance).tables,
+            frame=records[0].offset,
+            to_frame=acceptor.next_frame,
+            ordinal=ordinal,
+            pages=acceptor.ordinal - ordinal,
+            digests=b"".join(digests),
+        )
+        return wire.encode_within(header, self.answer(accepted), frame_pages, MAX_ANSWER_BYTES)
 
     def answer(self, accepted: Sequence[AcceptedPages]) -> MatchColumns:
         """Return the matches of successive accepted frames; a page's place counts from the first page."""

@@ -5,7 +5,7 @@ The layout is little-endian. Only pages with a match in the shard take room:
     magic "sman" | format u16 | checksum u64 of the rest | header length u32 | pages u32 | header (MessagePack)
     | place u32 | best 2 u64 | distance u8 | agreement u16 | ends of clusters u32 | clusters 2 u64
 
-A page takes 27 bytes, and 16 for each further cluster that it ties.
+A page takes 27 bytes, and 16 for each further cluster that it ties. A frame takes 8, for its digest.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from simstream.errors import AnswerDamaged
@@ -46,8 +47,13 @@ class AnswerHeader(msgspec.Struct, frozen=True, array_like=True):
     ordinal: int
     """The ordinal of the first page."""
     pages: int
-    digest: str
-    """The digest of everything accepted up to `to_frame`, 16 hex digits."""
+    digests: bytes
+    """Behind each answered frame the digest of everything accepted so far: 8 bytes, little-endian."""
+
+    def digest(self, frame: int) -> int:
+        """Return the digest behind the answered frame that ends before `frame`."""
+        at = 8 * (frame - 1 - self.frame)
+        return int.from_bytes(self.digests[at : at + 8], "little")
 
 
 class MatchColumns(NamedTuple):
@@ -111,6 +117,34 @@ def encode(header: AnswerHeader, matches: MatchColumns) -> bytes:
     return struct.pack("<4sHQ", MAGIC, FORMAT, checksum(body, FORMAT)) + body
 
 
+def encode_within(
+    header: AnswerHeader, matches: MatchColumns, frame_pages: Sequence[int], most_bytes: int
+) -> list[bytes]:
+    """Return the bytes of one answer or, if it is larger than `most_bytes`, of several to fewer frames each.
+
+    `frame_pages` are the pages of each frame. The answer to one frame is never divided.
+    """
+    data, frames = encode(header, matches), header.to_frame - header.frame
+    if len(data) <= most_bytes or frames == 1:
+        return [data]
+    half, pages = frames // 2, sum(frame_pages[: frames // 2])
+    at, middle = int(np.searchsorted(matches.place, pages)), header.frame + half
+    first = structs.replace(header, to_frame=middle, pages=pages, digests=header.digests[: 8 * half])
+    second = structs.replace(
+        header,
+        frame=middle,
+        ordinal=header.ordinal + pages,
+        pages=header.pages - pages,
+        digests=header.digests[8 * half :],
+    )
+    rest = matches.cut(at, len(matches.place))
+    rest = rest._replace(place=rest.place - np.uint32(pages))
+    return [
+        *encode_within(first, matches.cut(0, at), frame_pages[:half], most_bytes),
+        *encode_within(second, rest, frame_pages[half:], most_bytes),
+    ]
+
+
 def decode(data: bytes) -> Answer:
     """Return the answer. Raises AnswerDamaged if its format is another one, or if anything in it does not fit."""
     if len(data) < _PREFIX.size or data[:4] != MAGIC:
@@ -153,6 +187,8 @@ def _columns(data: bytes, at: int, pages: int) -> MatchColumns:
 def _check(header: AnswerHeader, matches: MatchColumns) -> None:
     if not 0 <= header.frame < header.to_frame or header.ordinal < 0 or not 0 <= header.shard < header.shards:
         raise AnswerDamaged("an answer's frames, ordinal or shard are not possible")
+    if len(header.digests) != 8 * (header.to_frame - header.frame):
+        raise AnswerDamaged("an answer does not have one digest for each frame")
     place = matches.place
     if len(place) and (place[-1].item() >= header.pages or (place[1:] <= place[:-1]).any()):
         raise AnswerDamaged("an answer's pages are not in their order")

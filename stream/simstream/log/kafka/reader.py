@@ -211,10 +211,10 @@ class KafkaReader(Reader):
         records = []
         for message in messages:
             error = message.error()
+            if message.partition() in self._paused and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                continue  # it comes again
             if error is None:
                 record = to_record(message)
-                if record.partition in self._paused:
-                    continue  # it comes again
                 records.append(record)
                 self._next[record.partition] = record.offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:

@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from simstream.errors import TopicUnfit
 from simstream.judge.answer_book import AnswerBook, AnswerIssue
-from simstream.log.base import Reader
+from simstream.log.base import MATCHES, Reader
 from simstream.model import Record
 from simstream.telemetry.metrics import Metrics
 
@@ -26,6 +27,14 @@ STEP_S: Final = 0.05
 SLOW_S: Final = 3.0
 """Seconds that a frame may wait for its answers before the judge says so."""
 _logger = logging.getLogger("simstream.judge")
+
+
+def more_shards(shards: int) -> TopicUnfit:
+    """Return the error for partitions that were added to the topic of answers."""
+    return TopicUnfit(
+        f"the topic {MATCHES} had {shards} partitions at the start, and has more now",
+        "bring up the new number of shards under another --matches: the shards of a topic cannot change",
+    )
 
 
 class AnsweredReader(Reader):
@@ -99,6 +108,8 @@ class AnsweredReader(Reader):
         book = self._book
         waits = bool(self._waiting) and book.answered <= self._waiting[0].offset
         for record in self._answers.poll(ANSWERS_A_POLL, timeout if waits else 0.0):
+            if record.partition >= book.shards:
+                raise more_shards(book.shards)
             issue = book.add(record.partition, record.offset, record.value or b"")
             if issue is None:
                 self._metrics.answers.inc()

@@ -191,12 +191,13 @@ class LogFollower:
         with self._role.turn():
             self._log_judge.metrics.set_state()
         behind = self._behind(published)
-        ready = settled and answers and behind <= MAX_READY_FRAMES and not self._snapshots.why
+        held_back = self._reader.held_back() if behind else ""
+        ready = settled and answers and behind <= MAX_READY_FRAMES and not (self._snapshots.why or held_back)
         word = self._role.word
         why = f"follows, {behind} frames behind" if answers else "the log does not answer"
         if word != self._role.name:  # health already has this word
             why = f"{word}: {why}"
-        for more in (self._snapshots.why, self._reader.held_back() if behind else ""):
+        for more in (self._snapshots.why, held_back):
             why += f"; {more}" if more else ""
         self._context.health.turn(self._role.name, ready, why, STANDBY)
 

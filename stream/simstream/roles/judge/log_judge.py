@@ -117,7 +117,7 @@ class LogJudge(Closing):
             )
         accepted = self.state.accept(record)
         if self._book is not None:
-            self._book.check(self.next_frame, self._acceptor.digest_hex)
+            self._book.check(self.next_frame, self._acceptor.digest)
         if isinstance(accepted, IgnoreReason):
             self._ignored(record, accepted)
             return None, self.place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from simstream.errors import AnswerDamaged
@@ -17,16 +17,20 @@ GROWTH: Final = 16
 
 
 def answered_frames(
-    log: Log, is_counted: Callable[[AnswerHeader], bool], enough_frame: int = 0
+    log: Log,
+    is_counted: Callable[[AnswerHeader], bool],
+    enough_frame: int = 0,
+    shards: Collection[int] | None = None,
 ) -> dict[int, int | None]:
     """Return per shard the frame behind its last answers that count; None without one. Reads a few answers each.
 
-    A copy that is behind may have written the last answers. So the search goes further back until a shard has
-    answered up to `enough_frame`. Raises TopicMissing, BrokerUnreachable and other errors of the log.
+    With `shards` it reads answers of these shards alone, and returns None for the others. A copy that is behind may
+    have written the last answers. So the search goes further back until a shard has answered up to `enough_frame`.
+    Raises TopicMissing, BrokerUnreachable and other errors of the log.
     """
     lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
     found: dict[int, int | None] = dict.fromkeys(sorted(ends))
-    open_shards, last = set(ends), LAST_ANSWERS
+    open_shards, last = set(ends) if shards is None else set(shards), LAST_ANSWERS
     while open_shards:
         starts = {s: max(lows[s], end - last) if s in open_shards else end for s, end in ends.items()}
         for shard, frame in _frames(log, starts, ends, is_counted):

@@ -13,6 +13,7 @@ from simstream.judge.shard_matcher import check_link
 from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, Log
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.roles.judge.answered_reader import more_shards
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositionCheck
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.shard_worker import MatcherContext, ShardWorker
@@ -90,6 +91,8 @@ class MatchRole:
                     raise worker.error
                 del self._workers[number]
                 _logger.info("gave back shard %d of %d", number, shards, extra={"shard": number})
+        if owned and max(owned) >= shards:
+            raise more_shards(shards)
         for number in sorted(owned - self._workers.keys()):
             worker = ShardWorker(matcher, Shard(number, shards))
             worker.start()
@@ -116,5 +119,6 @@ class MatchRole:
         self._context.health.note_wait(NAME, "takes last snapshots", self._context.settings.stop_timeout_s)
         for worker in self._workers.values():
             worker.stop()
+        end = time.monotonic() + self._context.settings.stop_timeout_s
         for worker in self._workers.values():
-            worker.join(self._context.settings.stop_timeout_s)
+            worker.join(max(0.0, end - time.monotonic()))

@@ -19,7 +19,6 @@ from simstream.errors import WrongLog
 from simstream.files.names import SHARDS
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
-from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.policy import Policy
 from simstream.judge.state import ShardState
 from simstream.log.base import FINGERPRINTS, MATCHES, Log
@@ -31,7 +30,6 @@ from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.answered_frames import answered_frames
 from simstream.settings import Settings
-from simstream.wire import answer as answers
 from simstream.wire.position import Position
 
 POLL_S: Final = 0.1
@@ -114,6 +112,8 @@ class ShardWorker(threading.Thread):
             ExitStack() as stack,
         ):
             with _loading:
+                if self._stop_asked.is_set():
+                    return
                 snapshots = stack.enter_context(self._open_snapshots(state))
                 snapshots.load(begin, log_begins)
             self.loaded = True
@@ -135,6 +135,7 @@ class ShardWorker(threading.Thread):
             self._log,
             lambda header: (header.log_id, header.policy, header.shards, header.tables) == wanted,
             published.frame,
+            [number],
         )
         answered = found[number]
         if answered is None and self._log.low_watermarks(MATCHES)[number]:
@@ -166,37 +167,13 @@ class ShardWorker(threading.Thread):
                 if records:
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
                 for batch in in_batches(records):
-                    data = self._encode_answer(state, batch)
-                    if acceptor.next_frame > first:
-                        self._writer.write(self.shard.number, data)
+                    _check_next(acceptor.next_frame, batch)
+                    for data in state.encode_answers(batch, self._log_id):
+                        if acceptor.next_frame > first:
+                            self._writer.write(self.shard.number, data)
                     self._beat()
                 self._measure(state)
                 snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._published_frame())
-
-    def _encode_answer(self, state: ShardState, records: Sequence[Record]) -> bytes:
-        """Return the bytes of the answer to successive frames. Raises WrongLog if a frame is missing."""
-        acceptor = state.acceptor
-        ordinal = acceptor.ordinal
-        if records[0].offset != acceptor.next_frame:
-            raise WrongLog(
-                f"the log goes on at frame {records[0].offset}, but frame {acceptor.next_frame} is missing",
-                "restore the topic fingerprints, or choose another --prefix",
-            )
-        taken = [state.accept(record) for record in records]
-        matches = state.answer([each for each in taken if isinstance(each, AcceptedPages)])
-        header = answers.AnswerHeader(
-            log_id=self._log_id,
-            policy=self._policy.id,
-            shard=self.shard.number,
-            shards=self.shard.count,
-            tables=self._tables,
-            frame=records[0].offset,
-            to_frame=acceptor.next_frame,
-            ordinal=ordinal,
-            pages=acceptor.ordinal - ordinal,
-            digest=acceptor.digest_hex,
-        )
-        return answers.encode(header, matches)
 
     def _measure(self, state: ShardState) -> None:
         """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""
@@ -209,3 +186,12 @@ class ShardWorker(threading.Thread):
             metrics.shard_info.labels(shard, *self._holder).set(1)
             metrics.shard_entries.labels(shard).set(len(state.index))
             metrics.shard_bytes.labels(shard).set(sum(state.matcher.nbytes().values()))
+
+
+def _check_next(frame: int, records: Sequence[Record]) -> None:
+    """Raise WrongLog unless the first record is this frame of the log."""
+    if records[0].offset != frame:
+        raise WrongLog(
+            f"the log goes on at frame {records[0].offset}, but frame {frame} is missing",
+            "restore the topic fingerprints, or choose another --prefix",
+        )
