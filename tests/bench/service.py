@@ -141,7 +141,7 @@ class RunningService:
     def wait_ready(self) -> None:
         """Until every role says that it is ready. Raises TimeoutError."""
         end = time.monotonic() + PATIENCE_S
-        while self._get("/health/ready") != "ready\n":
+        while not self._get("/health/ready").startswith("ready"):
             if time.monotonic() > end:
                 raise TimeoutError("serve is not ready")
             time.sleep(0.05)
