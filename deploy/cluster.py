@@ -66,14 +66,14 @@ class ClusterPart:
             self.process.wait()
 
     def end(self) -> int | None:
-        """Wait until it has ended after `terminate`; its exit code, None if it had to be killed."""
+        """Wait until it has ended after `terminate`; kill it if it does not. Its exit code."""
         if self.process is None:
             return None
         try:
             return self.process.wait(END_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            return None
+            return self.process.returncode
 
     def terminate(self) -> None:
         """Ask it to end."""

@@ -192,7 +192,7 @@ def kill_one_of_each(account: ClusterAccount, broker: KafkaBroker, log: Log) -> 
 
 def check(cluster: Cluster, log: Log, verdicts: VerdictCount, sent: int) -> int:
     """End all processes, and check all verdicts. Returns the exit code."""
-    wrong = [f"{name} ended with {code}" for name, code in cluster.end().items() if code]
+    wrong = [f"{name} ended with {code}, not with 0" for name, code in cluster.end().items() if code != 0]
     values = verdicts.rest()
     missing = wrong_sources(log, values)
     if not missing:

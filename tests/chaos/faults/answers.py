@@ -96,9 +96,9 @@ class AnswerForger:
 
     def _gap(self, value: bytes) -> tuple[str, bytes]:
         """An answer for frames that no earlier answer reaches."""
-        return "gap", self._changed(
-            value, lambda found: msgspec.structs.replace(found.header, frame=FAR, to_frame=FAR + 1)
-        )
+        header = wire.decode(value).header
+        later = {"frame": header.frame + FAR, "to_frame": header.to_frame + FAR}
+        return "gap", self._changed(value, lambda found: msgspec.structs.replace(found.header, **later))
 
     def _changed(self, value: bytes, change: Callable[[Answer], wire.AnswerHeader]) -> bytes:
         found = wire.decode(value)
