@@ -33,6 +33,7 @@ from simstream.wire import verdict as wire
 
 PATIENCE_S = 180.0
 """Seconds that anything may take; kernels may have to be compiled first."""
+FENCED = "simstream: another judge publishes"
 END_S = 20.0
 """Seconds that a process may take to end."""
 
@@ -90,9 +91,14 @@ class ClusterPart:
         """What it has said since it was started last."""
         return self._log.read_bytes()[self._begins_at :].decode(errors="replace")
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether it is a judge that ended because another judge publishes. What supervises it starts it again."""
+        return self._has_ended and FENCED in self.output
+
     def check(self) -> None:
         """Raise BrokerError with its last words if it has ended by itself."""
-        if self.process is not None and self.process.poll() is not None:
+        if self._has_ended:
             raise BrokerError(f"{self.name} ended by itself: {self.output[-2000:]}")
 
     def ready(self) -> tuple[bool, str]:
@@ -109,6 +115,10 @@ class ClusterPart:
             return False, str(error)
 
     @property
+    def _has_ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    @property
     def _log(self) -> Path:
         return self.folder / f"{self.name.replace(' ', '-')}.log"
 
@@ -119,6 +129,8 @@ class Cluster:
     def __init__(self, folder: Path, address: str) -> None:
         self._folder, self._address = folder, address
         self.parts: dict[str, ClusterPart] = {}
+        self.say: Callable[[str], object] = print
+        """Called with what happens to a part."""
 
     def add(self, name: str, *arguments: str) -> None:
         """Start a part that runs `simstream serve` with these arguments."""
@@ -138,14 +150,17 @@ class Cluster:
         """Call `turn` until it is so. Raises BrokerError if it takes too long, or if a part ends by itself."""
         end = time.monotonic() + PATIENCE_S
         while not condition():
-            self.check()
+            self.supervise()
             turn()
             if time.monotonic() > end:
                 raise BrokerError(f"it never came that {what}: gave up after {PATIENCE_S:g} s")
 
-    def check(self) -> None:
-        """Raise BrokerError if a part has ended by itself."""
+    def supervise(self) -> None:
+        """Start a fenced judge again. Raises BrokerError if another part has ended by itself."""
         for part in self.parts.values():
+            if part.is_fenced:
+                self.say(f"start    {part.name}: while it was cut off, the other one was elected, so it had ended")
+                part.start()
             part.check()
 
     def end(self) -> dict[str, int | None]:

@@ -91,6 +91,7 @@ def run(speed: float, name: str, pages: Callable[[], Iterable[Record]]) -> int:
         sent = feed.close()
         account.until(lambda: verdicts.look(0.1) >= sent, "all verdicts are there")
         account.line()
+        cluster.supervise()
         return check(cluster, log, verdicts, sent)
 
 
@@ -125,6 +126,7 @@ class ClusterAccount:
     def __init__(self, cluster: Cluster, feed: PageFeed, verdicts: VerdictCount) -> None:
         self.cluster, self._feed, self._verdicts = cluster, feed, verdicts
         self._began = self._next_line = time.monotonic()
+        cluster.say = self.event
 
     def event(self, text: str) -> None:
         """Say what happens now."""
@@ -215,4 +217,6 @@ def listed(numbers: Sequence[int]) -> str:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # all is closed by now; a Kafka client has waited for ever when Python freed it at its end
