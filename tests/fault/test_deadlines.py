@@ -20,7 +20,7 @@ from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogError, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
 from simstream.log.kafka.cluster import GRACE_S
-from simstream.log.kafka.election import MAX_LEAVE_S
+from simstream.log.kafka.polled_member import MAX_LEAVE_S
 from tests.chaos.proxy import KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import TopicPlace
