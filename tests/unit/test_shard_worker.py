@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,11 @@ from simstream.judge.policy import Policy
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.snapshots import SnapshotKeeper
+from simstream.roles.match import role
 from simstream.roles.match.role import MatchRole
+from simstream.roles.match.shard_worker import ShardWorker
 from simstream.settings import Settings
-from simstream.wire.position import Position
-from tests.e2e.harness import read_topic
+from tests.e2e.harness import environment, read_topic
 from tests.unit.test_judge_role import PATIENCE_S, append_frames, judging, policy, until
 
 SHARDS = 4
@@ -66,22 +67,55 @@ def judge_all(log: Log, policy: Policy, state: Path) -> None:
             until(lambda count=end: sum(log.end_offsets(VERDICTS).values()) == count, "all is judged")  # type: ignore[misc]
 
 
-def test_the_states_of_shards_are_loaded_one_after_the_other(
+FIRST_USES = """
+import threading, time
+import msgspec
+from msgspec import _utils
+from simstream.files.manifest import ChangingPart, Manifest, ManifestFile
+from simstream.roles.match.prepared_types import prepare_types
+
+evaluate = _utils._eval_type
+
+def slow(*given):
+    time.sleep(0.002)
+    return evaluate(*given)
+
+prepare_types()
+_utils._eval_type = slow
+file, part = ManifestFile("a", "kind", "a-1.seal", 9, 8, b"12345678"), ChangingPart("b", "kind", {}, ())
+data = msgspec.msgpack.encode(Manifest(1, {}, (file,), (part,), ()))
+decode = {"target": msgspec.msgpack.decode, "args": (data,), "kwargs": {"type": Manifest}}
+threads = [threading.Thread(**decode) for _ in range(30)]
+for thread in threads:
+    thread.start()
+    time.sleep(0.001)
+for thread in threads:
+    thread.join()
+"""
+"""Threads that decode a type for the first time, while msgspec prepares its parts slowly."""
+
+
+def test_threads_of_several_shards_may_decode_a_type_at_once(tmp_path: Path) -> None:
+    """Without the preparation the process ends with SIGSEGV."""
+    line = [sys.executable, "-c", FIRST_USES]
+    assert subprocess.run(line, env=environment(tmp_path), check=False).returncode == 0
+
+
+def test_a_matcher_prepares_the_types_before_its_first_shard(
     log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge_all(log, policy, tmp_path / "state")
-    load, loading, loaded = SnapshotKeeper.load, threading.Semaphore(), []
+    order: list[str] = []
+    run = ShardWorker._run
 
-    def alone(self: SnapshotKeeper, published: Position | None, log_begins: int) -> bool:
-        assert loading.acquire(blocking=False), "two threads load a state at once"
-        time.sleep(0.01)
-        loaded.append(load(self, published, log_begins))
-        loading.release()
-        return loaded[-1]
+    def noted(self: ShardWorker) -> None:
+        order.append("shard")
+        run(self)
 
-    monkeypatch.setattr(SnapshotKeeper, "load", alone)
+    monkeypatch.setattr(role, "prepare_types", lambda: order.append("types"))
+    monkeypatch.setattr(ShardWorker, "_run", noted)
     with matching(log, policy, tmp_path / "state"):
-        assert len(loaded) == SHARDS
+        until(lambda: len(order) == 1 + SHARDS, "all shards have begun")
+    assert order == ["types"] + ["shard"] * SHARDS
 
 
 def test_late_answers_of_a_copy_that_is_behind_do_not_hide_how_far_the_shard_has_answered(

@@ -16,6 +16,7 @@ from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import more_shards
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositionCheck
 from simstream.roles.match.answer_writer import AnswerWriter
+from simstream.roles.match.prepared_types import prepare_types
 from simstream.roles.match.shard_worker import MatcherContext, ShardWorker
 from simstream.roles.topics import check_topics
 from simstream.telemetry.health import REPLAYING, WORKING
@@ -59,6 +60,7 @@ class MatchRole:
 
     def run(self) -> None:
         """Hold shards until `context.stop` is set. Raises every StateError and every LogError."""
+        prepare_types()
         health, settings = self._context.health, self._context.settings
         health.expect(NAME, settings.give_up_s)
         shards = check_count(self._log.topic(MATCHES).partitions)

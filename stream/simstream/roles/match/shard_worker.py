@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -35,8 +34,6 @@ from simstream.wire.position import Position
 POLL_S: Final = 0.1
 MEASURE_EVERY_S: Final = 1.0
 """Seconds between two measurements of a shard's size."""
-_loading = threading.Lock()
-"""Held by the thread that loads a state: msgspec 0.22 may crash if two threads decode a type for the first time."""
 _logger = logging.getLogger("simstream.match")
 
 
@@ -109,13 +106,9 @@ class ShardWorker(threading.Thread):
         begin, log_begins = self._find_begin(), self._log.low_watermarks(FINGERPRINTS)[0]
         with (
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
-            ExitStack() as stack,
+            self._open_snapshots(state) as snapshots,
         ):
-            with _loading:
-                if self._stop_asked.is_set():
-                    return
-                snapshots = stack.enter_context(self._open_snapshots(state))
-                snapshots.load(begin, log_begins)
+            snapshots.load(begin, log_begins)
             self.loaded = True
             self._answer(state, snapshots, begin.frame if begin else 0)
             snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._published_frame())
