@@ -108,6 +108,8 @@ class ShardWorker(threading.Thread):
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
             self._open_snapshots(state) as snapshots,
         ):
+            if self._stop_asked.is_set():
+                return
             snapshots.load(begin, log_begins)
             self.loaded = True
             self._answer(state, snapshots, begin.frame if begin else 0)
