@@ -83,45 +83,32 @@ class LivePages:
     def begin(self, batch: PageBatch, stored: NDArray[np.bool_] | None = None) -> None:
         """Give every page of a batch a row and a record. No page is live yet.
 
-        If `stored` (n,) is given, only its pages get a row and a record. The other pages can never become live, and
-        `kept` is true for them.
+        If `stored` (n,) is given, only its pages get a row, and a record without an id. The other pages can never
+        become live, and `kept` is true for them.
         """
         self._changes.batch, self._read = batch, None
+        chosen: slice | NDArray[np.int64] = slice(None)
+        ids, id_ends = batch.ids, batch.id_ends
         if stored is not None and not stored.all():
-            self._begin_some(batch, np.flatnonzero(stored))
-            return
-        batch.rows = self.rows.take(len(batch))
-        batch.colds = self.pages.append(
-            ordinals=batch.ordinals,
-            times=batch.times,
-            identities=batch.identities,
-            fingerprints=batch.fingerprints,
-            sketches=batch.sketches,
-            short=batch.short,
-            rows=batch.rows,
-            ids=batch.ids,
-            id_ends=batch.id_ends,
-        )
-        self.rows.table.column("cold")[batch.rows] = batch.colds
-
-    def _begin_some(self, batch: PageBatch, chosen: NDArray[np.int64]) -> None:
-        """Do what `begin` does for the chosen pages of a batch, without their ids."""
-        batch.rows, batch.colds = np.zeros(len(batch), np.uint32), np.zeros(len(batch), np.uint32)
-        batch.kept[:] = True
-        batch.kept[chosen] = False
-        rows = self.rows.take(len(chosen))
+            chosen = np.flatnonzero(stored)
+            ids, id_ends = b"", np.zeros(len(chosen), np.uint32)
+            batch.kept[:] = True
+            batch.kept[chosen] = False
+        ordinals = batch.ordinals[chosen]
+        rows = self.rows.take(len(ordinals))
         colds = self.pages.append(
-            ordinals=batch.ordinals[chosen],
+            ordinals=ordinals,
             times=batch.times[chosen],
             identities=batch.identities[chosen],
             fingerprints=batch.fingerprints[chosen],
             sketches=batch.sketches[chosen],
             short=batch.short[chosen],
             rows=rows,
-            ids=b"",
-            id_ends=np.zeros(len(chosen), np.uint32),
+            ids=ids,
+            id_ends=id_ends,
         )
         self.rows.table.column("cold")[rows] = colds
+        batch.rows, batch.colds = np.zeros(len(batch), np.uint32), np.zeros(len(batch), np.uint32)
         batch.rows[chosen], batch.colds[chosen] = rows, colds
 
     def buckets(self, times: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -57,6 +57,15 @@ def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
         yield records[begin:]
 
 
+def check_next(frame: int, record: Record) -> None:
+    """Raise WrongLog unless the record is this frame of the log."""
+    if record.offset != frame:
+        raise WrongLog(
+            f"the log goes on at frame {record.offset}, but frame {frame} is missing",
+            "restore the topic fingerprints, or choose another --prefix",
+        )
+
+
 class LogJudge(Closing):
     """The acceptor and the resolver on their way through one log. For one thread."""
 
@@ -110,11 +119,7 @@ class LogJudge(Closing):
 
     def _accept(self, record: Record) -> tuple[AcceptedPages | None, LogPlace]:
         """Return the accepted pages of one frame, and the place behind it."""
-        if record.offset != self._acceptor.next_frame:
-            raise WrongLog(
-                f"the log goes on at frame {record.offset}, but frame {self._acceptor.next_frame} is missing",
-                "restore the topic fingerprints, or choose another --prefix",
-            )
+        check_next(self._acceptor.next_frame, record)
         accepted = self.state.accept(record)
         if self._book is not None:
             self._book.check(self.next_frame, self._acceptor.digest)

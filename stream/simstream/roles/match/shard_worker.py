@@ -7,24 +7,21 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import structs
 
-from simstream.errors import WrongLog
 from simstream.files.names import SHARDS
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.state import ShardState
 from simstream.log.base import FINGERPRINTS, MATCHES, Log
-from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import FRAMES_A_POLL
-from simstream.roles.judge.log_judge import in_batches
+from simstream.roles.judge.log_judge import check_next, in_batches
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.answered_frames import answered_frames
@@ -162,7 +159,7 @@ class ShardWorker(threading.Thread):
                 if records:
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
                 for batch in in_batches(records):
-                    _check_next(acceptor.next_frame, batch)
+                    check_next(acceptor.next_frame, batch[0])
                     for data in state.encode_answers(batch, self._log_id):
                         if acceptor.next_frame > first:
                             self._writer.write(self.shard.number, data)
@@ -181,12 +178,3 @@ class ShardWorker(threading.Thread):
             metrics.shard_info.labels(shard, *self._holder).set(1)
             metrics.shard_entries.labels(shard).set(len(state.index))
             metrics.shard_bytes.labels(shard).set(sum(state.matcher.nbytes().values()))
-
-
-def _check_next(frame: int, records: Sequence[Record]) -> None:
-    """Raise WrongLog unless the first record is this frame of the log."""
-    if records[0].offset != frame:
-        raise WrongLog(
-            f"the log goes on at frame {records[0].offset}, but frame {frame} is missing",
-            "restore the topic fingerprints, or choose another --prefix",
-        )
