@@ -56,13 +56,13 @@ class PageBatch:
         keys = np.empty((len(self), 3 + self.sketches.shape[1]), np.uint64)
         keys[:, 0], keys[:, 1], keys[:, 2] = self.fingerprints, self.short, self.buckets.view(np.uint64)
         keys[:, 3:] = self.sketches
-        whole = keys.view(np.dtype((np.void, keys.itemsize * keys.shape[1]))).ravel()
-        _, firsts, which = np.unique(whole, return_index=True, return_inverse=True)
-        order = np.argsort(firsts)
-        numbers = np.empty(len(order), np.int64)
-        numbers[order] = np.arange(len(order))
-        self.groups, self.firsts = numbers[which].tolist(), firsts[order]
-        self.heads, self.following = np.zeros(len(firsts), np.uint32), np.zeros(len(self), np.uint32)
+        whole, size = keys.tobytes(), keys.itemsize * keys.shape[1]
+        known: dict[bytes, KeyGroup] = {}
+        number = known.setdefault
+        self.groups = [number(whole[at : at + size], KeyGroup(len(known))) for at in range(0, len(whole), size)]
+        self.firsts = np.empty(len(known), np.int64)
+        self.firsts[self.groups[::-1]] = np.arange(len(self))[::-1]  # of several places the last one stays
+        self.heads, self.following = np.zeros(len(known), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
     _identities: bytes = b""

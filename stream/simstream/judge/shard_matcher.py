@@ -14,6 +14,7 @@ pages match: the shard merges each further cluster of an answer into another clu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -130,7 +131,9 @@ class ShardMatcher(LiveState):
         lone = np.zeros(len(columns), np.bool_)
         lone[readable] = self._closest.find_lone()
         lone &= new
-        busy = (readable & ~lone) | (np.isin(columns.kind, ENDING_KINDS) & ~new)
+        busy = readable & ~lone
+        if not readable.all():
+            busy |= np.isin(columns.kind, ENDING_KINDS) & ~new
         numbers = np.cumsum(readable) - 1
         stream_times = self._stream_times(time, readable)
         for done, place in enumerate(np.flatnonzero(busy).tolist()):
@@ -214,6 +217,6 @@ class ShardMatcher(LiveState):
 
 def _are_single(identities: U64) -> NDArray[np.bool_]:
     """Return for each identity (n, 2) whether it surely comes once. Compares the first halves alone."""
-    _, which, counts = np.unique(identities[:, 0], return_inverse=True, return_counts=True)
-    single: NDArray[np.bool_] = counts[which] == 1
-    return single
+    halves = identities[:, 0].tolist()
+    counts = Counter(halves)
+    return np.fromiter((counts[half] == 1 for half in halves), np.bool_, len(halves))

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simstream.errors import DeliveryFailed, LogError, RecordTooLarge
-from simstream.log.base import FINGERPRINTS, PAGES, Appender, Placed
+from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, Appender, Placed
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, logger, make
@@ -110,8 +110,8 @@ class KafkaAppender(Appender):
     def _config(self) -> dict[str, Any]:
         finite = max(120_000, int(self._cluster.options.patience * 1000))
         room: dict[str, Any] = {"queue.buffering.max.kbytes": max(64 << 10, self._limit // 1024 + 1)}
-        if self._topic == FINGERPRINTS:
-            room["linger.ms"] = 0.5  # a frame is already a batch, and the frames of one batch of pages go together
+        if self._topic in (FINGERPRINTS, MATCHES):
+            room["linger.ms"] = 0.5  # each is already a batch, and the frames of one batch of pages go together
         if self._topic == PAGES:  # not polled while there is nothing to send
             watched: dict[str, Any] = {"message.timeout.ms": finite}
         else:
