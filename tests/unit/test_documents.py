@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import simstream
-from deploy import reference
+from deploy import asyncapi, reference
+from simstream.log import base
 from simstream.model import Verdict
 from simstream.settings import Settings
 from simstream.wire.page import PageFields
@@ -56,6 +59,18 @@ def test_the_reference_says_what_the_code_says() -> None:
         assert (reference.FOLDER / name).read_text(encoding="utf-8") == text, (
             f"{name}: run python -m deploy.reference"
         )
+
+
+def test_the_asyncapi_document_has_every_topic_and_refers_to_what_is_there() -> None:
+    found = asyncapi.document()
+    assert found["channels"].keys() == {*base.TOPICS, base.MATCHES}
+    for target in re.findall(r'"\$ref": "([^"]+)"', json.dumps(found)):
+        if target.startswith("./"):
+            assert (reference.FOLDER / target).is_file()
+        else:
+            part: Any = found
+            for name in target.removeprefix("#/").split("/"):
+                part = part[name]
 
 
 def test_every_setting_and_every_field_of_a_page_and_a_verdict_has_a_sentence() -> None:

@@ -1,0 +1,120 @@
+"""Describes the service's topics as an AsyncAPI 3 document: what their records hold, and who writes them.
+
+Source: https://www.asyncapi.com/docs/reference/specification/v3.0.0, with the bindings of Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simstream.log import base
+from simstream.model import VerdictKind
+from simstream.roles.fingerprint.dead_letters import CUT, ORIGIN
+from simstream.version import __version__
+from simstream.wire.page import JSON_TYPE, RAW_TYPES
+
+PREFIX: Final = "simstream"
+"""The first part of the topics' names in the document, as in the setting `prefix`."""
+BINDING: Final = {"bindingVersion": "0.5.0"}
+BYTES: Final = {"type": "string", "format": "binary"}
+ID: Final = {"type": "string", "description": "The id of the page."}
+TEXT: Final = {"type": "string"}
+BINARY: Final = "application/octet-stream"
+TOPICS: Final = {
+    base.PAGES: (
+        "Pages in: crawled pages that are to be judged. Read committed.",
+        ("page", "fetchedPage", "takenBack"),
+    ),
+    base.VERDICTS: ("One verdict for each page, exactly once to readers of committed records.", ("verdict",)),
+    base.DEAD_LETTERS: ("The records of unreadable pages.", ("deadLetter",)),
+    base.FINGERPRINTS: ("The log: frames of fingerprints. Only simstream reads and writes it.", ("frame",)),
+    base.POSITIONS: ("How far the judge has published. Only simstream writes it.", ("position",)),
+    base.MATCHES: ("Answers of matchers. Only simstream reads and writes it.", ("answer",)),
+}
+"""Each topic, what it holds, and its kinds of records."""
+FOR_OTHERS: Final = {
+    base.PAGES: ("receive", "Judge the pages that others send."),
+    base.VERDICTS: ("send", "Publish verdicts."),
+    base.DEAD_LETTERS: ("send", "Keep what could not be read."),
+}
+"""What the service does with the topics that other programs use, too."""
+
+
+def document() -> dict[str, Any]:
+    """Return the whole description. Schemas of JSON values are files beside it."""
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "simstream",
+            "version": __version__,
+            "description": "Tells near-duplicate web pages apart from new ones: one verdict a page, exactly once.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": JSON_TYPE,
+        "channels": {topic: _channel(topic) for topic in TOPICS},
+        "operations": {
+            f"{action}{_title(topic)}": {
+                "action": action,
+                "channel": {"$ref": f"#/channels/{topic}"},
+                "summary": summary,
+            }
+            for topic, (action, summary) in FOR_OTHERS.items()
+        },
+        "components": {"messages": _messages()},
+    }
+
+
+def _title(topic: str) -> str:
+    return topic.title().replace("-", "")
+
+
+def _channel(topic: str) -> dict[str, Any]:
+    sentence, kinds = TOPICS[topic]
+    name = f"{PREFIX}.{topic}"
+    return {
+        "address": name,
+        "description": sentence,
+        "messages": {kind: {"$ref": f"#/components/messages/{kind}"} for kind in kinds},
+        "bindings": {"kafka": {"topic": name, **BINDING}},
+    }
+
+
+def _messages() -> dict[str, Any]:
+    raw = {"type": "string", "enum": list(RAW_TYPES), "description": "With a charset, if the server named one."}
+    url = {"type": "string", "description": "The address of the page."}
+    kind = {"type": "string", "enum": [one.value for one in VerdictKind]}
+    return {
+        "page": _message("A page as JSON.", _file("page"), ID, {"content-type": {"const": JSON_TYPE}}),
+        "fetchedPage": _message(
+            "A page as it was fetched.", BYTES, ID, {"content-type": raw, "url": url}, "text/html", ["content-type"]
+        ),
+        "takenBack": _message("A page that was taken back: a record without a value.", {"type": "null"}, ID),
+        "verdict": _message("What the judge says of a page.", _file("verdict"), ID, {"verdict": kind}),
+        "deadLetter": _message(
+            "The record of a page as it came, with its own headers, and with where it came from.",
+            BYTES, ID, dict.fromkeys((*ORIGIN, CUT), TEXT), BINARY, list(ORIGIN),
+        ),
+        "frame": _message("The fingerprints of many pages; the layout may change.", BYTES, None, {}, BINARY),
+        "position": _message("A position.", _file("position"), {"const": base.POSITION_KEY.decode()}),
+        "answer": _message("Matches that one shard found.", BYTES, None, {}, BINARY),
+    }  # fmt: skip
+
+
+def _file(name: str) -> dict[str, str]:
+    return {"$ref": f"./{name}.schema.json"}
+
+
+def _message(
+    summary: str,
+    payload: dict[str, Any],
+    key: dict[str, str] | None,
+    headers: dict[str, Any] | None = None,
+    content_type: str = JSON_TYPE,
+    required: list[str] | None = None,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"summary": summary, "contentType": content_type, "payload": payload}
+    if headers:
+        found["headers"] = {"type": "object", "properties": headers, "required": required or []}
+    if key:
+        found["bindings"] = {"kafka": {"key": key, **BINDING}}
+    return found
