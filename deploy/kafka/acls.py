@@ -2,7 +2,8 @@
 
     python -m deploy.kafka.acls --prefix simstream --bootstrap-server HOST:PORT --user judge=User:judge
 
-prints the `kafka-acls` commands; the table in docs/operate/security.md is made from the same list.
+prints the `kafka-acls` commands, with `--pages-topic NAME` for pages in a topic of the user's own. The table in
+docs/operate/security.md is made from the same list.
 """
 
 from __future__ import annotations
@@ -29,22 +30,27 @@ class AclGrant:
     operations: tuple[str, ...]
     why: str
 
-    def full_name(self, prefix: str) -> str:
-        """Return the name in Kafka."""
-        return f"{prefix}.{self.name}"
+    def full_name(self, prefix: str, pages_topic: str | None = None) -> str:
+        """Return the name in Kafka. `pages_topic` is the full name of `pages`, if it is the user's own topic."""
+        return (
+            pages_topic if pages_topic and (self.kind, self.name) == (TOPIC, "pages") else f"{prefix}.{self.name}"
+        )
 
     @property
     def is_prefix(self) -> bool:
         """Whether it stands for all names that begin so."""
         return self.full_name("").endswith(".")
 
-    def command(self, prefix: str, principal: str, servers: str = "HOST:PORT") -> str:
+    def command(
+        self, prefix: str, principal: str, servers: str = "HOST:PORT", pages_topic: str | None = None
+    ) -> str:
         """Return the `kafka-acls` call that grants it."""
         pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
+        name = self.full_name(prefix, pages_topic)
         operations = "".join(f" --operation {operation}" for operation in self.operations)
         return (
             f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add "
-            f"--allow-principal {principal}{operations} --{self.kind} {self.full_name(prefix)}{pattern}"
+            f"--allow-principal {principal}{operations} --{self.kind} {name}{pattern}"
         )
 
 
@@ -130,9 +136,16 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
 """The grants of each kind of user. Read and Write on a topic include Describe."""
 
 
-def commands(role: str, prefix: str, principal: str, servers: str = "HOST:PORT") -> list[str]:
+OWN_PAGES = AclGrant(TOPIC, "pages", ("Read",), "topics create, status, explain")
+"""What the operator also needs if `pages` is a topic of the user's own, whose name does not begin with PREFIX."""
+
+
+def commands(
+    role: str, prefix: str, principal: str, servers: str = "HOST:PORT", pages_topic: str | None = None
+) -> list[str]:
     """Return the calls that grant a role all that it needs."""
-    return [grant.command(prefix, principal, servers) for grant in GRANTS[role]]
+    grants = (*GRANTS[role], OWN_PAGES) if pages_topic and role == "operator" else GRANTS[role]
+    return [grant.command(prefix, principal, servers, pages_topic) for grant in grants]
 
 
 def table() -> str:
@@ -149,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the commands for the requested roles, or for all."""
     parser = argparse.ArgumentParser(description="Print the kafka-acls commands that simstream's users need.")
     parser.add_argument("--prefix", default="simstream")
+    parser.add_argument("--pages-topic", metavar="NAME", help="the topic of pages (default: PREFIX.pages)")
     parser.add_argument("--bootstrap-server", default="HOST:PORT")
     parser.add_argument("--user", action="append", metavar="ROLE=PRINCIPAL", help="default: each ROLE=User:ROLE")
     parser.add_argument("--table", action="store_true", help="print the grants as a table in Markdown")
@@ -157,12 +171,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := sorted({role for role, _ in users} - GRANTS.keys()):
         say_on_stderr(f"there is no role {unknown[0]!r}: use {', '.join(GRANTS)}")
         return 2
-    _print([table()] if options.table else _all_commands(users, options.prefix, options.bootstrap_server))
+    if options.table:
+        _print([table()])
+        return 0
+    where = options.bootstrap_server, options.pages_topic
+    _print(line for role, principal in users for line in commands(role, options.prefix, principal, *where))
     return 0
-
-
-def _all_commands(users: Iterable[tuple[str, str]], prefix: str, servers: str) -> list[str]:
-    return [line for role, principal in users for line in commands(role, prefix, principal, servers)]
 
 
 def _print(lines: Iterable[str]) -> None:

@@ -105,6 +105,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first part of the topics' names."""
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
     """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
+    pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from deploy.kafka import acls
-from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, AclGrant
+from deploy.kafka.acls import GRANTS, GROUP, OWN_PAGES, QUIET, TOPIC, TRANSACTION, AclGrant
 from deploy.kafka.jars import download
 from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from simstream.cli.main import invoke
@@ -80,11 +80,13 @@ def revoke_all(secured: SecuredBroker) -> None:
     until_permissions(admin, lambda granted: not granted)
 
 
-def bindings(grants: Iterable[AclGrant], prefix: str, user: str) -> list[AclBinding]:
+def bindings(
+    grants: Iterable[AclGrant], prefix: str, user: str, pages_topic: str | None = None
+) -> list[AclBinding]:
     return [
         AclBinding(
             KINDS[one.kind],
-            one.full_name(prefix),
+            one.full_name(prefix, pages_topic),
             ResourcePatternType.PREFIXED if one.is_prefix else ResourcePatternType.LITERAL,
             f"User:{user}",
             "*",
@@ -219,6 +221,31 @@ def test_the_whole_service_works_by_client_certificate_set_by_variables(
     lines = program.good("verdicts", "--json", **me).splitlines()
     assert len(lines) == COUNT
     assert json.loads(lines[0])["id"] in program.good("explain", json.loads(lines[0])["id"], **me)
+
+
+def test_a_topic_of_ones_own_needs_no_more_than_read(
+    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
+) -> None:
+    with as_admin(secured, f"their-{prefix}") as log:
+        log.create_topics(1)
+        theirs = log.topic(PAGES).name
+        with log.open_appender(PAGES) as appender:
+            for line in pages.lines(COUNT):
+                appender.append(line)
+    grants = [*(one for role in ("fingerprint", "judge", "operator") for one in GRANTS[role]), OWN_PAGES]
+    needed = [one for one in grants if one != AclGrant(TOPIC, "pages", ("Write",), "dead-letters replay")]
+    grant(secured, list(dict.fromkeys(bindings(needed, prefix, "all", theirs))))
+    program = by_scram(secured, tmp_path, cache, prefix)
+    me = ("--pages-topic", theirs, *as_user(secured, tmp_path, "all"))
+    program.good("topics", "create", *me)
+    with program.serve(*me) as service:
+        service.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
+        program.good("status", *me)
+        assert service.end() == 0
+    assert json.loads(program.good("status", "--json", *me))["verdicts"] == COUNT
+    done = program.on_log("dead-letters", "replay", *me)
+    assert done.returncode == 1
+    assert f"on the topic {theirs}" in done.stderr.decode()
 
 
 def test_a_refused_client_is_told_why_in_one_line_at_once(

@@ -54,7 +54,7 @@ def test_no_verdict_comes_after_the_time_that_was_given(client: type[SlowClient]
     setattr(client, slow, 0.5)
 
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None, None)
         began = time.monotonic()
         with pytest.raises(VerdictLate, match=r"within 0\.0001 s"):
             await judge.judge({"id": "a"}, 0.0001)
@@ -70,7 +70,7 @@ def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) ->
     client.fails = BrokerUnreachable("no broker", "start it")
 
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None, None)
         with pytest.raises(BrokerUnreachable):
             await judge.judge({"id": "a"}, 5.0)
         client.fails = None
@@ -83,7 +83,7 @@ def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) ->
 
 def test_a_client_that_an_error_has_ended_is_replaced(client: type[SlowClient]) -> None:
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None, None)
         assert await judge.judge({"id": "a"}, 5.0) == "the verdict of a"
         client.ended = True
         following = type("Next", (SlowClient,), {})
@@ -101,7 +101,7 @@ def test_closing_while_the_client_opens_waits_for_nothing(client: type[SlowClien
     client.opens_in = 60.0
 
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None)
+        judge = VerdictCaller("log", "prefix", None, None)
         with pytest.raises(VerdictLate):
             await judge.judge({"id": "a"}, 0.01)
         await judge.close()

@@ -28,6 +28,23 @@ def test_another_number_of_shards_is_refused(
     assert f"Invalid value for '--shards': '{shards}' is not one of '1', '2', '4'" in capsys.readouterr().err
 
 
+def test_a_topic_of_ones_own_is_checked_and_never_created(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert create(tmp_path, "--pages-topic", "crawl.pages") == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "there is no topic crawl.pages in" in said.err
+    assert "correct pages_topic, or create the topic with your own tools" in said.err
+    assert create(tmp_path, "--prefix", "crawl", "--partitions", "2") == 0
+    assert create(tmp_path, "--pages-topic", "crawl.pages") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "exists  crawl.pages" in lines
+    assert not [line for line in lines if "simstream.pages" in line]
+    assert create(tmp_path, "--pages-topic", "simstream.verdicts") == 2
+    assert "a topic that the service writes itself" in capsys.readouterr().err
+
+
 def test_the_topic_of_answers_is_created_only_with_shards(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

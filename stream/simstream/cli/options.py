@@ -89,6 +89,9 @@ log_options = _together(
         metavar="NAME",
         help="First part of the names of verdicts and positions (default: --prefix).",
     ),
+    click.option(
+        "--pages-topic", metavar="NAME", help="Read pages from your own topic NAME (default: PREFIX.pages)."
+    ),
 )
 roles_option = click.option(
     "--roles",

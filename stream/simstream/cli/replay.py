@@ -63,6 +63,7 @@ def command(
 
 
 def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
+    from simstream.log import options_of
     from simstream.log.command_hints import where
     from simstream.roles.context import RoleContext
     from simstream.tools.replay.replay import missing_topics, replay
@@ -81,7 +82,7 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
         say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to continue")
         return 130
     kept = f" --state {settings.state}" if settings.state else ""
-    flags = where(settings.log, settings.prefix, settings.publish_to)
+    flags = where(settings.log, options_of(settings, settings.give_up_s))
     flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
     say(f"to continue live under this policy: simstream serve --roles judge {flags}{kept}")
     return 0

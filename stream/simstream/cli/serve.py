@@ -165,7 +165,7 @@ def _queries(
         ) from error
     settings = context.settings
     role = QueryRole(log, policy, fingerprinter, context)
-    judge = VerdictCaller(settings.log, settings.prefix, config)
+    judge = VerdictCaller(settings.log, settings.prefix, settings.pages_topic, config)
     app = make_app(role, fingerprinter, judge, context.health, context.metrics)
     callers = callers_of(settings.allowed_hosts, settings.query_host, settings.token_file)
     with QueryServer(settings.query_host, settings.query_port, app, callers=callers) as server:

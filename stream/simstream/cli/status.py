@@ -37,16 +37,18 @@ def command(
     Read-only: joins no consumer group, fences no judge, commits nothing.
     """
     from simstream.errors import BrokerUnreachable
+    from simstream.log import options_of
     from simstream.log.command_hints import where
     from simstream.tools.status.processes import ask_processes, snapshots_in
     from simstream.tools.status.status import StatusReader, StatusWithoutLog
 
     settings = settle(config, state=state, **flags)
-    how = where(settings.log, settings.prefix, settings.publish_to, config)
+    options = options_of(settings, 0.0)
+    how = where(settings.log, options, config)
     asked = StatusWithoutLog(settings.log, settings.prefix)
     try:
         with open_log(settings) as log:
-            asked = looking = StatusReader(log, settings.log, settings.prefix, how, settings.publish_to)
+            asked = looking = StatusReader(log, settings.log, options, how)
             looking.look(settings, gaps)
     except BrokerUnreachable as error:
         if not addresses and not settings.state:

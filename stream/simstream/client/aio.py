@@ -22,6 +22,7 @@ class AsyncClient:
         log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
             writer of pages.
         prefix: The prefix of the service's topics.
+        pages_topic: The full name of the topic of pages, if it is your own.
         config: A settings file.
         in_flight: How many pages may wait for their verdicts at once.
         timeout: Seconds for connecting, and for each verdict.
@@ -44,11 +45,12 @@ class AsyncClient:
         log: str | None = None,
         prefix: str | None = None,
         *,
+        pages_topic: str | None = None,
         config: str | None = None,
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._log = log_of(log, prefix, config, timeout)
+        self._log = log_of(log, prefix, pages_topic, config, timeout)
         self._in_flight = in_flight
         self._timeout = timeout
         self._traffic: Traffic | None = None

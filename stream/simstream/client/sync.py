@@ -26,6 +26,7 @@ class Client(Closing):
         log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
             writer of pages.
         prefix: The prefix of the service's topics.
+        pages_topic: The full name of the topic of pages, if it is your own.
         config: A settings file.
         in_flight: How many pages may wait for their verdicts at once.
         timeout: Seconds for connecting, and for each verdict.
@@ -53,11 +54,12 @@ class Client(Closing):
         log: str | None = None,
         prefix: str | None = None,
         *,
+        pages_topic: str | None = None,
         config: str | None = None,
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._traffic = Traffic(log_of(log, prefix, config, timeout), in_flight, timeout)
+        self._traffic = Traffic(log_of(log, prefix, pages_topic, config, timeout), in_flight, timeout)
 
     def submit(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Future[Verdict]:
         """Send a page and return a future of its verdict.

@@ -34,12 +34,14 @@ LOOK_EVERY_S = 0.05
 """Seconds between two looks for futures whose time is over."""
 
 
-def log_of(address: str | None, prefix: str | None, config: str | None, timeout: float) -> Log:
+def log_of(
+    address: str | None, prefix: str | None, pages_topic: str | None, config: str | None, timeout: float
+) -> Log:
     """Return the log that the arguments name. The settings fill in what is None: variables, then the file.
 
     `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
     """
-    settings = resolve({"log": address, "prefix": prefix}, file=config).settings
+    settings = resolve({"log": address, "prefix": prefix, "pages_topic": pages_topic}, file=config).settings
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 
 

@@ -28,6 +28,7 @@ def options_of(settings: Settings, patience: float) -> LogOptions:
         max_record_bytes=settings.max_record_bytes,
         matches=settings.matches,
         publish_to=settings.publish_to,
+        pages_topic=settings.pages_topic,
     )
 
 

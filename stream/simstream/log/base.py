@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple
 
 from simstream.closing import Closing
-from simstream.errors import PositionMissing, TopicMissing
+from simstream.errors import PositionMissing, SettingsError, TopicMissing
 from simstream.log.participants import LogMembers
 from simstream.model import Record
 
@@ -356,6 +356,17 @@ class LogOptions:
     publish_to: str | None = None
     """The prefix of `verdicts`, `positions`, `matches`, and of the groups of judges and matchers; the default is
     `prefix`. With it, several policies can judge one log side by side."""
+    pages_topic: str | None = None
+    """The full name of `pages`, if it is a topic of the user's own: the log reads it, and never creates it."""
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError if `pages_topic` is the name of another topic of this log."""
+        own = {self.full_name(topic) for topic in (*TOPICS[1:], MATCHES)}
+        if self.pages_topic in own:
+            raise SettingsError(
+                f"pages_topic is {self.pages_topic}, a topic that the service writes itself",
+                "name the topic that your producers write",
+            )
 
     @property
     def judged_prefix(self) -> str:
@@ -363,7 +374,9 @@ class LogOptions:
         return self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:
-        """Return the full name of a topic, with its prefix."""
+        """Return the full name of a topic, with its prefix; for `pages` the user's own name, if there is one."""
+        if topic == PAGES and self.pages_topic is not None:
+            return self.pages_topic
         if topic == MATCHES:
             return f"{self.judged_prefix}.{self.matches}"
         return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS) else self.prefix}.{topic}"
@@ -390,6 +403,8 @@ class Log(Closing):
     @abstractmethod
     def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
         """Create the missing topics; never change an existing one, but report its settings that do not fit.
+
+        Never creates a `pages` with the user's own name: raises TopicMissing if there is none.
 
         `partitions` is for `pages`. The default is the number that exists, else 8 on Kafka and 1 in a directory.
         `verdicts` get as many as `pages` have. `shards` is the number of partitions of `matches`: a power of two, 1

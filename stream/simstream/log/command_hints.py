@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import shlex
 
-from simstream.log.base import MATCHES, LogOptions
+from simstream.log.base import MATCHES, PAGES, LogOptions
 
 USUAL_SHARDS = 8
 """The number of shards that the command for a missing topic of answers proposes."""
 
 
-def how_to_create(address: str, options: LogOptions, topic: str) -> str:
-    """Return the command that creates a topic of a log, with all others; `address` is the value of `--log`."""
+def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
+    """Return what to do about a missing topic of a log; `address` is the value of `--log`.
+
+    It is the command that creates the topic, with all others. A `pages` with the user's own name is never created.
+    """
+    if topic == PAGES and options.pages_topic is not None:
+        return "correct pages_topic, or create the topic with your own tools: simstream only reads it"
     shards = f" --shards {USUAL_SHARDS}" if topic == MATCHES else ""
     if shards and options.matches != MATCHES:
         shards += f" --matches {options.matches}"
-    return f"simstream topics create {where(address, options.prefix, options.publish_to)}{shards}"
+    return f"create it with: simstream topics create {where(address, options)}{shards}"
 
 
-def where(address: str, prefix: str, publish_to: str | None = None, config: str | None = None) -> str:
+def where(address: str, options: LogOptions, config: str | None = None) -> str:
     """Return the flags that name a log, and the settings file if one was named."""
     flags = f"--log {shlex.quote(address)}"
-    if prefix != LogOptions().prefix:
-        flags += f" --prefix {prefix}"
-    if publish_to is not None:
-        flags += f" --publish-to {publish_to}"
+    if options.prefix != LogOptions().prefix:
+        flags += f" --prefix {options.prefix}"
+    if options.publish_to is not None:
+        flags += f" --publish-to {options.publish_to}"
+    if options.pages_topic is not None:
+        flags += f" --pages-topic {options.pages_topic}"
     return flags if config is None else f"{flags} --config {shlex.quote(config)}"

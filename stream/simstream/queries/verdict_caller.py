@@ -14,8 +14,8 @@ from simstream.model import Verdict
 class VerdictCaller:
     """Sends pages and awaits their verdicts. For one event loop."""
 
-    def __init__(self, log: str, prefix: str, config: str | None) -> None:
-        self._where = log, prefix, config
+    def __init__(self, log: str, prefix: str, pages_topic: str | None, config: str | None) -> None:
+        self._where = log, prefix, pages_topic, config
         self._opening: asyncio.Future[AsyncClient] | None = None
         self._closing: asyncio.Future[None] | None = None
 
@@ -58,7 +58,7 @@ class VerdictCaller:
         return await asyncio.shield(self._opening)
 
     async def _open(self) -> AsyncClient:
-        log, prefix, config = self._where
-        client = AsyncClient(log, prefix, config=config)
+        log, prefix, pages_topic, config = self._where
+        client = AsyncClient(log, prefix, pages_topic=pages_topic, config=config)
         await client.open()
         return client

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from simstream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
 from simstream.kafka_settings import without_secrets
 from simstream.log.base import LogOptions, TopicInfo
-from simstream.log.command_hints import how_to_create
+from simstream.log.command_hints import remedy_for_missing
 from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
 
 
@@ -309,7 +309,7 @@ class KafkaCluster:
         if topic is not None and cause.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             return TopicMissing(
                 f"there is no topic {self.name(topic)} on {self.servers}",
-                f"create it with: {how_to_create(f'kafka://{self.servers}', self.options, topic)}",
+                remedy_for_missing(f"kafka://{self.servers}", self.options, topic),
             )
         what = self.name(topic) if topic else self.servers
         if cause.code() == KafkaError.INVALID_TIMESTAMP:

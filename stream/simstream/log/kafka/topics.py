@@ -69,10 +69,13 @@ def create_topics(cluster: KafkaCluster, partitions: int | None, shards: int | N
 
     An existing `pages` belongs to the user: only its number of partitions is compared, if `partitions` is given. By
     default a new `pages` gets 8. A new `verdicts` gets as many as `pages` has. `matches` counts only if `shards` is
-    given.
+    given. A `pages` with the user's own name is never created: raises TopicMissing.
     """
     brokers = _count_brokers(cluster)
-    pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
+    if cluster.options.pages_topic is None:
+        pages = _create(cluster, PAGES, partitions or DEFAULT_PARTITIONS, brokers)
+    else:
+        pages = TopicReport(cluster.describe([PAGES])[PAGES].name, False)
     there = (partitions or DEFAULT_PARTITIONS) if pages.created else cluster.describe([PAGES])[PAGES].partitions
     if not pages.created and partitions not in (None, there):
         pages = pages._replace(differs=(f"partitions: {there}, not {partitions}",))
@@ -149,6 +152,17 @@ def admitted_bytes(cluster: KafkaCluster, topic: str) -> int:
     return int(found) if found.isdigit() else largest_record(topic, cluster.options)
 
 
+def _page_bytes(cluster: KafkaCluster) -> int:
+    """Return the largest batch of `pages` in bytes. On a topic of the user's own, DescribeConfigs may be missing:
+    then a page has at most `max_record_bytes`."""
+    try:
+        return admitted_bytes(cluster, PAGES)
+    except NotPermitted:
+        if cluster.options.pages_topic is None:
+            raise
+        return largest_record(PAGES, cluster.options)
+
+
 def producer_bytes(admitted: int) -> int:
     """Return a producer's own limit for a topic with this limit, within the client's bounds."""
     return min(max(admitted, 1000), 1_000_000_000)
@@ -158,9 +172,8 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
     """Create the topic if it does not exist."""
     wanted = wanted_settings(cluster, topic, brokers)
     if topic == DEAD_LETTERS:  # a page that is later refused for its size still has to fit
-        wanted[LIMIT] = str(
-            min(max(int(wanted[LIMIT]), admitted_bytes(cluster, PAGES) + DEAD_LETTER_ROOM_BYTES), MAX_LIMIT)
-        )
+        room = _page_bytes(cluster) + DEAD_LETTER_ROOM_BYTES
+        wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), room), MAX_LIMIT))
     if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME
     new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
@@ -201,7 +214,7 @@ def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers:
     if topic == VERDICTS:
         wanted[LIMIT] = str(MIN_VERDICT_BYTES)
     if topic == DEAD_LETTERS:
-        wanted[LIMIT] = str(admitted_bytes(cluster, PAGES))
+        wanted[LIMIT] = str(_page_bytes(cluster))
     unfit = []
     for name, value in wanted.items():
         there = found.get(name)

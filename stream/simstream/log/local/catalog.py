@@ -9,7 +9,7 @@ from pathlib import Path
 from simstream.errors import LogDamaged, TopicMissing
 from simstream.files.file_system import FileSystem
 from simstream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
-from simstream.log.command_hints import how_to_create
+from simstream.log.command_hints import remedy_for_missing
 from simstream.log.local.lock import FileLock, cannot_use
 from simstream.log.local.record_groups import FILE_MAGIC
 from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file
@@ -61,7 +61,7 @@ class TopicCatalog:
         if entry is None:
             raise TopicMissing(
                 f"there is no topic {self.name(topic)} in {self.folder}",
-                f"create it with: {how_to_create(str(self.folder), self.options, topic)}",
+                remedy_for_missing(str(self.folder), self.options, topic),
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 

@@ -80,7 +80,8 @@ class LocalLog(Log):
             elif topic == VERDICTS:
                 new = self._catalog.info(PAGES).partitions
                 expected = partitions or new
-            created = self._catalog.create(topic, new)
+            foreign = topic == PAGES and self._options.pages_topic is not None
+            created = not foreign and self._catalog.create(topic, new)
             found = self._catalog.info(topic)
             fits = created or found.partitions == expected
             differs = () if fits else (f"partitions: {found.partitions}, not {expected}",)

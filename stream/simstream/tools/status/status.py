@@ -11,7 +11,17 @@ from collections.abc import Sequence
 import msgspec
 
 from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
-from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, Log, position_missing
+from simstream.log.base import (
+    FINGERPRINTS,
+    MATCHES,
+    PAGES,
+    POSITIONS,
+    TOPICS,
+    VERDICTS,
+    Log,
+    LogOptions,
+    position_missing,
+)
 from simstream.log.committed_records import committed
 from simstream.log.participants import GroupMember
 from simstream.model import Record
@@ -125,13 +135,13 @@ class StatusWithoutLog:
 class StatusReader(StatusWithoutLog):
     """Collects a `ServiceStatus`. `how` are the flags that name the log, for commands in advice.
 
-    `judged` is the prefix of verdicts and positions, if it is another.
+    `options` are those of the log.
     """
 
-    def __init__(self, log: Log, address: str, prefix: str, how: str, judged: str | None = None) -> None:
-        super().__init__(address, prefix)
+    def __init__(self, log: Log, address: str, options: LogOptions, how: str) -> None:
+        super().__init__(address, options.prefix)
         self._log = log
-        self._judged = judged or prefix
+        self._options = options
         self._how = how
         self._kept = ""
         """The flag `--state DIR` for advice, if the setting is given."""
@@ -174,7 +184,7 @@ class StatusReader(StatusWithoutLog):
             try:
                 self._add_topic(topic)
             except TopicMissing:
-                missing.append(f"{self._judged if topic in (VERDICTS, POSITIONS) else self.status.prefix}.{topic}")
+                missing.append(self._options.full_name(topic))
         return missing
 
     def _add_topic(self, topic: str) -> None:
@@ -224,7 +234,7 @@ class StatusReader(StatusWithoutLog):
         status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
         if published is None and any(committed(self._log, VERDICTS, 1)):
-            missing = position_missing(f"{self._judged}.{VERDICTS}", f"{self._judged}.{POSITIONS}")
+            missing = position_missing(*map(self._options.full_name, (VERDICTS, POSITIONS)))
             self._wrong(missing.what, missing.todo)
         elif published is not None and published.log_id != log_id:
             self._wrong(
@@ -248,7 +258,7 @@ class StatusReader(StatusWithoutLog):
             return 0
         if settings.matches != MATCHES:
             self._matches = f" --matches {settings.matches}"
-        found, topic = self._log.shards() or 0, f"{self._judged}.{settings.matches}"
+        found, topic = self._log.shards() or 0, self._options.full_name(MATCHES)
         if settings.shards not in (None, found):
             todo = f"run: simstream topics create --shards {settings.shards}{self._matches} {self._how}"
             if found:
