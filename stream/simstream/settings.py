@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from simstream import kafka_settings
 from simstream.errors import InputMissing, SettingsError, SimstreamError
+from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
 
 FILE = "simstream.toml"
 Positive = Annotated[int, Meta(ge=1)]
@@ -75,6 +76,25 @@ class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
     stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """The share of unreadable pages at which the service stops. 0: it never stops for them."""
+
+
+class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the JSON of your own topic has the fields of a page: paths such as `body.content`."""
+
+    text: str | None = None
+    """The path of the text in the JSON of `pages`, such as `body.content`; not set: `text`."""
+    html: str | None = None
+    """The path of the HTML, which counts without text; not set: `html`, or none if `fields.text` is set."""
+    id: str | None = None
+    """The path of the id, or `header:NAME`; it counts before the key. Not set: the key, else the field `id`."""
+    url: str | None = None
+    """The path of the URL; not set: `url`."""
+    title: str | None = None
+    """The path of the title; not set: `title`."""
+    time: str | None = None
+    """The path of the time; not set: `time`."""
+    status: str | None = None
+    """The path of the HTTP status; not set: `status`."""
 
 
 class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,6 +185,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extract: ExtractSettings = ExtractSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
+    fields: FieldSettings = FieldSettings()
     kafka: dict[str, str | int | float | bool] = {}
     """Values may be secret: print only what `kafka_settings.show_value` returns."""
 
@@ -181,6 +202,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gap_patience_s = _Seconds("gap_patience")
     stuck_after_s = _Seconds("stuck_after")
     snapshot_every_s = _Seconds("snapshot_every")
+
+    @property
+    def field_paths(self) -> FieldPaths | None:
+        """Where the JSON of `pages` has its fields; None if each has its own name. Raises SettingsError."""
+        return parse_paths(msgspec.structs.asdict(self.fields))
 
     @property
     def cache_folder(self) -> Path:
@@ -253,11 +279,21 @@ def resolve(
         _convert(values, origin, found), kafka={name: given.value for name, given in kafka.items()}
     )
     settings = _with_durations(settings, origin, found)
+    settings = _with_paths(settings, origin, found)
     if wrong is None and found:
         raise found[0]
     if wrong is not None:
         wrong.extend(found)
     return ResolvedSettings(settings, origin)
+
+
+def refuse_paths(settings: Settings, sender: str) -> None:
+    """Raise SettingsError if `[fields]` names a path: `sender` sends pages whose fields have their own names."""
+    if settings.field_paths is not None:
+        raise SettingsError(
+            f"{sender} sends pages with the fields id, url and text, and [fields] reads other fields",
+            "send pages with your own producer, or leave [fields] out of the settings",
+        )
 
 
 def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
@@ -304,6 +340,24 @@ def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[S
             wrong.append(SettingsError(f"{error.what} ({origin[name]})", error.todo))
             settings = msgspec.structs.replace(settings, **{name: defaults[name]})
     return settings
+
+
+def _with_paths(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """Return the settings without paths of fields that are malformed. Adds their errors to `wrong`."""
+    paths = msgspec.structs.asdict(settings.fields)
+    for name, path in paths.items():
+        try:
+            if path is not None:
+                parse_path(name, path)
+        except SettingsError as error:
+            wrong.append(SettingsError(f"{error.what} ({origin[f'fields.{name}']})", error.todo))
+            paths[name] = None
+    try:
+        parse_paths(paths)
+    except SettingsError as error:
+        wrong.append(error)
+        paths["html"] = None
+    return msgspec.structs.replace(settings, fields=FieldSettings(**paths))
 
 
 def _kafka(

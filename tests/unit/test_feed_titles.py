@@ -11,6 +11,7 @@ import pytest
 from simstream.feeds.records import PageSheet
 from simstream.feeds.titles import MAX_CHARACTERS, sheet_of, tidy
 from simstream.model import Record
+from simstream.wire.field_paths import parse_paths
 from simstream.wire.page import PageLimits
 
 LIMITS = PageLimits(1 << 20)
@@ -37,6 +38,16 @@ def test_the_field_title_comes_first_then_html_then_the_first_line() -> None:
     assert title({"html": "<style>p {}</style><!-- x --><p>No title,</p><p>but text"}) == "No title,"
     assert title({"text": "\n\n 第一行\n第二行"}) == "第一行"
     assert title({"text": ""}) == ""
+
+
+def test_a_title_is_found_at_its_path() -> None:
+    limits = PageLimits(1 << 20, parse_paths({"title": "head.line", "text": "body"}))
+
+    def read(value: str) -> PageSheet | None:
+        return sheet_of(Record("crawl", 0, 7, b"id", value.encode(), (), NOW), limits)
+
+    assert read('{"head":{"line":["As","lines"]},"title":"no","body":"text"}') == PageSheet("As lines", NOW)
+    assert read('{"title":"no","body":"First line"}') == PageSheet("First line", NOW)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.errors import InputMissing, SettingsError
+from simstream.errors import InputMissing, SettingsError, SimstreamError
 from simstream.kafka_settings import SettingValue, show_value, without_secrets
 from simstream.settings import Settings, duration_ms, names, resolve, unknown_variables
 
@@ -87,6 +87,38 @@ def test_a_named_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
 def test_a_wrong_value_is_named_with_its_origin(variable: str, value: str) -> None:
     with pytest.raises(SettingsError, match=rf"{value}.*{variable}"):
         resolve({}, {variable: value})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            'text = "body..content"',
+            r"fields.text is 'body..content' \(file simstream.toml\): write names with one dot",
+        ),
+        ('text = ["a"]', r"fields.text is \['a'\] \(file simstream.toml\): give text"),
+        ('url = "header:u"', "only fields.id can be a header"),
+        ('body = "b"', "has no setting 'fields.body'"),
+        ('text = "b"\nhtml = "b"', "fields.text and fields.html are both 'b'"),
+    ],
+)
+def test_a_malformed_path_of_a_field_is_named_with_advice(file: Path, content: str, said: str) -> None:
+    file.write_text(f"[fields]\n{content}")
+    with pytest.raises(SettingsError, match=said):
+        resolve({}, {})
+    wrong: list[SimstreamError] = []
+    assert resolve({}, {}, wrong=wrong).settings.field_paths is None or "html" in content
+    assert len(wrong) == 1
+
+
+def test_paths_of_fields_come_from_the_file_and_from_variables(file: Path) -> None:
+    file.write_text('pages_topic = "crawl.v2"\nfields.text = "body.content"\nfields.id = "header:doc"')
+    settings, origin = resolve({}, {"SIMSTREAM_FIELDS_TEXT": "body.text"})
+    paths = settings.field_paths
+    assert paths is not None
+    assert (settings.pages_topic, paths.paths) == ("crawl.v2", {"text": "body.text", "id": "header:doc"})
+    assert origin["fields.text"] == "variable SIMSTREAM_FIELDS_TEXT"
+    assert Settings().field_paths is None
 
 
 @pytest.mark.parametrize(

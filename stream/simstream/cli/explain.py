@@ -117,11 +117,12 @@ def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> E
     from simstream.wire.page import PageLimits
 
     with make_deduper(settings) as deduper:
-        limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+        paths = None if files.inputs else settings.field_paths
+        limits = PageLimits(settings.max_record_bytes, paths)
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits)
         if not files.inputs:
             with open_log(settings) as log:
-                history = LogHistory(log, deduper.policy, deduper.fingerprinter.recipe, counting)
+                history = LogHistory(log, deduper.policy, deduper.fingerprinter.recipe, limits, counting)
                 return explainer.explain(history, request)
         with _again_and_again(files) as records:
             return explainer.explain(FileHistory(deduper, records, settings.threads), request)

@@ -13,6 +13,7 @@ from simstream.cli.options import field_options, log_options, open_log, settings
 from simstream.cli.output import refuse_input
 from simstream.cli.progress import say, with_progress
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
+from simstream.settings import refuse_paths
 
 
 @click.command("feed")
@@ -37,6 +38,7 @@ def command(
     it sends what was added at their end. Every page arrives; a few may arrive twice.
     """
     settings = settle(config, **flags)
+    refuse_paths(settings, "feed")
     from simstream.log.base import PAGES
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of

@@ -19,7 +19,7 @@ from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, Simstr
 from simstream.log import open_log, options_of
 from simstream.log.base import Log, Reader
 from simstream.model import Verdict
-from simstream.settings import resolve
+from simstream.settings import refuse_paths, resolve
 
 logger = logging.getLogger("simstream.client")
 PATIENCE_S = 15.0
@@ -42,6 +42,7 @@ def log_of(
     `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
     """
     settings = resolve({"log": address, "prefix": prefix, "pages_topic": pages_topic}, file=config).settings
+    refuse_paths(settings, "a client")
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 
 

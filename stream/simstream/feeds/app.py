@@ -144,7 +144,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str)
         raw: Any = {"key_serializer": "raw", "value_serializer": "raw"}  # by default it would look for JSON
         return app.topic(info.name, key_type=bytes, value_type=bytes, allow_empty=True, **raw)
 
-    limits = PageLimits(settings.max_record_bytes)
+    limits = PageLimits(settings.max_record_bytes, settings.field_paths)
 
     async def work_in(take: Callable[[Any], None], event: Any) -> None:
         try:

@@ -57,7 +57,7 @@ def run(settings: Settings, log: Log) -> None:
     impatient = open_log(settings.log, options_of(settings, READ_S))
     with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, impatient:
         app = make_app(settings, topics, feed, folder)
-        texts = PageTexts(impatient, PageLimits(settings.max_record_bytes))
+        texts = PageTexts(impatient, PageLimits(settings.max_record_bytes, settings.field_paths))
         ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to everybody

@@ -12,7 +12,8 @@ from simstream.kernels.html.page_parts import BLOCKS, OG_TITLE, TEXT_END, TEXT_S
 from simstream.model import Page, PageKind, Record
 from simstream.text.extraction.article import parts_of
 from simstream.text.extraction.fast import html_in_utf8
-from simstream.wire.page import PageLimits, decode
+from simstream.wire.field_paths import FieldPaths
+from simstream.wire.page import PageLimits, decode, title_at
 
 MAX_CHARACTERS = 200
 """A longer title is cut."""
@@ -33,8 +34,8 @@ _decode_fields = msgspec.json.Decoder(_TitleFields).decode
 def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
     """Return what the feed needs of a page's record; None if the record is withdrawn or unreadable.
 
-    The title is the JSON field of that name, else `og:title` or `<title>`, else the first line of the text.
-    Its time is the page's own, but never later than the record's. Never raises because of the record.
+    The title is the JSON field of that name or at its path, else `og:title` or `<title>`, else the first line of
+    the text. Its time is the page's own, but never later than the record's. Never raises because of the record.
     """
     page = decode(record, limits)
     time = min(page.time, record.timestamp)
@@ -42,7 +43,7 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
         return None
     if page.kind is not PageKind.READABLE:
         return PageSheet("", time, gone=page.kind is PageKind.TOO_SHORT)
-    title = _own_title(record)
+    title = _own_title(record, limits.paths)
     if page.text is not None or not page.content_type.startswith("text/html"):
         return PageSheet(title or _first_line(page), time)
     html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
@@ -65,10 +66,12 @@ def _is_control(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") and not char.isspace()
 
 
-def _own_title(record: Record) -> str:
+def _own_title(record: Record, paths: FieldPaths | None) -> str:
     """Return the JSON field `title`, if the value is JSON and has it."""
     if (record.value or b"").lstrip()[:1] != b"{":
         return ""
+    if paths is not None:
+        return tidy(title_at(record.value or b"", paths))
     try:
         return tidy(_decode_fields(record.value or b"").title or "")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

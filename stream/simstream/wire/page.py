@@ -1,7 +1,8 @@
 """Reads a record of `pages`: id, URL, time, text or HTML; decides which page is unreadable, failed or gone.
 
 The fast path is one msgspec decode. If msgspec refuses a value, the standard library's slower decoder reads it
-again. That decoder tells a wrong type from broken JSON, and still finds the page's id.
+again. That decoder tells a wrong type from broken JSON, and still finds the page's id. If a topic has its fields
+elsewhere (`wire/field_paths`), the whole JSON is decoded, and the same checks follow.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NoReturn
 import msgspec
 
 from simstream.model import MAX_ID_BYTES, MAX_URL_BYTES, Page, PageKind, Record
+from simstream.wire.field_paths import FieldPaths
 from simstream.wire.identity_hash import identity_of, replace_bad_id
 
 JSON_TYPE = "application/json"
@@ -34,6 +36,8 @@ class PageLimits:
     value is not read."""
 
     max_record_bytes: int = 1 << 20
+    paths: FieldPaths | None = None
+    """Where the JSON has the fields; None: each has its own name, and no other place is looked at."""
 
 
 class PageFields(msgspec.Struct, gc=False):
@@ -62,6 +66,7 @@ class _PageNames(msgspec.Struct, gc=False):
 
 
 _decode_fields = msgspec.json.Decoder(PageFields).decode
+_decode_tree = msgspec.json.Decoder().decode
 _decode_naming = msgspec.json.Decoder(_PageNames).decode
 _STRINGS = ("id", "url", "title", "text", "html")
 
@@ -75,6 +80,9 @@ def decode(record: Record, limits: PageLimits) -> Page:
     """
     value = record.value
     headers = _headers(record) if record.headers else {}
+    paths = limits.paths
+    if paths is not None and paths.id_header is not None and headers.get(paths.id_header):
+        record = msgspec.structs.replace(record, key=headers[paths.id_header])
     if value is None:
         return _close(_name(record, None, headers.get("url")), PageKind.WITHDRAWN)
     media = headers.get("content-type", b"")
@@ -88,7 +96,7 @@ def decode(record: Record, limits: PageLimits) -> Page:
         what = f"the value has {len(value)} bytes, and max_record_bytes is {limits.max_record_bytes}"
         return _refuse(_name(record, None, url), "too_large", what)
     if not kind or kind == JSON_TYPE:
-        return _from_json(record, value)
+        return _from_json(record, value) if paths is None else _from_other_json(record, value, paths)
     if kind in RAW_TYPES:
         return _from_raw(record, value, headers)
     what = f"content-type {kind[:100]!r} is none of {JSON_TYPE}, {', '.join(RAW_TYPES)}"
@@ -113,6 +121,15 @@ def own_name(value: bytes) -> bytes | None:
         except _BadJsonError:
             return None
     return _utf8(naming.id) or _utf8(naming.url)
+
+
+def title_at(value: bytes, paths: FieldPaths) -> str:
+    """Return the title of a JSON page with its fields at these paths; "" if there is none."""
+    try:
+        fields, _ = _sort_out(paths.find_fields(_tree_of(value)), paths)
+    except _BadJsonError:
+        return ""
+    return fields.title or ""
 
 
 def time_ms(value: int | float | str | None) -> int | None:
@@ -147,6 +164,24 @@ def _from_json(record: Record, value: bytes) -> Page:
             fields, wrong = _fields_of(value)
         except _BadJsonError as error:
             return _refuse(_name(record, None, None), "bad_json", str(error))
+    return _from_fields(record, fields, wrong, "the page has neither `text` nor `html`")
+
+
+def _from_other_json(record: Record, value: bytes, paths: FieldPaths) -> Page:
+    """Return the page in a JSON value with its fields at these paths. Cost: about twice that of `_from_json`."""
+    try:
+        tree = _tree_of(value)
+    except _BadJsonError as error:
+        return _refuse(_name(record, None, None), "bad_json", str(error))
+    fields, wrong = _sort_out(paths.find_fields(tree), paths)
+    if paths.names_id and (named := _utf8(fields.id)):
+        record = msgspec.structs.replace(record, key=named)
+    return _from_fields(record, fields, wrong, paths.explain_no_text())
+
+
+def _from_fields(record: Record, fields: PageFields, wrong: str, no_text: str) -> Page:
+    """Return the page with these fields. `wrong` is a sentence about fields of a wrong type, `no_text` about a page
+    without text and HTML."""
     page = _name(record, _utf8(fields.id), _utf8(fields.url))
     own = time_ms(fields.time)
     if own is not None:
@@ -163,7 +198,7 @@ def _from_json(record: Record, value: bytes) -> Page:
         page.raw = fields.html
         page.content_type = "text/html"
     else:
-        return _refuse(page, "no_text", "the page has neither `text` nor `html`")
+        return _refuse(page, "no_text", no_text)
     return page
 
 
@@ -267,6 +302,25 @@ class _BadJsonError(ValueError):
 def _fields_of(value: bytes) -> tuple[PageFields, str]:
     """Return the fields from the slow decoder, and a sentence about fields of a wrong type, or "".
 
+    Raises _BadJsonError.
+    """
+    return _sort_out(_slow_tree_of(value))
+
+
+def _tree_of(value: bytes) -> dict[str, object]:
+    """Return the whole JSON object, from the fast decoder if it takes the value. Raises _BadJsonError."""
+    try:
+        tree = _decode_tree(value)
+    except RecursionError:
+        raise _BadJsonError("the JSON is nested too deeply") from None
+    except ValueError:
+        return _slow_tree_of(value)
+    return _object_of(tree)
+
+
+def _slow_tree_of(value: bytes) -> dict[str, object]:
+    """Return the JSON object from the slow decoder.
+
     It accepts two things that the fast decoder refuses: a byte-order mark, and lone surrogates, which JSON can
     write (`"\\ud800"`). Raises _BadJsonError.
     """
@@ -280,12 +334,20 @@ def _fields_of(value: bytes) -> tuple[PageFields, str]:
         raise _BadJsonError("the JSON is nested too deeply") from None
     except ValueError as error:
         raise _BadJsonError(f"the JSON is broken: {error}") from None
+    return _object_of(tree)
+
+
+def _object_of(tree: object) -> dict[str, object]:
     if not isinstance(tree, dict):
         raise _BadJsonError(f"the JSON is no object but {type(tree).__name__}")
-    return _sort_out(tree)
+    return tree
 
 
-def _sort_out(tree: dict[str, object]) -> tuple[PageFields, str]:
+def _sort_out(tree: dict[str, object], paths: FieldPaths | None = None) -> tuple[PageFields, str]:
+    """Return the fields, and a sentence about fields of a wrong type, or "".
+
+    If there are paths, a field without a path is absent if its type is wrong.
+    """
     fields, wrong = PageFields(), []
     for name in PageFields.__struct_fields__:
         value = tree.get(name)
@@ -299,8 +361,10 @@ def _sort_out(tree: dict[str, object]) -> tuple[PageFields, str]:
             fits = isinstance(value, int | float | str) and not isinstance(value, bool)
         if fits:
             setattr(fields, name, value)
-        else:
+        elif paths is None:
             wrong.append(f"`{name}` is of the wrong type ({type(value).__name__})")
+        elif name in paths.paths:
+            wrong.append(f"`{name}` at {paths.paths[name]} is of the wrong type ({type(value).__name__})")
     return fields, "; ".join(wrong)
 
 

@@ -100,7 +100,7 @@ class FingerprintRole:
         info = self._log.topic(PAGES)
         check_topics(self._log, [FINGERPRINTS])
         check_recipe(self._log, self._fingerprinter.recipe_id)
-        limits = PageLimits(max_record_bytes=settings.max_record_bytes)
+        limits = PageLimits(settings.max_record_bytes, settings.field_paths)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame)
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
         with ExitStack() as stack:

@@ -41,11 +41,12 @@ class LogHistory:
     WrongRecipe, and `find` WrongPolicy, if the log has another recipe or policy.
     """
 
-    def __init__(self, log: Log, policy: Policy, recipe: Recipe, counting: Counting) -> None:
+    def __init__(self, log: Log, policy: Policy, recipe: Recipe, limits: PageLimits, counting: Counting) -> None:
         check_recipe(log, policy.recipe_id)
         self._log = log
         self._policy = policy
         self._recipe = recipe
+        self._limits = limits
         self._counting = counting
 
     def find(self, request: ExplainRequest, names: WantedIds) -> list[JudgedPage]:
@@ -125,7 +126,7 @@ class LogHistory:
     def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:
         """See PageHistory. Reads `fingerprints` and `pages`."""
         with self._counting(f"looking for {page_id[:40]}", None) as tick:
-            state = whereabouts(self._log, page_id, tick)
+            state = whereabouts(self._log, page_id, self._limits, tick)
         if state == RETAINED:
             return PageUnknown(
                 f"{page_id} {state}", "keep the topic `verdicts` longer, to explain such pages in future"
@@ -137,7 +138,7 @@ class LogHistory:
         return names.unknown(page_id, where, "see `simstream verdicts` for the ids")
 
 
-def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
+def whereabouts(log: Log, page_id: str, limits: PageLimits, tick: Tick) -> str:
     """Return a sentence about how far a page without a verdict has come, or "". Reads both topics."""
     name = page_id.encode("utf-8", "surrogateescape")
     for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, tick):
@@ -150,7 +151,9 @@ def whereabouts(log: Log, page_id: str, tick: Tick) -> str:
                 return RETAINED
             return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
     for record in _records(log, PAGES, PAGES_A_POLL, tick):
-        if name == record.key or (name in (record.value or b"") and decode(record, PageLimits()).id == page_id):
+        is_named = limits.paths is None and name == record.key
+        may_name = limits.paths is not None or name in (record.value or b"")
+        if is_named or (may_name and decode(record, limits).id == page_id):
             where = f"partition {record.partition}, offset {record.offset}"
             return f"is in {record.topic} ({where}) and waits to be fingerprinted"
     return ""
