@@ -1,0 +1,135 @@
+"""A topic of the user's own, with other names for its fields, gets the verdicts that the usual form gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from simstream.log.base import DEAD_LETTERS, PAGES
+from simstream.tools.dead_letters.letters import PREFIX
+from tests.e2e import pages
+from tests.e2e.harness import Program, bare, by_ordinal, read_topic, watching
+from tests.kafka_fixtures import TopicPlace
+
+COUNT = 300
+SETTINGS = """
+[fields]
+id = "header:doc-id"
+text = "body.content"
+html = "body.raw"
+url = "meta.links.self"
+time = "meta.fetched"
+status = "meta.code"
+"""
+OWN_NAMES = {"url": ("meta", "links", "self"), "time": ("meta", "fetched"), "status": ("meta", "code")}
+
+
+def other_form(line: bytes) -> tuple[bytes | None, bytes]:
+    """The id of a page and its value with other names; broken JSON stays as it is."""
+    try:
+        page: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None, line
+    made: dict[str, Any] = {
+        "body": {"lang": "zh"},
+        "meta": {"links": {}},
+        "title": ["of another", 1],
+        "id": {"$oid": 1},
+    }
+    for name, steps in OWN_NAMES.items():
+        if name in page:
+            place = made
+            for step in steps[:-1]:
+                place = place[step]
+            place[steps[-1]] = page[name]
+    if isinstance(page.get("text"), str):
+        head, *rest = page["text"].split("\n")
+        made["body"]["content"] = [[head], None, *rest]
+    elif "text" in page:
+        made["body"]["content"] = page["text"]
+    if "html" in page:
+        made["body"]["raw"] = page["html"]
+    name = page.get("id") or page.get("url")
+    return (str(name).encode() if name else None), json.dumps(made).encode()
+
+
+def in_lines(line: bytes) -> bytes:
+    """The same page, its text in up to four lines."""
+    page = json.loads(line)
+    if isinstance(page.get("text"), str):
+        page["text"] = page["text"].replace("，" if "，" in page["text"] else " ", "\n", 3)
+    return json.dumps(page).encode()
+
+
+def produce(address: str, topic: str, lines: list[bytes]) -> None:
+    """Send the pages as a team's own producer does: the id is in a header, and the key is something else."""
+    servers = address.removeprefix("kafka://")
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    producer = Producer({"bootstrap.servers": servers})
+    for number, line in enumerate(lines):
+        name, value = other_form(line)
+        headers = [("doc-id", name)] if name else []
+        producer.produce(topic, value, None if name is None else b"shard-%d" % (number % 3), headers=headers)
+    assert producer.flush(30) == 0
+
+
+def judged(program: Program, *flags: object) -> list[bytes]:
+    """The verdicts of the service, once each page has one."""
+    assert program.place is not None
+    with program.place.open() as log, program.serve(*flags) as service, watching(log) as watcher:
+        watcher.wait(COUNT, service)
+        assert service.end() == 0, service.output
+        return by_ordinal(watcher.rest())
+
+
+def test_a_wrong_path_stops_the_service_where_many_unreadable_pages_do(on_folder: Program, tmp_path: Path) -> None:
+    place = on_folder.place
+    assert place is not None
+    with TopicPlace(place.address, "crawl").open() as theirs:
+        theirs.create_topics(1)
+        with theirs.open_appender(PAGES) as appender:
+            for number in range(1_100):
+                appender.append(b'{"body":{"content":"text"}}', b"%d" % number)
+    (tmp_path / "simstream.toml").write_text(
+        'pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\n[dead_letters]\nstop_ratio = 0.5\n'
+    )
+    assert "fields.text              body.contents" in on_folder.run("config").stdout.decode()
+    on_folder.good("topics", "create")
+    with on_folder.serve() as service:
+        assert service.wait() == 1
+        assert "unreadable" in service.output.splitlines()[-1]
+    assert "no text at body.contents" in on_folder.good("dead-letters", "list", "--json").splitlines()[0]
+
+
+@pytest.mark.kafka
+def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Program, tmp_path: Path) -> None:
+    place = on_kafka.place
+    assert place is not None
+    named = [in_lines(line) for line in pages.lines(COUNT * 2) if other_form(line)[0]][:COUNT]
+    usual, theirs = tmp_path / "pages.jsonl", f"{place.prefix}-crawl.v2"
+    usual.write_bytes(b"\n".join(named) + b"\n")
+    produce(place.address, theirs, named)
+    settings = tmp_path / "own.toml"
+    settings.write_text(SETTINGS)
+    own = ("--pages-topic", theirs, "--config", settings)
+    assert f"exists  {theirs}\n" in on_kafka.good("topics", "create", *own)
+    verdicts = judged(on_kafka, *own)
+    assert [bare(one) for one in verdicts] == [bare(one) for one in on_kafka.dedup(usual, "--versions")]
+    told = [json.loads(one) for one in verdicts]
+    assert {one["source"]["topic"] for one in told} == {theirs}
+    assert theirs in on_kafka.good("status", *own)
+    some = next(one["id"] for one in told if one["verdict"] == "near_duplicate")
+    assert some in on_kafka.good("explain", some, *own)
+    on_kafka.good("source", "rewind", *own)
+    with place.open() as log:
+        letters = read_topic(log, DEAD_LETTERS)
+    assert {dict(one.headers)[f"{PREFIX}source-topic"] for one in letters} == {theirs.encode()}
+    assert f"{len(letters)} " in on_kafka.good("dead-letters", "replay", *own)
+    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    assert f"{place.prefix}.pages" not in admin.list_topics(timeout=10).topics
