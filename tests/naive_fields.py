@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 JOINED = ("title", "text", "html")
+TYPES: dict[str, tuple[type, ...]] = {"id": (str, int), "time": (str, int, float), "status": (int,)}
+"""The types that a field may have; every other field is a string."""
 
 
 def values_at(tree: Any, steps: list[str]) -> list[Any]:
@@ -37,8 +39,14 @@ def field_at(tree: Any, path: str, name: str) -> Any:
     return strange[0] if strange else "\n".join(values)
 
 
+def fits(value: Any, name: str) -> bool:
+    """Whether the field may have this value."""
+    return isinstance(value, TYPES.get(name, (str,))) and not isinstance(value, bool)
+
+
 def own_form(tree: dict[str, Any], paths: dict[str, str]) -> dict[str, Any]:
-    """The page with its fields under their own names, as `feed` would send it."""
+    """The fields of the page under their own names, without those that are absent."""
     content = [name for name in ("text", "html") if name in paths] or ["text", "html"]
     names = ["id", "url", "title", *content, "time", "status"]
-    return {name: field_at(tree, paths.get(name, name), name) for name in names}
+    found = {name: field_at(tree, paths.get(name, name), name) for name in names}
+    return {name: value for name, value in found.items() if name in paths or fits(value, name)}

@@ -50,6 +50,7 @@ from simstream.text.extraction.article import TREES, article_of
 from simstream.text.extraction.fast import html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.wire import answer, frame, page, position, verdict
+from simstream.wire.field_paths import parse_paths
 from simstream.wire.frame_versions import FORMAT
 from tests import naive_article
 from tests.fault.fuzz_questions import BODIES, questions, run_question
@@ -120,8 +121,11 @@ json_values = st.one_of(
 )
 
 
+PATHS = parse_paths({"text": "text.text", "title": "title", "url": "a.b", "id": "id"})
+
+
 def run_page(record: Record) -> None:
-    for limits in (page.PageLimits(LIMIT), page.PageLimits(1 << 20)):
+    for limits in (page.PageLimits(LIMIT), page.PageLimits(1 << 20), page.PageLimits(1 << 20, PATHS)):
         found = page.decode(record, limits)
         found.id.encode()
         assert found.reason in REASONS

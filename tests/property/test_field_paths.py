@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from simstream.model import PageKind, Record
 from simstream.wire.field_paths import FIELD_NAMES, parse_paths
 from simstream.wire.page import PageLimits, decode
-from tests.naive_fields import own_form
+from tests.naive_fields import fits, own_form
 
 names = st.sampled_from(["a", "b", "text", "id"])
-leaves = st.one_of(st.none(), st.booleans(), st.integers(-5, 300), st.text(max_size=5), st.floats())
+leaves = st.one_of(st.none(), st.booleans(), st.integers(-5, 300), st.text(max_size=5), st.floats(0, 9))
 trees = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3), max_leaves=12
 )
@@ -33,22 +33,17 @@ def record(tree: Any, key: bytes | None = None) -> Record:
 def test_each_field_is_what_the_recursion_finds(tree: dict[str, Any], paths: dict[str, str]) -> None:
     found = parse_paths(paths)
     assert found is not None
-    tree = json.loads(json.dumps(tree).replace("NaN", "0").replace("Infinity", "1"))
     wanted = {name: value for name, value in own_form(tree, paths).items() if value is not None}
-    assert {name: value for name, value in found.find_fields(tree).items() if value is not None} == wanted
+    there = {name: value for name, value in found.find_fields(tree).items() if value is not None}
+    assert {name: value for name, value in there.items() if name in paths or fits(value, name)} == wanted
 
 
 @given(objects, maps)
 def test_a_page_of_another_form_is_the_page_of_the_usual_form(tree: dict[str, Any], paths: dict[str, str]) -> None:
-    tree = json.loads(json.dumps(tree).replace("NaN", "0").replace("Infinity", "1"))
     page = decode(record(tree), PageLimits(paths=parse_paths(paths)))
     usual = decode(record(own_form(tree, paths)), PageLimits())
-    if usual.reason == "wrong_type":  # a field without a path then counts as absent
-        assert page.reason in ("wrong_type", "no_text", "") or page.kind is not PageKind.READABLE
-    elif usual.reason == "no_text":
-        assert (page.reason, page.id, page.url, page.time) == ("no_text", usual.id, usual.url, usual.time)
-    else:
-        assert page == usual
+    page.detail = usual.detail = ""
+    assert page == usual
 
 
 @given(st.binary(max_size=300), maps)
