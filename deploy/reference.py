@@ -22,7 +22,6 @@ from click.testing import CliRunner
 
 from deploy import asyncapi
 from simstream import settings
-from simstream.cli.dedup_outputs import NearPair
 from simstream.cli.find_options import FindCommand
 from simstream.cli.main import COMMANDS, main
 from simstream.model import Verdict
@@ -30,6 +29,7 @@ from simstream.settings import Settings
 from simstream.telemetry.metrics import Metrics
 from simstream.telemetry.registry import MetricLabel
 from simstream.tools.dedup.groups import DuplicateGroup
+from simstream.tools.dedup.row_layouts import NearPair
 from simstream.wire.page import PageFields
 from simstream.wire.position import Position
 

@@ -13,7 +13,6 @@ import click
 
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import field_options, judging_options, make_deduper, versions_option
-from simstream.cli.output import written
 from simstream.cli.progress import say, with_progress
 from simstream.cli.repeated_names import report_separated, separate
 from simstream.errors import InputError
@@ -34,11 +33,11 @@ class _ShareType(click.FloatRange):
 
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("-o", "--output", metavar="FILE", default="-", help="Write the JSON lines to FILE (default: stdout).")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Write the verdicts to FILE (default: stdout).")
 @click.option(
     "--keep", metavar="FILE", help="Write the unchanged input line of each page that is unlike all kept pages."
 )
-@click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page as JSON lines.")
+@click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page.")
 @click.option(
     "--least-jaccard",
     metavar="J",
@@ -48,7 +47,7 @@ class _ShareType(click.FloatRange):
 @click.option(
     "--exact", is_flag=True, help="Add `jaccard`, the exact similarity of both texts, to each line of --pairs."
 )
-@click.option("--clusters", metavar="FILE", help="Write each cluster of at least two pages as JSON lines.")
+@click.option("--clusters", metavar="FILE", help="Write each cluster of at least two pages.")
 @click.option(
     "--against",
     metavar="INPUT",
@@ -81,12 +80,15 @@ def command(
     config: str | None,
     **flags: Any,
 ) -> None:
-    """Write one JSON verdict for each page of INPUT..., in the order of the input.
+    """Write one verdict for each page of INPUT..., in the order of the input.
 
     INPUT is JSONL (.jsonl; - is stdin), CSV (.csv), a web archive (.warc, .arc), Parquet, an HTML or text file, or
     a folder of HTML or text files. JSONL, CSV and archives may be compressed (.gz, .xz, .zst; archives also .lz4).
     All cores fingerprint and extract HTML, unless --threads or the setting extract.workers says otherwise. --exact
     keeps all texts in a temporary file while it runs.
+
+    FILE of -o, --pairs and --clusters is a table if its name ends in .parquet, .pq, .arrow or .feather. Else it has
+    JSON lines.
 
     Unless --distance or the settings name a number, it is `auto`: the greatest distance, up to 12, that the index
     affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance.
@@ -98,13 +100,14 @@ def command(
     settings, automatic = settle_for_files(config, flags)
     from simstream.cli.dedup_judging import FileJudge, with_candidates
     from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
+    from simstream.cli.row_output import written_rows
     from simstream.sources.fields import FieldNames
     from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
+    from simstream.tools.dedup.row_layouts import VERDICT_ROWS
     from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
     from simstream.tools.dedup.unread import UnreadPages
-    from simstream.wire import verdict as wire
 
     size = size_of([*inputs, *against])  # report an unreadable input before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
@@ -127,14 +130,14 @@ def command(
             title = "reading the corpus to compare with"
             corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
             _compare_with(corpus, judge)
-        out = stack.enter_context(written(output, inputs))
-        extras.begin({option: stack.enter_context(written(path, inputs)) for option, path in places.items()})
+        out = stack.enter_context(written_rows(output, inputs, VERDICT_ROWS))
+        extras.begin(places, inputs, stack)
         broken: InputError | None = None
         try:
             read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
             records = separate(lines.noted(read) if keep is not None else read, names)
             for verdict in judge.stream(records):
-                out.write(wire.encode(verdict) + b"\n")
+                out.write(verdict)
                 kinds[verdict.verdict] += 1
                 unread.take(verdict)
         except InputError as error:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import combinations
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from simstream.cli.output import places_of, refuse_input
+from simstream.cli.output import places_of, refuse_input, written
 from simstream.cli.progress import counting, say
+from simstream.cli.row_output import RowFile, written_rows
 from simstream.errors import UsageError
 from simstream.model import ENDING_KINDS, Verdict
+from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import files_of
 from simstream.sources.noted_lines import NotedLines, refuse_unlined
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.tools.dedup.keep import KeepSelector
+from simstream.tools.dedup.row_layouts import (
+    CLUSTER_ROWS,
+    EXACT_PAIR_ROWS,
+    PAIR_ROWS,
+    ExactPair,
+    NearPair,
+    RowLayout,
+)
+from simstream.tools.dedup.table_file import is_table
 
 if TYPE_CHECKING:
     from simstream.deduper import FingerprintedPages
@@ -29,22 +41,7 @@ KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
 _JSON: Final = msgspec.json.Encoder().encode
 
 
-class NearPair(msgspec.Struct):
-    """A near duplicate and its closest page: one line of JSON with the fields that `evaluate` reads."""
-
-    a: str
-    b: str
-    distance: int | None
-    similarity: float | None
-
-
 _decode_pair: Final = msgspec.json.Decoder(NearPair).decode
-
-
-class ExactPair(NearPair):
-    """With --exact or --least-jaccard, the exact Jaccard similarity of both texts to 4 decimals."""
-
-    jaccard: float
 
 
 class FurtherOutputs:
@@ -60,7 +57,8 @@ class FurtherOutputs:
         self.wants_pairs = PAIRS in options
         self._groups = DuplicateGroups() if CLUSTERS in options else None
         self._keeping = KeepSelector(policy) if KEEP in options else None
-        self._files: Mapping[str, BinaryIO] = {}
+        self._rows: dict[str, RowFile] = {}
+        self._kept: BinaryIO | None = None
         self._kinds: deque[int] = deque()
         """The kind of each page that was seen and has no verdict yet."""
         self._first = self._pages = 0
@@ -85,14 +83,13 @@ class FurtherOutputs:
             self._take_pair(verdict)
 
     def _take_pair(self, verdict: Verdict) -> None:
-        line, out = None, self._files.get(PAIRS)
+        pair, out = None, self._rows.get(PAIRS)
         if verdict.near_duplicate_of is not None and out is not None:
             pair = NearPair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
-            line = _JSON(pair)
         if self._exact is not None:
-            self._exact.take(verdict, line)
-        elif line is not None and out is not None:
-            out.write(line + b"\n")
+            self._exact.take(verdict, None if pair is None else _JSON(pair))
+        elif pair is not None and out is not None:
+            out.write(pair)
 
     def judge_by(self, matcher: TrueMatcher) -> None:
         """Take the pairs from `take_pairs`, and let the true J confirm which pages are alike."""
@@ -100,42 +97,54 @@ class FurtherOutputs:
 
     def take_pairs(self, pairs: Sequence[TruePair]) -> None:
         """Take all pairs of the next page. Until `begin` is called, they belong to pages of the corpus."""
-        if out := self._files.get(PAIRS):
-            out.writelines(_JSON(_exact(*pair)) + b"\n" for pair in pairs)
+        if out := self._rows.get(PAIRS):
+            for pair in pairs:
+                out.write(_exact(*pair))
 
-    def begin(self, files: Mapping[str, BinaryIO]) -> None:
+    def begin(self, places: Mapping[str, str], inputs: Sequence[str], stack: ExitStack) -> None:
         """Begin the inputs: all earlier pages are the corpus that they are compared with.
 
-        `files`: the open output of each option.
+        Opens the output of each option; `stack` closes it.
         """
-        self._first, self._files = self._pages, files
+        self._first = self._pages
+        for option, path in places.items():
+            if option == KEEP:
+                self._kept = stack.enter_context(written(path, inputs))
+            else:
+                self._rows[option] = stack.enter_context(written_rows(path, inputs, self._layout(option)))
+
+    def _layout(self, option: str) -> RowLayout:
+        if option == CLUSTERS:
+            return CLUSTER_ROWS
+        return PAIR_ROWS if self._exact is None and self._matcher is None else EXACT_PAIR_ROWS
 
     def finish(self, inputs: Sequence[str], lines: NotedLines) -> None:
         """Write the outputs that are known only at the end. For --keep, read the `lines` of `inputs` again.
 
         Raises InputError if a line to keep has changed, or an input has become shorter.
         """
-        if self._exact is not None and (out := self._files.get(PAIRS)):
+        if self._exact is not None and (out := self._rows.get(PAIRS)):
             self._write_exact(self._exact, out)
-        if self._groups is not None and (out := self._files.get(CLUSTERS)):
-            out.writelines(_JSON(group) + b"\n" for group in self._groups.groups(self._first))
-        if self._keeping is not None and (out := self._files.get(KEEP)):
+        if self._groups is not None and (out := self._rows.get(CLUSTERS)):
+            for group in self._groups.groups(self._first):
+                out.write(group)
+        if self._keeping is not None and self._kept is not None:
             with counting("choosing the pages to keep", self._pages) as heard:
                 confirm = None if self._matcher is None else self._matcher.confirm
                 kept = self._keeping.choose(self._first, heard, confirm)
             for line in lines.again(inputs, (kept.ordinals - self._first).tolist()):
-                out.write(line if line.endswith(b"\n") else line + b"\n")
-            out.flush()  # never report a line as kept before it is written
+                self._kept.write(line if line.endswith(b"\n") else line + b"\n")
+            self._kept.flush()  # never report a line as kept before it is written
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first
             say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
 
     @staticmethod
-    def _write_exact(exact: ExactPairs, out: BinaryIO) -> None:
+    def _write_exact(exact: ExactPairs, out: RowFile) -> None:
         with counting("comparing texts", exact.pairs) as heard:
             for number, (line, alike) in enumerate(exact.lines(), 1):
                 pair = _decode_pair(line)
-                out.write(_JSON(_exact(pair.a, pair.b, pair.distance, pair.similarity, alike)) + b"\n")
+                out.write(_exact(pair.a, pair.b, pair.distance, pair.similarity, alike))
                 if number % 100 == 0:
                     heard(number)
 
@@ -155,6 +164,11 @@ def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, s
         )
     if KEEP in outputs:
         refuse_unlined(inputs)
+        if is_table(outputs[KEEP]):
+            what = f"{outputs[KEEP]} names a table, but --keep writes lines of JSONL, as the inputs have them"
+            raise UsageError(what, "name a file that ends in .jsonl")
+    if [path for path in outputs.values() if is_table(path)]:
+        load_pyarrow("writing a table")
     if "-" in against and "-" in inputs:
         raise UsageError("INPUT and --against are both stdin", "name a file for one of them")
     files = [file.path for file in files_of([*inputs, *against])]

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from simstream.errors import InputError, Unavailable
+from simstream.errors import InputError
 from simstream.model import Record
+from simstream.sources.arrow import load_pyarrow
 from simstream.sources.fields import KNOWN, FieldNames, encoded
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
@@ -28,11 +29,11 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the text or a named
     field has no column, InputError if the file is damaged.
     """
-    arrow, parquet = _pyarrow()
+    arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
     size = os.stat(path).st_size
     try:
-        with parquet.ParquetFile(
+        with arrow.parquet.ParquetFile(
             path, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
         ) as file:
             fields.check(file.schema_arrow.names, topic, "the file")
@@ -52,17 +53,6 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
         what = f"{topic} is damaged or not a Parquet file; {row:,} rows were read ({first})"
         raise InputError(what, "get the file again") from error
     handle.taken = size
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise Unavailable(
-            "reading Parquet needs pyarrow, which is not installed", "run pip install 'simstream[parquet]'"
-        ) from error
-    return pyarrow, pyarrow.parquet
 
 
 def _values(name: str, column: Any, arrow: Any) -> list[Any]:

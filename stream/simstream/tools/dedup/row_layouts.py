@@ -1,0 +1,78 @@
+"""Says how `dedup` writes each kind of row: as a line of JSON, and as columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from simstream.deduper.verdict_columns import verdict_columns, verdict_schema
+from simstream.tools.dedup.groups import DuplicateGroup
+from simstream.tools.dedup.table_file import ColumnLayout
+from simstream.wire import verdict as wire
+
+_JSON: Final = msgspec.json.Encoder().encode
+
+
+class NearPair(msgspec.Struct):
+    """A near duplicate and its closest page: one line of JSON with the fields that `evaluate` reads."""
+
+    a: str
+    b: str
+    distance: int | None
+    similarity: float | None
+
+
+class ExactPair(NearPair):
+    """With --exact or --least-jaccard, the exact Jaccard similarity of both texts to 4 decimals."""
+
+    jaccard: float
+
+
+class RowLayout(NamedTuple):
+    """How rows are written: `line` returns the JSON of a row, without a line end."""
+
+    line: Callable[[Any], bytes]
+    table: ColumnLayout
+
+
+def _pair_schema(arrow: Any) -> Any:
+    names = [arrow.field(name, arrow.string(), nullable=False) for name in ("a", "b")]
+    return arrow.schema([*names, ("distance", arrow.int16()), ("similarity", arrow.float64())])
+
+
+def _exact_pair_schema(arrow: Any) -> Any:
+    return _pair_schema(arrow).append(arrow.field("jaccard", arrow.float64(), nullable=False))
+
+
+def _pair_columns(_arrow: Any, pairs: Sequence[NearPair]) -> list[Any]:
+    return [
+        [pair.a for pair in pairs],
+        [pair.b for pair in pairs],
+        [pair.distance for pair in pairs],
+        [pair.similarity for pair in pairs],
+    ]
+
+
+def _exact_pair_columns(arrow: Any, pairs: Sequence[ExactPair]) -> list[Any]:
+    return [*_pair_columns(arrow, pairs), [pair.jaccard for pair in pairs]]
+
+
+def _cluster_schema(arrow: Any) -> Any:
+    kinds = {"cluster_id": arrow.int64(), "canonical": arrow.string(), "pages": arrow.list_(arrow.string())}
+    return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in kinds.items()])
+
+
+def _cluster_columns(_arrow: Any, groups: Sequence[DuplicateGroup]) -> list[Any]:
+    return [
+        [int(group.cluster_id) for group in groups],
+        [group.canonical for group in groups],
+        [group.pages for group in groups],
+    ]
+
+
+VERDICT_ROWS: Final = RowLayout(wire.encode, ColumnLayout(verdict_schema, verdict_columns))
+PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_pair_schema, _pair_columns))
+EXACT_PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_exact_pair_schema, _exact_pair_columns))
+CLUSTER_ROWS: Final = RowLayout(_JSON, ColumnLayout(_cluster_schema, _cluster_columns))
