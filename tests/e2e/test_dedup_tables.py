@@ -195,3 +195,55 @@ def test_names_that_do_not_fit_are_refused(
     assert invoke(["dedup", "pages.jsonl", *arguments.split()]) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [tmp_path / "pages.jsonl"]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_final_adds_to_each_row_the_cluster_that_the_clusters_file_lists(alone: Program, ending: str) -> None:
+    source = pages.write(alone.folder / "pages.jsonl", 300)
+    options = ("--max-unreadable", 1, "--least-jaccard", ".5", "--pairs", "pairs", "--clusters", "clusters")
+    assert alone.run("dedup", source, *options, "-o", "plain.jsonl").returncode == 0
+    done = alone.run("dedup", source, *options, "--final", "-o", f"v{ending}")
+    assert done.returncode == 0, done.stderr.decode()
+    path = alone.folder / f"v{ending}"
+    rows = json_rows(path) if ending == ".jsonl" else [as_json(row) for row in table_of(path).to_pylist()]
+    names = "final_cluster_id", "final_size", "final_canonical"
+    found = {row["id"]: tuple(row.pop(name) for name in names) for row in rows}
+    assert rows == json_rows(alone.folder / "plain.jsonl")
+    listed = {
+        page: (str(final[0]), final[1], final[2])
+        for group in json_rows(alone.folder / "clusters")
+        for page in group["pages"]
+        if (final := (group["cluster_id"], len(group["pages"]), group["canonical"]))
+    }
+    single = {row["id"]: (row["cluster_id"], 1, row["id"]) for row in rows if row["cluster_id"] is not None}
+    none = {row["id"]: (None, None, None) for row in rows}
+    told = {name: (final[0] and str(final[0]), *final[1:]) for name, final in found.items()}
+    assert told == none | single | listed
+    assert components(alone.folder / "pairs") == {frozenset(group["pages"]) for group in
+                                                  json_rows(alone.folder / "clusters")}  # fmt: skip
+
+
+def components(pairs: Path) -> set[frozenset[str]]:
+    """Union-find over pairs, the slow way: join sets until all are apart."""
+    sets: list[frozenset[str]] = []
+    for pair in json_rows(pairs):
+        own = frozenset({pair["a"], pair["b"]})
+        sets = [*(other for other in sets if not other & own), own.union(*(one for one in sets if one & own))]
+    return set(sets)
+
+
+def test_final_counts_pages_of_the_corpus_and_goes_to_stdout_at_the_end(alone: Program) -> None:
+    for name in ("old", "new"):
+        (alone.folder / f"{name}.jsonl").write_text(json.dumps({"id": name, "text": STORY}))
+    done = alone.run("dedup", "new.jsonl", "--against", "old.jsonl", "--final")
+    [row] = map(json.loads, done.stdout.splitlines())
+    assert (row["id"], row["final_cluster_id"], row["final_size"], row["final_canonical"]) == ("new", "0", 2, "old")
+
+
+def test_final_verdicts_of_a_damaged_input_are_whole(alone: Program) -> None:
+    line = json.dumps({"id": "a", "text": STORY}).encode() + b"\n"
+    (alone.folder / "p.jsonl.gz").write_bytes(gzip.compress(line * 20_000)[:-8])
+    done = alone.run("dedup", "p.jsonl.gz", "--final", "-o", "v.parquet")
+    assert done.returncode == 1
+    finals = table_of(alone.folder / "v.parquet")["final_size"].to_pylist()
+    assert finals == [1] * len(finals) != []

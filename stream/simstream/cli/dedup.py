@@ -49,6 +49,11 @@ class _ShareType(click.FloatRange):
 )
 @click.option("--clusters", metavar="FILE", help="Write each cluster of at least two pages.")
 @click.option(
+    "--final",
+    is_flag=True,
+    help="Add to each verdict the page's cluster at the end of the run: id, number of pages, canonical page.",
+)
+@click.option(
     "--against",
     metavar="INPUT",
     multiple=True,
@@ -72,6 +77,7 @@ def command(
     least_jaccard: float | None,
     exact: bool,
     clusters: str | None,
+    final: bool,
     against: tuple[str, ...],
     max_unreadable: float | None,
     versions: bool,
@@ -90,6 +96,8 @@ def command(
     FILE of -o, --pairs and --clusters is a table if its name ends in .parquet, .pq, .arrow or .feather. Else it has
     JSON lines.
 
+    --final writes all verdicts at the end. Until then they lie in a temporary file.
+
     Unless --distance or the settings name a number, it is `auto`: the greatest distance, up to 12, that the index
     affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance.
 
@@ -99,15 +107,16 @@ def command(
     """
     settings, automatic = settle_for_files(config, flags)
     from simstream.cli.dedup_judging import FileJudge, with_candidates
-    from simstream.cli.dedup_outputs import CLUSTERS, KEEP, PAIRS, FurtherOutputs, check
+    from simstream.cli.dedup_outputs import CLUSTERS, FINAL, KEEP, PAIRS, FurtherOutputs, check
     from simstream.cli.row_output import written_rows
     from simstream.sources.fields import FieldNames
     from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
-    from simstream.tools.dedup.row_layouts import VERDICT_ROWS
+    from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
     from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
     from simstream.tools.dedup.unread import UnreadPages
+    from simstream.tools.dedup.verdict_spool import VerdictSpool
 
     size = size_of([*inputs, *against])  # report an unreadable input before anything is built
     named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
@@ -124,24 +133,28 @@ def command(
     began = perf_counter()
     with make_deduper(settings) as deduper, ExitStack() as stack:
         policy = deduper.policy if rule is None else candidate_policy(deduper.policy)
-        extras = FurtherOutputs(policy, places, _exact_pairs(settings, stack) if exact and rule is None else None)
+        options = {*places, FINAL} if final else {*places}
+        extras = FurtherOutputs(policy, options, _exact_pairs(settings, stack) if exact and rule is None else None)
         judge = stack.enter_context(FileJudge(deduper, settings.threads, extras, rule))
         if against:
             title = "reading the corpus to compare with"
             corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
             _compare_with(corpus, judge)
-        out = stack.enter_context(written_rows(output, inputs, VERDICT_ROWS))
+        out = stack.enter_context(written_rows(output, inputs, FINAL_VERDICT_ROWS if final else VERDICT_ROWS))
+        held = stack.enter_context(VerdictSpool()) if final else None
         extras.begin(places, inputs, stack)
         broken: InputError | None = None
         try:
             read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
             records = separate(lines.noted(read) if keep is not None else read, names)
             for verdict in judge.stream(records):
-                out.write(verdict)
+                (out if held is None else held).write(verdict)
                 kinds[verdict.verdict] += 1
                 unread.take(verdict)
         except InputError as error:
             broken = error  # what was read before the damage counts
+        if held is not None:
+            extras.write_finals(held, out)
         extras.finish(inputs, lines)
         if broken is not None:
             if str(unread):

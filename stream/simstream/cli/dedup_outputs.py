@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from simstream.tools.dedup.exact_pairs import ExactPairs
     from simstream.tools.dedup.true_judge import TruePair
     from simstream.tools.dedup.true_matches import TrueMatcher
+    from simstream.tools.dedup.verdict_spool import VerdictSpool
 
-KEEP, PAIRS, CLUSTERS = "--keep", "--pairs", "--clusters"
+KEEP, PAIRS, CLUSTERS, FINAL = "--keep", "--pairs", "--clusters", "--final"
 _JSON: Final = msgspec.json.Encoder().encode
 
 
@@ -48,14 +49,14 @@ class FurtherOutputs:
     """Follows a run of verdicts and writes the further outputs that `options` name.
 
     `exact` sees every page and computes the similarity of the pairs at the end; None: --exact was not given.
-    Memory: that of `KeepSelector` for --keep, and of `DuplicateGroups` for --clusters.
+    Memory: that of `KeepSelector` for --keep, and of `DuplicateGroups` for --clusters and --final.
     """
 
     def __init__(self, policy: Policy, options: Collection[str], exact: ExactPairs | None = None) -> None:
         self._exact = exact
         self._matcher: TrueMatcher | None = None
         self.wants_pairs = PAIRS in options
-        self._groups = DuplicateGroups() if CLUSTERS in options else None
+        self._groups = DuplicateGroups() if {CLUSTERS, FINAL} & set(options) else None
         self._keeping = KeepSelector(policy) if KEEP in options else None
         self._rows: dict[str, RowFile] = {}
         self._kept: BinaryIO | None = None
@@ -117,6 +118,15 @@ class FurtherOutputs:
         if option == CLUSTERS:
             return CLUSTER_ROWS
         return PAIR_ROWS if self._exact is None and self._matcher is None else EXACT_PAIR_ROWS
+
+    def write_finals(self, held: VerdictSpool, out: RowFile) -> None:
+        """Write the verdicts of all pages from `begin` on, with their final clusters. Needs the option --final."""
+        if self._groups is not None:
+            with counting("writing final clusters", len(held)) as heard:
+                for number, row in enumerate(held.with_finals(self._groups.finals(self._first)), 1):
+                    out.write(row)
+                    if number % 1000 == 0:
+                        heard(number)
 
     def finish(self, inputs: Sequence[str], lines: NotedLines) -> None:
         """Write the outputs that are known only at the end. For --keep, read the `lines` of `inputs` again.

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from simstream.deduper.verdict_columns import verdict_columns, verdict_schema
-from simstream.tools.dedup.groups import DuplicateGroup
+from simstream.model import Verdict
+from simstream.tools.dedup.groups import DuplicateGroup, FinalCluster
 from simstream.tools.dedup.table_file import ColumnLayout
 from simstream.wire import verdict as wire
 
@@ -30,11 +31,39 @@ class ExactPair(NearPair):
     jaccard: float
 
 
+class FinalVerdict(NamedTuple):
+    """A verdict, and the cluster that its page is in at the end of the run."""
+
+    verdict: Verdict
+    final: FinalCluster | None
+
+
 class RowLayout(NamedTuple):
     """How rows are written: `line` returns the JSON of a row, without a line end."""
 
     line: Callable[[Any], bytes]
     table: ColumnLayout
+
+
+def _final_line(row: FinalVerdict) -> bytes:
+    cluster_id, size, canonical = row.final or (None, None, None)
+    more = _JSON(cluster_id), _JSON(size), _JSON(canonical)
+    fields = b',"final_cluster_id":%b,"final_size":%b,"final_canonical":%b}' % more
+    return wire.encode(row.verdict).removesuffix(b"}") + fields
+
+
+def _final_schema(arrow: Any) -> Any:
+    kinds = {"cluster_id": arrow.int64(), "size": arrow.int64(), "canonical": arrow.string()}
+    return arrow.schema([*verdict_schema(arrow), *((f"final_{name}", kind) for name, kind in kinds.items())])
+
+
+def _final_columns(arrow: Any, rows: Sequence[FinalVerdict]) -> list[Any]:
+    return [
+        *verdict_columns(arrow, [row.verdict for row in rows]),
+        [None if row.final is None else int(row.final.cluster_id) for row in rows],
+        [None if row.final is None else row.final.size for row in rows],
+        [None if row.final is None else row.final.canonical for row in rows],
+    ]
 
 
 def _pair_schema(arrow: Any) -> Any:
@@ -73,6 +102,7 @@ def _cluster_columns(_arrow: Any, groups: Sequence[DuplicateGroup]) -> list[Any]
 
 
 VERDICT_ROWS: Final = RowLayout(wire.encode, ColumnLayout(verdict_schema, verdict_columns))
+FINAL_VERDICT_ROWS: Final = RowLayout(_final_line, ColumnLayout(_final_schema, _final_columns))
 PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_pair_schema, _pair_columns))
 EXACT_PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_exact_pair_schema, _exact_pair_columns))
 CLUSTER_ROWS: Final = RowLayout(_JSON, ColumnLayout(_cluster_schema, _cluster_columns))
