@@ -35,7 +35,9 @@ class _ShareType(click.FloatRange):
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Write the verdicts to FILE (default: stdout).")
 @click.option(
-    "--keep", metavar="FILE", help="Write the unchanged input line of each page that is unlike all kept pages."
+    "--keep",
+    metavar="FILE",
+    help="Write each page that is unlike all kept pages, as the input has it: a line of JSONL, a row of Parquet.",
 )
 @click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page.")
 @click.option(
@@ -110,9 +112,9 @@ def command(
     from simstream.cli.dedup_outputs import CLUSTERS, FINAL, KEEP, PAIRS, FurtherOutputs, check
     from simstream.cli.row_output import written_rows
     from simstream.sources.fields import FieldNames
-    from simstream.sources.noted_lines import NotedLines
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
+    from simstream.tools.dedup.input_copy import input_copy
     from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
     from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
     from simstream.tools.dedup.unread import UnreadPages
@@ -123,7 +125,7 @@ def command(
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
     fields, names = FieldNames(text_field, id_field), None if versions else PageNames()
-    lines = NotedLines(settings.max_record_bytes, fields)
+    copy = None if keep is None else input_copy(inputs, keep, settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     rule = None if least_jaccard is None else LeastJaccard(least_jaccard, settings.threads)
     if automatic:
@@ -146,7 +148,7 @@ def command(
         broken: InputError | None = None
         try:
             read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
-            records = separate(lines.noted(read) if keep is not None else read, names)
+            records = separate(read if copy is None else copy.noted(read), names)
             for verdict in judge.stream(records):
                 (out if held is None else held).write(verdict)
                 kinds[verdict.verdict] += 1
@@ -155,7 +157,7 @@ def command(
             broken = error  # what was read before the damage counts
         if held is not None:
             extras.write_finals(held, out)
-        extras.finish(inputs, lines)
+        extras.finish(copy)
         if broken is not None:
             if str(unread):
                 say(str(unread))

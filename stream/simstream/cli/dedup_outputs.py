@@ -17,7 +17,6 @@ from simstream.errors import UsageError
 from simstream.model import ENDING_KINDS, Verdict
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import files_of
-from simstream.sources.noted_lines import NotedLines, refuse_unlined
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.tools.dedup.keep import KeepSelector
 from simstream.tools.dedup.row_layouts import (
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from simstream.deduper import FingerprintedPages
     from simstream.judge.policy import Policy
     from simstream.tools.dedup.exact_pairs import ExactPairs
+    from simstream.tools.dedup.input_copy import InputCopy
     from simstream.tools.dedup.true_judge import TruePair
     from simstream.tools.dedup.true_matches import TrueMatcher
     from simstream.tools.dedup.verdict_spool import VerdictSpool
@@ -128,23 +128,22 @@ class FurtherOutputs:
                     if number % 1000 == 0:
                         heard(number)
 
-    def finish(self, inputs: Sequence[str], lines: NotedLines) -> None:
-        """Write the outputs that are known only at the end. For --keep, read the `lines` of `inputs` again.
+    def finish(self, copy: InputCopy | None) -> None:
+        """Write the outputs that are known only at the end. For --keep, `copy` reads the inputs again.
 
-        Raises InputError if a line to keep has changed, or an input has become shorter.
+        Raises InputError if a page to keep has changed.
         """
         if self._exact is not None and (out := self._rows.get(PAIRS)):
             self._write_exact(self._exact, out)
         if self._groups is not None and (out := self._rows.get(CLUSTERS)):
             for group in self._groups.groups(self._first):
                 out.write(group)
-        if self._keeping is not None and self._kept is not None:
+        if self._keeping is not None and self._kept is not None and copy is not None:
             with counting("choosing the pages to keep", self._pages) as heard:
                 confirm = None if self._matcher is None else self._matcher.confirm
                 kept = self._keeping.choose(self._first, heard, confirm)
-            for line in lines.again(inputs, (kept.ordinals - self._first).tolist()):
-                self._kept.write(line if line.endswith(b"\n") else line + b"\n")
-            self._kept.flush()  # never report a line as kept before it is written
+            copy.copy(kept.ordinals - self._first, self._kept)
+            self._kept.flush()  # never report a page as kept before it is written
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first
             say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
@@ -172,11 +171,6 @@ def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, s
         raise UsageError(
             "--exact needs --pairs, which is not given", "name a file with --pairs, or leave out --exact"
         )
-    if KEEP in outputs:
-        refuse_unlined(inputs)
-        if is_table(outputs[KEEP]):
-            what = f"{outputs[KEEP]} names a table, but --keep writes lines of JSONL, as the inputs have them"
-            raise UsageError(what, "name a file that ends in .jsonl")
     if [path for path in outputs.values() if is_table(path)]:
         load_pyarrow("writing a table")
     if "-" in against and "-" in inputs:

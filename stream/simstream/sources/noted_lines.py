@@ -53,7 +53,7 @@ class NotedLines:
             if number == following:
                 bare = line.removesuffix(b"\n").removesuffix(b"\r")
                 if hash64(jsonl_value(bare, self._limit, self._fields)) != self._hashes[number]:
-                    raise _changed(path)
+                    raise changed_while_judged(path)
                 yield line
                 following = next(wanted, None)
 
@@ -70,7 +70,7 @@ class NotedLines:
                     missing -= 1
                     yield file.path, line
             if missing:
-                raise _changed(file.path)
+                raise changed_while_judged(file.path)
 
 
 def refuse_unlined(inputs: Sequence[str]) -> None:
@@ -78,9 +78,10 @@ def refuse_unlined(inputs: Sequence[str]) -> None:
     for file in files_of(inputs):
         if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
             what = f"the pages of {shown_path(file.path)} are not lines that can be read twice"
-            raise UsageError(what, f"name files that end in {', '.join(JSONL)}; they may be compressed")
+            raise UsageError(what, f"name files that end in {', '.join(JSONL)} (also compressed) or .parquet")
 
 
-def _changed(path: str) -> InputError:
+def changed_while_judged(path: str) -> InputError:
+    """Return the error for an input that differs at its second reading."""
     what = f"{shown_path(path)} changed while it was judged"
     return InputError(what, "judge it again while no other program writes to it")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simstream.errors import InputError
+from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.fields import KNOWN, FieldNames, encoded
@@ -27,7 +27,7 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     Reads only the columns of a page's fields (see `FieldNames`). A number as `id` counts in decimal. Timestamps and
     dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is found. Memory:
     a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the text or a named
-    field has no column, InputError if the file is damaged.
+    field has no column, or a field has two, InputError if the file is damaged.
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -36,8 +36,10 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
         with arrow.parquet.ParquetFile(
             path, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
         ) as file:
-            fields.check(file.schema_arrow.names, topic, "the file")
-            wanted = list({*KNOWN, fields.text, fields.id} & set(file.schema_arrow.names))
+            fields.check(names := file.schema_arrow.names, topic, "the file")
+            wanted = list({*KNOWN, fields.text, fields.id} & set(names))
+            if twice := [name for name in wanted if names.count(name) > 1]:
+                raise UsageError(f"{topic} has two columns named {twice[0]}", "rename one of them")
             total = max(1, file.metadata.num_rows)
             for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
                 columns = fields.rename_fields(dict(zip(batch.schema.names, batch.columns, strict=True)))

@@ -1,0 +1,62 @@
+"""Copies the pages that `dedup --keep` keeps, as their input files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import UsageError
+from simstream.model import Record
+from simstream.sources.fields import FieldNames
+from simstream.sources.input_files import FileKind, files_of
+from simstream.sources.noted_lines import NotedLines, refuse_unlined
+from simstream.tools.dedup.parquet_copy import ParquetCopy
+from simstream.tools.dedup.table_file import is_table
+
+
+class InputCopy(Protocol):
+    """Copies pages of the inputs of a run."""
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield all records of the inputs unchanged, and remember what `copy` needs."""
+
+    def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
+        """Write the pages of these records, numbered in ascending order from 0.
+
+        Raises InputError if an input has changed meanwhile; what was written before is whole.
+        """
+
+
+class LineCopy:
+    """Copies lines of JSONL files byte for byte. Memory: that of `NotedLines`."""
+
+    def __init__(self, inputs: Sequence[str], limit: int, fields: FieldNames) -> None:
+        self._inputs, self._lines = inputs, NotedLines(limit, fields)
+        self.noted = self._lines.noted
+
+    def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
+        """Write the lines, each with a line end."""
+        for line in self._lines.again(self._inputs, numbers.tolist()):
+            out.write(line if line.endswith(b"\n") else line + b"\n")
+
+
+def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames) -> InputCopy:
+    """Return what copies pages of the inputs to a file named `path`, in the format of the inputs.
+
+    Raises UsageError if the pages of an input cannot be copied, or not to a file of this name; else what
+    `ParquetCopy` raises.
+    """
+    kinds = {file.kind for file in files_of(inputs)}
+    if kinds == {FileKind.PARQUET}:
+        return ParquetCopy(inputs, path)
+    if kinds == {FileKind.PARQUET, FileKind.JSONL}:
+        what = "the inputs are JSONL and Parquet, but --keep writes one format"
+        raise UsageError(what, "name inputs of one format, and the others with --against")
+    refuse_unlined(inputs)
+    if is_table(path):
+        what = f"{path} names a table, but --keep writes lines of JSONL, as the inputs have them"
+        raise UsageError(what, "name a file that ends in .jsonl")
+    return LineCopy(inputs, limit, fields)

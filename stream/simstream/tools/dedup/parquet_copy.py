@@ -1,0 +1,134 @@
+"""Copies rows of Parquet files as they are, with all columns: `dedup --keep`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simstream.errors import InputError, UsageError
+from simstream.model import Record
+from simstream.sources.arrow import load_pyarrow
+from simstream.sources.input_files import PARQUET, files_of, opened, shown_path
+from simstream.sources.noted_lines import changed_while_judged
+from simstream.tools.dedup.table_file import TableFile
+
+_BATCH_ROWS: Final = 64
+"""As in reading: a file of some KB may hold the same MB in each of its rows."""
+_BUFFER_BYTES: Final = 1 << 20
+
+
+class ParquetCopy:
+    """Copies rows of `inputs`, which are Parquet files of one schema, to a Parquet file named `path`.
+
+    Memory: a row group of the copy, and 64 rows. Raises Unavailable without pyarrow, UsageError if `path` does not
+    end in .parquet or the schemas differ, InputError if a file is damaged.
+    """
+
+    def __init__(self, inputs: Sequence[str], path: str) -> None:
+        if not path.lower().endswith(PARQUET):
+            what = f"--keep writes Parquet, as the inputs are, but {path} does not end in {PARQUET[0]}"
+            raise UsageError(what, f"name a file that ends in {PARQUET[0]}")
+        self._arrow = load_pyarrow("writing Parquet")
+        self._path = path
+        self._files = [file.path for file in files_of(inputs)]
+        self._stamps: list[tuple[int, ...]] = []
+        """Of each file what changes whenever the file does."""
+        self._schema = self._common_schema()
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records unchanged."""
+        yield from records
+
+    def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
+        """Write the rows with these numbers, ascending and from 0 over all inputs, and the end of the table.
+
+        Raises InputError if a file has changed since this object was made, or is damaged. Then the table is whole,
+        too, with the rows before.
+        """
+        table = TableFile(out, self._path, self._schema)
+        try:
+            first = 0
+            for path, stamp in zip(self._files, self._stamps, strict=True):
+                first += self._copy_file(path, stamp, numbers - first, table)
+            table.close()
+        except InputError:
+            table.close()
+            raise
+        except BaseException:
+            table.drop()
+            raise
+
+    def _copy_file(self, path: str, stamp: tuple[int, ...], numbers: NDArray[np.int64], table: TableFile) -> int:
+        """Copy the rows of one file, numbered from its first row; return how many rows it has."""
+        with opened(path) as handle:
+            if _stamp(handle) != stamp:
+                raise changed_while_judged(path)
+            try:
+                with self._reader(handle) as file:
+                    for batch in self._chosen(file, numbers):
+                        table.add(batch)
+                    rows = int(file.metadata.num_rows)
+            except self._arrow.ArrowException as error:
+                raise _damaged(path, error) from error
+            if _stamp(handle) != stamp:
+                raise changed_while_judged(path)
+            return rows
+
+    def _chosen(self, file: Any, numbers: NDArray[np.int64]) -> Iterator[Any]:
+        """Yield batches of the rows with these numbers. Row groups without such a row are not read."""
+        begin = 0
+        for group in range(file.metadata.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            if len(_within(numbers, begin, end)):
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
+                    if len(rows := _within(numbers, begin, begin + batch.num_rows)):
+                        yield batch if len(rows) == batch.num_rows else batch.take(self._arrow.array(rows))
+                    begin += batch.num_rows
+            begin = end
+
+    def _common_schema(self) -> Any:
+        """Return the schema of the first file. Raises UsageError if another file has another one."""
+        schemas = []
+        for path in self._files:
+            with opened(path) as handle:
+                self._stamps.append(_stamp(handle))
+                try:
+                    with self._reader(handle) as file:
+                        schemas.append(file.schema_arrow)
+                except (self._arrow.ArrowException, OSError) as error:
+                    raise _damaged(path, error) from error
+        for path, schema in zip(self._files, schemas, strict=True):
+            if not schema.equals(schemas[0]):
+                ours, theirs = ([f"{one.name} {one.type}" for one in fields] for fields in (schemas[0], schema))
+                differing = (
+                    ", ".join([one for one in theirs if one not in ours][:5])
+                    or "fewer columns, or in another order"
+                )
+                what = f"{shown_path(path)} has another schema than {shown_path(self._files[0])} ({differing})"
+                raise UsageError(what, "give all inputs one schema, or name the others with --against")
+        return schemas[0]
+
+    def _reader(self, handle: BinaryIO) -> Any:
+        return self._arrow.parquet.ParquetFile(
+            handle, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+        )
+
+
+def _within(numbers: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
+    """Return the numbers, ascending, from `begin` up to `end`, counted from `begin`."""
+    low, high = np.searchsorted(numbers, [begin, end])
+    return numbers[low:high] - begin
+
+
+def _stamp(handle: BinaryIO) -> tuple[int, ...]:
+    stat = os.fstat(handle.fileno())
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _damaged(path: str, error: BaseException) -> InputError:
+    first = str(error).partition("\n")[0][:200]
+    return InputError(f"{shown_path(path)} is damaged or not a Parquet file ({first})", "get the file again")
