@@ -133,7 +133,10 @@ def test_rows_are_kept_as_they_were_judged_or_not_at_all(
     [
         ("a.parquet --keep kept.jsonl", "--keep writes Parquet, as the inputs are, but kept.jsonl does not end in"),
         ("a.parquet --keep kept.parquet.gz", "kept.parquet.gz names a compressed table"),
-        ("a.parquet p.jsonl --keep kept.parquet", "the inputs are JSONL and Parquet, but --keep writes one format"),
+        (
+            "a.parquet p.jsonl --keep kept.parquet",
+            "the inputs are of several formats, but --keep writes one format",
+        ),
         ("a.parquet b.parquet --keep k.parquet", "b.parquet has another schema than a.parquet (text large_string)"),
         ("twice.parquet --keep k.parquet", "twice.parquet has two columns named text: rename one of them"),
         ("a.parquet --keep a.parquet", "a.parquet is an input, too"),
@@ -168,3 +171,31 @@ def test_a_damaged_input_keeps_no_half_table(alone: Program) -> None:
     assert done.returncode == 1
     assert b"cut.parquet is damaged or not a Parquet file" in done.stderr
     assert not (alone.folder / "k.parquet").exists()
+
+
+def test_damage_in_a_column_that_is_not_judged_ends_the_copy_with_1(alone: Program) -> None:
+    rows = 2_000
+    table = pa.table({"text": [f"{STORY}{n}" for n in range(rows)], "more": [os.urandom(400) for _ in range(rows)]})
+    options = {"row_group_size": 500, "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(table, alone.folder / "a.parquet", **options)
+    column = pq.read_metadata(alone.folder / "a.parquet").row_group(2).column(1)
+    data = bytearray((alone.folder / "a.parquet").read_bytes())
+    middle = column.data_page_offset + column.total_compressed_size // 2
+    data[middle : middle + 50] = bytes(50)
+    (alone.folder / "a.parquet").write_bytes(data)
+    done = alone.run("dedup", "a.parquet", "-o", "v.parquet", "--keep", "k.parquet", "--distance", 0)
+    assert done.returncode == 1
+    assert b"a.parquet is damaged or not a Parquet file" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert pq.read_table(alone.folder / "v.parquet").num_rows == rows
+    assert pq.read_table(alone.folder / "k.parquet").num_rows >= 0
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".warc"])
+def test_a_pipe_is_refused_at_once(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(f"p{ending}")
+    assert invoke(["dedup", f"p{ending}", "--keep", f"k{ending}"]) == 2
+    assert f"the pages of p{ending} are not lines that can be read twice" in capsys.readouterr().err

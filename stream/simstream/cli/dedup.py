@@ -37,7 +37,7 @@ class _ShareType(click.FloatRange):
 @click.option(
     "--keep",
     metavar="FILE",
-    help="Write each page that is unlike all kept pages, as the input has it: a line of JSONL, a row of Parquet.",
+    help="Write each page that is unlike all kept pages, as the input has it: a line, a row or a record.",
 )
 @click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page.")
 @click.option(
@@ -144,7 +144,7 @@ def command(
             _compare_with(corpus, judge)
         out = stack.enter_context(written_rows(output, inputs, FINAL_VERDICT_ROWS if final else VERDICT_ROWS))
         held = stack.enter_context(VerdictSpool()) if final else None
-        extras.begin(places, inputs, stack)
+        extras.begin(places, inputs, stack, copy)
         broken: InputError | None = None
         try:
             read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
@@ -157,7 +157,7 @@ def command(
             broken = error  # what was read before the damage counts
         if held is not None:
             extras.write_finals(held, out)
-        extras.finish(copy)
+        extras.finish()
         if broken is not None:
             if str(unread):
                 say(str(unread))

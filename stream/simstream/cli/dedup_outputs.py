@@ -60,6 +60,7 @@ class FurtherOutputs:
         self._keeping = KeepSelector(policy) if KEEP in options else None
         self._rows: dict[str, RowFile] = {}
         self._kept: BinaryIO | None = None
+        self._copy: InputCopy | None = None
         self._kinds: deque[int] = deque()
         """The kind of each page that was seen and has no verdict yet."""
         self._first = self._pages = 0
@@ -102,15 +103,18 @@ class FurtherOutputs:
             for pair in pairs:
                 out.write(_exact(*pair))
 
-    def begin(self, places: Mapping[str, str], inputs: Sequence[str], stack: ExitStack) -> None:
+    def begin(
+        self, places: Mapping[str, str], inputs: Sequence[str], stack: ExitStack, copy: InputCopy | None
+    ) -> None:
         """Begin the inputs: all earlier pages are the corpus that they are compared with.
 
-        Opens the output of each option; `stack` closes it.
+        Opens the output of each option; `stack` closes it. `copy` writes the pages of --keep.
         """
-        self._first = self._pages
+        self._first, self._copy = self._pages, copy
         for option, path in places.items():
             if option == KEEP:
-                self._kept = stack.enter_context(written(path, inputs))
+                compressed = copy is None or copy.compresses
+                self._kept = stack.enter_context(written(path, inputs, compressed=compressed))
             else:
                 self._rows[option] = stack.enter_context(written_rows(path, inputs, self._layout(option)))
 
@@ -128,8 +132,8 @@ class FurtherOutputs:
                     if number % 1000 == 0:
                         heard(number)
 
-    def finish(self, copy: InputCopy | None) -> None:
-        """Write the outputs that are known only at the end. For --keep, `copy` reads the inputs again.
+    def finish(self) -> None:
+        """Write the outputs that are known only at the end. For --keep, read the inputs again.
 
         Raises InputError if a page to keep has changed.
         """
@@ -138,11 +142,11 @@ class FurtherOutputs:
         if self._groups is not None and (out := self._rows.get(CLUSTERS)):
             for group in self._groups.groups(self._first):
                 out.write(group)
-        if self._keeping is not None and self._kept is not None and copy is not None:
+        if self._keeping is not None and self._kept is not None and self._copy is not None:
             with counting("choosing the pages to keep", self._pages) as heard:
                 confirm = None if self._matcher is None else self._matcher.confirm
                 kept = self._keeping.choose(self._first, heard, confirm)
-            copy.copy(kept.ordinals - self._first, self._kept)
+            self._copy.copy(kept.ordinals - self._first, self._kept)
             self._kept.flush()  # never report a page as kept before it is written
             without = ", ".join(f"{count:,} {reason}" for reason, count in kept.left_out.items())
             total = self._pages - self._first

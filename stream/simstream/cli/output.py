@@ -50,11 +50,12 @@ class _CheckedWriter(io.RawIOBase):
 
 
 @contextmanager
-def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
+def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Iterator[BinaryIO]:
     """Return a file to write to; it becomes `path` at the end.
 
     `-` is stdout. Devices and pipes are written directly. The file is compressed if its name ends in .gz, .xz or
-    .zst. After an InputError the file keeps what was written; after any other error `path` is unchanged.
+    .zst, unless `compressed` is False. After an InputError the file keeps what was written; after any other error
+    `path` is unchanged.
     Raises UsageError if `path` cannot be written or is one of the inputs, and OutputError if the system accepts
     no more bytes.
     """
@@ -67,7 +68,7 @@ def written(path: str, inputs: Sequence[str]) -> Iterator[BinaryIO]:
     direct = beside == path
     keep, handle = False, _opened(beside, path)
     try:
-        with handle, _packed(handle, path) as out:
+        with handle, _packed(handle, path, path.lower() if compressed else "") as out:
             try:
                 yield out
                 keep = True
@@ -106,12 +107,11 @@ def _beside(path: str) -> str:
 
 
 @contextmanager
-def _packed(handle: BinaryIO, path: str) -> Iterator[BinaryIO]:
-    """Return a file that compresses its bytes into `handle`, as the ending of `path` says."""
+def _packed(handle: BinaryIO, path: str, name: str) -> Iterator[BinaryIO]:
+    """Return a file that compresses its bytes into `handle`, as the ending of `name` says. Errors name `path`."""
     with ExitStack() as stack:
         plain = stack.enter_context(io.BufferedWriter(_CheckedWriter(handle, path), _BUFFER_BYTES))
         out: AbstractContextManager[object] = nullcontext(plain)
-        name = path.lower()
         if name.endswith(".gz"):
             out = gzip.GzipFile("", "wb", _GZIP_LEVEL, plain, mtime=0)
         elif name.endswith(".xz"):

@@ -7,6 +7,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import BinaryIO
 
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
@@ -78,7 +79,15 @@ def refuse_unlined(inputs: Sequence[str]) -> None:
     for file in files_of(inputs):
         if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
             what = f"the pages of {shown_path(file.path)} are not lines that can be read twice"
-            raise UsageError(what, f"name files that end in {', '.join(JSONL)} (also compressed) or .parquet")
+            raise UsageError(
+                what, f"name files that end in {', '.join(JSONL)} (also compressed), .parquet or .warc"
+            )
+
+
+def file_stamp(handle: BinaryIO) -> tuple[int, ...]:
+    """Return numbers of an open file that change whenever the file does."""
+    stat = os.fstat(handle.fileno())
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def changed_while_judged(path: str) -> InputError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,17 @@ from simstream.model import Record
 from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import FileKind, files_of
 from simstream.sources.noted_lines import NotedLines, refuse_unlined
+from simstream.tools.dedup.archive_copy import ArchiveCopy
 from simstream.tools.dedup.parquet_copy import ParquetCopy
 from simstream.tools.dedup.table_file import is_table
 
 
 class InputCopy(Protocol):
     """Copies pages of the inputs of a run."""
+
+    @property
+    def compresses(self) -> bool:
+        """Whether an output is to be compressed by its ending. If not, the copy is already as its name says."""
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield all records of the inputs unchanged, and remember what `copy` needs."""
@@ -32,6 +38,8 @@ class InputCopy(Protocol):
 
 class LineCopy:
     """Copies lines of JSONL files byte for byte. Memory: that of `NotedLines`."""
+
+    compresses: Final = True
 
     def __init__(self, inputs: Sequence[str], limit: int, fields: FieldNames) -> None:
         self._inputs, self._lines = inputs, NotedLines(limit, fields)
@@ -47,13 +55,18 @@ def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames)
     """Return what copies pages of the inputs to a file named `path`, in the format of the inputs.
 
     Raises UsageError if the pages of an input cannot be copied, or not to a file of this name; else what
-    `ParquetCopy` raises.
+    `ParquetCopy` and `ArchiveCopy` raise.
     """
-    kinds = {file.kind for file in files_of(inputs)}
+    files = files_of(inputs)
+    kinds = {file.kind for file in files}
+    if not all(os.path.isfile(file.path) for file in files):
+        refuse_unlined(inputs)
     if kinds == {FileKind.PARQUET}:
         return ParquetCopy(inputs, path)
-    if kinds == {FileKind.PARQUET, FileKind.JSONL}:
-        what = "the inputs are JSONL and Parquet, but --keep writes one format"
+    if kinds == {FileKind.ARCHIVE}:
+        return ArchiveCopy(inputs, path)
+    if len(kinds) > 1 and kinds <= {FileKind.PARQUET, FileKind.JSONL, FileKind.ARCHIVE}:
+        what = "the inputs are of several formats, but --keep writes one format"
         raise UsageError(what, "name inputs of one format, and the others with --against")
     refuse_unlined(inputs)
     if is_table(path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
@@ -13,7 +12,7 @@ from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET, files_of, opened, shown_path
-from simstream.sources.noted_lines import changed_while_judged
+from simstream.sources.noted_lines import changed_while_judged, file_stamp
 from simstream.tools.dedup.table_file import TableFile
 
 _BATCH_ROWS: Final = 64
@@ -27,6 +26,8 @@ class ParquetCopy:
     Memory: a row group of the copy, and 64 rows. Raises Unavailable without pyarrow, UsageError if `path` does not
     end in .parquet or the schemas differ, InputError if a file is damaged.
     """
+
+    compresses: Final = False
 
     def __init__(self, inputs: Sequence[str], path: str) -> None:
         if not path.lower().endswith(PARQUET):
@@ -65,16 +66,18 @@ class ParquetCopy:
     def _copy_file(self, path: str, stamp: tuple[int, ...], numbers: NDArray[np.int64], table: TableFile) -> int:
         """Copy the rows of one file, numbered from its first row; return how many rows it has."""
         with opened(path) as handle:
-            if _stamp(handle) != stamp:
+            if file_stamp(handle) != stamp:
                 raise changed_while_judged(path)
             try:
                 with self._reader(handle) as file:
                     for batch in self._chosen(file, numbers):
                         table.add(batch)
                     rows = int(file.metadata.num_rows)
-            except self._arrow.ArrowException as error:
+            except BrokenPipeError:
+                raise  # of the output
+            except (self._arrow.ArrowException, OSError) as error:
                 raise _damaged(path, error) from error
-            if _stamp(handle) != stamp:
+            if file_stamp(handle) != stamp:
                 raise changed_while_judged(path)
             return rows
 
@@ -95,7 +98,7 @@ class ParquetCopy:
         schemas = []
         for path in self._files:
             with opened(path) as handle:
-                self._stamps.append(_stamp(handle))
+                self._stamps.append(file_stamp(handle))
                 try:
                     with self._reader(handle) as file:
                         schemas.append(file.schema_arrow)
@@ -122,11 +125,6 @@ def _within(numbers: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int6
     """Return the numbers, ascending, from `begin` up to `end`, counted from `begin`."""
     low, high = np.searchsorted(numbers, [begin, end])
     return numbers[low:high] - begin
-
-
-def _stamp(handle: BinaryIO) -> tuple[int, ...]:
-    stat = os.fstat(handle.fileno())
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _damaged(path: str, error: BaseException) -> InputError:

@@ -1,0 +1,99 @@
+"""Finds where each record of a whole WARC begins and ends in its file, to copy it unchanged."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+_HEAD_BYTES: Final = 1 << 17
+_STEP_BYTES: Final = 1 << 16
+_HEAD: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n.*?\n\r?\n", re.S)
+_FIELD: Final = re.compile(rb"^(content-length|warc-target-uri)[ \t]*:[ \t]*([^\r\n]*)", re.I | re.M)
+
+
+class RawRecord(NamedTuple):
+    """A record's place in the file: the first byte, and one past the last. `url` is empty if it has none."""
+
+    begin: int
+    end: int
+    url: bytes
+
+
+class IrregularArchive(Exception):
+    """A place where no whole record begins, or a gzip member that is not exactly one record."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+def raw_records(handle: BinaryIO, packed: bool) -> Iterator[RawRecord]:
+    """Yield all records of a WARC, in order. `packed`: each record is a gzip member of its own.
+
+    Raises IrregularArchive behind the last record that is whole. `RecordFramer` is less strict: it reads on behind
+    damage. Memory: 128 KB. Cost: that of unpacking.
+    """
+    return _packed_records(handle) if packed else _plain_records(handle)
+
+
+def _plain_records(handle: BinaryIO) -> Iterator[RawRecord]:
+    at = 0
+    while head := _at(handle, at, _HEAD_BYTES):
+        size, length, url = _header(head, at)
+        end = at + size + length
+        ends = _at(handle, end - 1, 5)
+        if not ends:
+            raise IrregularArchive(at)
+        line_ends = len(ends[1:]) - len(ends[1:].lstrip(b"\r\n"))
+        yield RawRecord(at, end + line_ends, url)
+        at = end + line_ends
+
+
+def _packed_records(handle: BinaryIO) -> Iterator[RawRecord]:
+    at = 0
+    while _at(handle, at, 1):
+        end, head, count = _member(handle, at)
+        size, length, url = _header(head, at)
+        if not 0 <= count - size - length <= 4:
+            raise IrregularArchive(at)
+        yield RawRecord(at, end, url)
+        at = end
+
+
+def _member(handle: BinaryIO, begin: int) -> tuple[int, bytes, int]:
+    """Return where the gzip member ends, the beginning of its bytes unpacked, and how many there are."""
+    unpacker, at, head, count = zlib.decompressobj(31), begin, bytearray(), 0
+    while not unpacker.eof:
+        packed = unpacker.unconsumed_tail
+        if not packed:
+            packed = _at(handle, at, _STEP_BYTES)
+            at += len(packed)
+        try:
+            data = unpacker.decompress(packed, _STEP_BYTES)
+        except zlib.error as error:
+            raise IrregularArchive(begin) from error
+        if not packed and not data:
+            raise IrregularArchive(begin)
+        head += data[: max(0, _HEAD_BYTES - len(head))]
+        count += len(data)
+    return at - len(unpacker.unused_data), bytes(head), count
+
+
+def _header(head: bytes, at: int) -> tuple[int, int, bytes]:
+    """Return the size of the header, the length of the block, and the URL."""
+    found = _HEAD.match(head)
+    fields: dict[bytes, bytes] = {}
+    for name, value in _FIELD.findall(found[0]) if found else ():
+        fields.setdefault(name.lower(), value.strip())
+    length = fields.get(b"content-length", b"")
+    if found is None or not length.isdigit() or len(length) > 18:
+        raise IrregularArchive(at)
+    url = fields.get(b"warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")
+    return found.end(), int(length), url
+
+
+def _at(handle: BinaryIO, at: int, count: int) -> bytes:
+    handle.seek(at)
+    return handle.read(count)

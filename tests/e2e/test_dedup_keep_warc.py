@@ -1,0 +1,107 @@
+"""`dedup --keep` for WARC inputs: the records of kept pages, byte for byte, compressed as they were."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+
+from simstream.cli.main import invoke
+from simstream.sources.archives.raw_records import IrregularArchive, raw_records
+from tests.archives import answer, pages, warc
+from tests.e2e.harness import Program
+from tests.e2e.pages import text
+
+INFO = warc(b"software: a crawler\r\n", 99, kind=b"warcinfo", media=b"application/warc-fields")
+
+
+def crawl(numbers: list[int], first: int) -> list[bytes]:
+    """A crawl as crawlers write it: warcinfo, then each answer after its request. URLs count from `first`."""
+    records = [INFO]
+    for at, number in enumerate(numbers, first):
+        story = f"<html><p>{text(Random(number))}</p></html>"
+        records.append(warc(b"GET / HTTP/1.1\r\n\r\n", at, kind=b"request"))
+        records.append(warc(answer(story.encode()), at))
+    return records
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_records_of_kept_pages_are_copied_byte_for_byte(alone: Program, packed: bool) -> None:
+    told = [crawl([1, 2, 1, 3], 10), crawl([2, 4, 4, 5], 20)]
+    members = [[gzip.compress(one, 1 + at % 9, mtime=at) if packed else one for at, one in enumerate(records)]
+               for records in told]  # fmt: skip
+    ending = ".warc.gz" if packed else ".warc"
+    for name, records in zip("ab", members, strict=True):
+        (alone.folder / f"{name}{ending}").write_bytes(b"".join(records))
+    done = alone.run("dedup", f"a{ending}", f"b{ending}", "-o", "v.jsonl", "--keep", f"kept{ending}")
+    assert done.returncode == 0, done.stderr.decode()
+    new = [json.loads(line) for line in (alone.folder / "v.jsonl").read_bytes().splitlines()]
+    assert [int(v["id"][-2:]) for v in new if v["verdict"] == "new"] == [10, 11, 13, 21, 23]
+    kept = [members[0][2], members[0][4], members[0][8], members[1][4], members[1][8]]
+    assert (alone.folder / f"kept{ending}").read_bytes() == b"".join(kept)
+    urls = [one.headers["WARC-Target-URI"] for one in ArchiveIterator(BytesIO(b"".join(kept)))]
+    assert [int(url[-2:]) for url in urls] == [10, 11, 13, 21, 23]
+    again = alone.run("dedup", f"kept{ending}")
+    assert again.stdout.count(b'"verdict":"new"') == 5
+
+
+def test_a_damaged_record_ends_the_copy_with_1_and_names_its_place(alone: Program) -> None:
+    members = [gzip.compress(record, mtime=0) for record in pages(range(6))]
+    broken = members[3][:-9] + bytes(9)
+    (alone.folder / "a.warc.gz").write_bytes(b"".join([*members[:3], broken, *members[4:]]))
+    done = alone.run("dedup", "a.warc.gz", "-o", "v", "--keep", "kept.warc.gz")
+    assert done.returncode == 1
+    place = len(b"".join(members[:3]))
+    assert f"a.warc.gz has no whole record at byte {place:,}; kept records before it".encode() in done.stderr
+    assert (alone.folder / "kept.warc.gz").read_bytes() == b"".join(members[:3])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_records_that_break_off_or_lie_about_their_length_are_no_whole_records(packed: bool) -> None:
+    first, second = pages([1, 2])
+    pack = gzip.compress if packed else bytes
+    for wrong in (second[:-30], re.sub(rb"Length: \d+", b"Length: 999999", second),
+                  re.sub(rb"Length: \d+", b"Length: 5", second), re.sub(rb"Length: \d+", b"Length: x", second),
+                  b"nothing", *([first + second] if packed else [])):  # fmt: skip
+        found = []
+        with pytest.raises(IrregularArchive) as raised:
+            found.extend(
+                record.url for record in raw_records(BytesIO(pack(first) + pack(wrong) + pack(first)), packed)
+            )
+        assert raised.value.at >= len(pack(first))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "a.warc.gz --keep kept.warc",
+            "a.warc.gz as they are, but kept.warc ends otherwise: name a file that ends",
+        ),
+        ("a.warc --keep kept.warc.gz", "name a file that ends in .warc"),
+        ("a.warc a.warc.gz --keep kept.warc", "records of a.warc.gz cannot be copied to one file"),
+        ("a.arc --keep kept.arc", "records of a.arc cannot be copied"),
+        ("one.warc.gz --keep kept.warc.gz", "one.warc.gz does not begin with a record in a gzip member of its own"),
+        ("a.warc p.jsonl --keep kept.warc", "the inputs are of several formats"),
+    ],
+)
+def test_archives_and_names_that_do_not_fit_are_refused(
+    arguments: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    records = pages([1, 2])
+    Path("a.warc").write_bytes(b"".join(records))
+    Path("a.warc.gz").write_bytes(b"".join(map(gzip.compress, records)))
+    Path("one.warc.gz").write_bytes(gzip.compress(b"".join(records)))
+    Path("a.arc").write_bytes(b"")
+    Path("p.jsonl").write_bytes(b"{}\n")
+    before = sorted(tmp_path.iterdir())
+    assert invoke(["dedup", *arguments.split()]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
