@@ -22,8 +22,8 @@ SURFACE = """
 AsyncClient BrokerUnreachable Candidate Client ClientClosed ClientError ClientFull Deduper DeliveryFailed
 ExplainedPage ExtractionNotStarted InputError InputMissing LogError LogLocked Match NotAdmitted NotPermitted
 PageSource RawPage Recipe Record RecordTooLarge SettingsError SimstreamError StateDamaged StateError
-StateFormat StateFull StateLocked StateUnwritable TopicMissing UsageError Verdict VerdictKind VerdictLate
-WrongLog WrongPolicy WrongRecipe fingerprint load_recipe
+StateFormat StateFull StateLocked StateUnwritable TopicMissing Unavailable UsageError Verdict VerdictKind
+VerdictLate WrongLog WrongPolicy WrongRecipe fingerprint load_recipe
 """
 USER_FILE = """
 from simstream import Client, Deduper, RawPage, SimstreamError, Verdict, fingerprint

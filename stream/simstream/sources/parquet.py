@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,8 @@ from simstream.wire.page import NO_TIME, own_name
 _BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
 _BUFFER_BYTES: Final = 1 << 20
+PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
+"""Key, value and headers of a page's record."""
 
 
 def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
@@ -37,24 +39,36 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             path, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
         ) as file:
             fields.check(names := file.schema_arrow.names, topic, "the file")
-            wanted = list({*KNOWN, fields.text, fields.id} & set(names))
-            if twice := [name for name in wanted if names.count(name) > 1]:
-                raise UsageError(f"{topic} has two columns named {twice[0]}", "rename one of them")
+            wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
             for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
-                columns = fields.rename_fields(dict(zip(batch.schema.names, batch.columns, strict=True)))
-                values = [_values(name, column, arrow) for name, column in columns.items()]
-                for cells in zip(*values, strict=True):
+                for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1
-                    key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
-                    key = key or prefix + b"%d" % row
-                    yield Record(topic, 0, row - 1, key, value[: limit + 1], headers, NO_TIME)
+                    yield Record(topic, 0, row - 1, key or prefix + b"%d" % row, value, headers, NO_TIME)
                 handle.taken = size * row // total
     except (arrow.ArrowException, OSError) as error:
         first = str(error).partition("\n")[0][:200]
         what = f"{topic} is damaged or not a Parquet file; {row:,} rows were read ({first})"
         raise InputError(what, "get the file again") from error
     handle.taken = size
+
+
+def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:
+    """Return which of these columns hold fields of a page. Raises UsageError if one of them is there twice."""
+    wanted = {*KNOWN, fields.text, fields.id}
+    columns = [name for name in names if name in wanted]
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
+    return columns
+
+
+def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Iterator[PageValue]:
+    """Yield key, value and headers of each row of a batch of `page_columns`; a key of None: the row has no name."""
+    columns = fields.rename_fields(dict(zip(batch.schema.names, batch.columns, strict=True)))
+    values = [_values(name, column, arrow) for name, column in columns.items()]
+    for cells in zip(*values, strict=True):
+        key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
+        yield key, value[: limit + 1], headers
 
 
 def _values(name: str, column: Any, arrow: Any) -> list[Any]:
@@ -74,7 +88,7 @@ def _text(value: Any) -> Any:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
-def _record(page: dict[str, Any], limit: int) -> tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]:
+def _record(page: dict[str, Any], limit: int) -> PageValue:
     """Return key, value and headers of a row; a key of None stands for the row's number."""
     if page.get("text") is not None and page.get("html") is not None:
         del page["html"]

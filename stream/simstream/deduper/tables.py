@@ -1,0 +1,58 @@
+"""Turns a table of pages into records, and verdicts into a table, by pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from simstream.deduper.verdict_columns import as_batch, verdict_columns, verdict_schema
+from simstream.errors import UsageError
+from simstream.model import PYTHON, Record, Verdict
+from simstream.sources.arrow import load_pyarrow
+from simstream.sources.fields import FieldNames
+from simstream.sources.parquet import page_columns, page_values
+from simstream.wire.page import NO_TIME
+
+_DOING: Final = "judging a table"
+_BATCH_ROWS: Final = 1 << 10
+"""Rows that are held as Python objects."""
+
+
+def table_records(table: Any, first: int, limit: int) -> Iterator[Record]:
+    """Yield the record of each row of a table, numbered from `first`.
+
+    Only columns of a page's fields are read. Raises at the first row TypeError, UsageError and Unavailable, as
+    `Deduper.judge_table` does.
+    """
+    if not hasattr(table, "__arrow_c_stream__"):
+        kind = type(table).__name__
+        raise TypeError(
+            f"judge_table takes a table of pyarrow, polars or pandas 2.2, not a {kind}: pass it to judge"
+        )
+    arrow, fields = load_pyarrow(_DOING), FieldNames()
+    try:
+        reader = arrow.RecordBatchReader.from_stream(table)
+    except (arrow.ArrowException, TypeError) as error:
+        what = f"the table cannot be read as Arrow ({str(error)[:200]})"
+        raise UsageError(what, "give each column values of one type") from error
+    names = reader.schema.names
+    wanted = page_columns(names, "the table", fields)
+    if not {"text", "html"} & set(wanted):
+        raise UsageError("the table has no column text or html", f"rename one of {', '.join(names[:20]) or 'none'}")
+    places = [names.index(name) for name in wanted]
+    for whole in reader:
+        pages = arrow.RecordBatch.from_arrays([whole.column(place) for place in places], wanted)
+        for begin in range(0, pages.num_rows, _BATCH_ROWS):
+            for key, value, headers in page_values(arrow, pages.slice(begin, _BATCH_ROWS), limit, fields):
+                yield Record(PYTHON, 0, first, key, value, headers, NO_TIME)
+                first += 1
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> Any:
+    """Return the verdicts as a table. Raises Unavailable without pyarrow."""
+    arrow = load_pyarrow(_DOING)
+    schema = verdict_schema(arrow)
+    parts = (verdicts[begin : begin + _BATCH_ROWS] for begin in range(0, len(verdicts), _BATCH_ROWS))
+    return arrow.Table.from_batches(
+        [as_batch(arrow, schema, verdict_columns(arrow, part)) for part in parts], schema
+    ).combine_chunks()

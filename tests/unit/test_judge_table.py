@@ -1,0 +1,119 @@
+"""`Deduper.judge_table`: the verdicts of the rows as `judge` gives them, whatever kind of table it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simstream import Deduper
+from simstream.errors import Unavailable, UsageError
+from simstream.model import Verdict
+from tests.e2e import pages
+
+pa = pytest.importorskip("pyarrow")
+STORY = "The night train stops at the mill village again after forty years, before dawn."
+
+
+def rows_of(verdicts: list[Verdict]) -> list[dict[str, Any]]:
+    return [
+        {
+            **{name: getattr(v, name) for name in v.__struct_fields__},
+            "cluster_id": None if v.cluster_id is None else int(v.cluster_id),
+            "merged_clusters": [*map(int, v.merged_clusters)],
+            "time": datetime.fromtimestamp(v.time / 1000, UTC),
+            "source": {"topic": v.source.topic, "partition": v.source.partition, "offset": v.source.offset},
+        }
+        for v in verdicts
+    ]
+
+
+@pytest.mark.parametrize("chunks", [1, 7])
+def test_verdicts_are_those_of_the_rows_as_mappings(cache: Path, chunks: int) -> None:
+    told: list[dict[str, Any]] = []
+    for line in pages.lines(2_500, 4):
+        page = json.loads(line) if line.startswith(b"{") and line.endswith(b"}") else {}
+        told.append({name: page.get(name) if isinstance(page.get(name), str | None) else None
+                     for name in ("id", "url", "text", "html")})  # fmt: skip
+        told[-1]["status"] = 404 if len(told) % 50 == 0 else None
+        told[-1]["other"] = [len(told)]
+    table = pa.table({name: [page[name] for page in told] for name in reversed(told[0])})
+    size = -(-len(told) // chunks)
+    table = pa.concat_tables([table.slice(at, size) for at in range(0, len(told), size)])
+    with Deduper(cache=cache, workers=0) as first, Deduper(cache=cache, workers=0) as second:
+        expected = [v for at in (0, 1_000) for v in first.judge(told[at : at + 1_000])]
+        found = pa.concat_tables([second.judge_table(table.slice(at, 1_000)) for at in (0, 1_000)])
+    assert found.to_pylist() == rows_of(expected)
+    assert {"new", "near_duplicate", "too_short", "unreadable"} <= set(found["verdict"].to_pylist())
+
+
+def test_types_of_arrow_count_as_in_parquet_files(cache: Path) -> None:
+    table = pa.table(
+        {
+            "id": [7, None],
+            "html": pa.array([f"<p>{STORY}".encode(), None], pa.large_binary()),
+            "text": pa.array([None, STORY]).dictionary_encode(),
+            "time": pa.array([datetime(2026, 1, 2, tzinfo=UTC), None], pa.timestamp("ns", "UTC")),
+        }
+    )
+    with Deduper(cache=cache, workers=0) as deduper:
+        found = deduper.judge_table(table).to_pylist()
+    assert [(row["id"], row["verdict"], row["near_duplicate_of"]) for row in found] == [
+        ("7", "new", None),
+        ("python/0/1", "near_duplicate", "7"),
+    ]
+    assert [row["time"].year for row in found] == [2026, 1970]
+
+
+class OtherTable:
+    """A table of another library: all that it has is the stream."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_tables_of_other_libraries_are_read_by_the_interface_of_arrow(cache: Path) -> None:
+    own = pa.table({"id": ["a", "b"], "text": pa.array([STORY, STORY.upper()], pa.string_view())})
+    with Deduper(cache=cache, workers=0) as deduper:
+        assert deduper.judge_table(OtherTable(own))["near_duplicate_of"].to_pylist() == [None, "a"]
+
+
+def test_no_rows_give_no_rows_with_the_same_schema(cache: Path) -> None:
+    with Deduper(cache=cache, workers=0) as deduper:
+        none = deduper.judge_table(pa.table({"text": pa.array([], pa.string())}))
+        assert none.num_rows == 0
+        assert none.schema.equals(deduper.judge_table(pa.table({"text": [STORY]})).schema)
+
+
+@pytest.mark.parametrize("column", [[1, 2], [[STORY], None], [True, None], [1.5, float("nan")]])
+def test_a_text_of_another_type_is_unreadable(cache: Path, column: list[Any]) -> None:
+    with Deduper(cache=cache, workers=0) as first, Deduper(cache=cache, workers=0) as second:
+        found = first.judge_table(pa.table({"text": column})).to_pylist()
+        assert {row["verdict"] for row in found} == {"unreadable"}
+        assert found == rows_of(second.judge([{"text": value} for value in column]))
+
+
+def test_what_is_no_table_of_pages_is_refused_and_nothing_is_judged(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twice = pa.Table.from_arrays([pa.array([STORY]), pa.array([STORY])], names=["text", "text"])
+    with Deduper(cache=cache, workers=0) as deduper:
+        with pytest.raises(TypeError, match=r"judge_table takes a table .* not a list: pass it to judge"):
+            deduper.judge_table([{"text": STORY}])
+        with pytest.raises(UsageError, match="the table has no column text or html: rename one of body, id"):
+            deduper.judge_table(pa.table({"body": [STORY], "id": ["a"]}))
+        with pytest.raises(UsageError, match="the table has two columns named text: rename one of them"):
+            deduper.judge_table(twice)
+        with pytest.raises(UsageError, match="the name of a page without an id"):
+            deduper.judge_table(pa.table({"text": [STORY, STORY], "id": [None, "python/0/7"]}))
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(Unavailable, match="judging a table needs pyarrow"):
+            deduper.judge_table(twice)
+        assert deduper.judged == 0
