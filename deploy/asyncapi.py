@@ -5,11 +5,13 @@ Source: https://www.asyncapi.com/docs/reference/specification/v3.0.0, with the b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from simstream.log import base
 from simstream.model import VerdictKind
 from simstream.roles.fingerprint.dead_letters import CUT, ORIGIN
+from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM
 from simstream.version import __version__
 from simstream.wire.page import JSON_TYPE, RAW_TYPES
 
@@ -18,29 +20,31 @@ PREFIX: Final = "simstream"
 BINDING: Final = {"bindingVersion": "0.5.0"}
 BYTES: Final = {"type": "string", "format": "binary"}
 ID: Final = {"type": "string", "description": "The id of the page."}
+NAME: Final = {"type": "string", "description": "The id of the page. Without a key, the field id or url names it."}
+KEY: Final = {"type": "string", "description": "The key of the page's record, if it has one."}
 TEXT: Final = {"type": "string"}
 BINARY: Final = "application/octet-stream"
 TOPICS: Final = {
     base.PAGES: (
-        "Pages in: crawled pages that are to be judged. Read committed.",
-        ("page", "fetchedPage", "takenBack"),
+        "Pages in: crawled pages that are to be judged. The service reads committed records.",
+        ("page", "fetchedPage", "withdrawal"),
     ),
     base.VERDICTS: ("One verdict for each page, exactly once to readers of committed records.", ("verdict",)),
-    base.DEAD_LETTERS: ("The records of unreadable pages.", ("deadLetter",)),
+    base.DEAD_LETTERS: ("The records of unreadable pages.", ("deadLetter", "mark")),
     base.FINGERPRINTS: ("The log: frames of fingerprints. Only simstream reads and writes it.", ("frame",)),
     base.POSITIONS: ("How far the judge has published. Only simstream writes it.", ("position",)),
     base.MATCHES: ("Answers of matchers. Only simstream reads and writes it.", ("answer",)),
 }
 """Each topic, what it holds, and its kinds of records."""
-FOR_OTHERS: Final = {
+OPERATIONS: Final = {
     base.PAGES: ("receive", "Judge the pages that others send."),
     base.VERDICTS: ("send", "Publish verdicts."),
-    base.DEAD_LETTERS: ("send", "Keep what could not be read."),
+    base.DEAD_LETTERS: ("send", "Append the records of unreadable pages."),
 }
 """What the service does with the topics that other programs use, too."""
 
 
-def document() -> dict[str, Any]:
+def make_document() -> dict[str, Any]:
     """Return the whole description. Schemas of JSON values are files beside it."""
     return {
         "asyncapi": "3.0.0",
@@ -58,7 +62,7 @@ def document() -> dict[str, Any]:
                 "channel": {"$ref": f"#/channels/{topic}"},
                 "summary": summary,
             }
-            for topic, (action, summary) in FOR_OTHERS.items()
+            for topic, (action, summary) in OPERATIONS.items()
         },
         "components": {"messages": _messages()},
     }
@@ -80,24 +84,36 @@ def _channel(topic: str) -> dict[str, Any]:
 
 
 def _messages() -> dict[str, Any]:
-    raw = {"type": "string", "enum": list(RAW_TYPES), "description": "With a charset, if the server named one."}
+    raw = _media(RAW_TYPES, "The media type; add the charset if the server names one.")
     url = {"type": "string", "description": "The address of the page."}
+    fetched = {"content-type": raw, "url": url, "time": TEXT, "status": TEXT, REPLAYED_FROM: TEXT}
+    page = {"content-type": _media([JSON_TYPE], "May be absent."), REPLAYED_FROM: TEXT}
+    position = "The next frame of the log, and the ordinal of the next page."
     kind = {"type": "string", "enum": [one.value for one in VerdictKind]}
     return {
-        "page": _message("A page as JSON.", _file("page"), ID, {"content-type": {"const": JSON_TYPE}}),
+        "page": _message("A page as JSON.", _file("page"), NAME, page),
         "fetchedPage": _message(
-            "A page as it was fetched.", BYTES, ID, {"content-type": raw, "url": url}, "text/html", ["content-type"]
+            "A page as it was fetched.", BYTES, ID, fetched, "text/html", ["content-type"]
         ),
-        "takenBack": _message("A page that was taken back: a record without a value.", {"type": "null"}, ID),
+        "withdrawal": _message("Withdraws a page: a record without a value.", {"type": "null"}, ID, {}, ""),
         "verdict": _message("What the judge says of a page.", _file("verdict"), ID, {"verdict": kind}),
         "deadLetter": _message(
             "The record of a page as it came, with its own headers, and with where it came from.",
-            BYTES, ID, dict.fromkeys((*ORIGIN, CUT), TEXT), BINARY, list(ORIGIN),
+            BYTES, KEY, dict.fromkeys((*ORIGIN, CUT), TEXT), BINARY, list(ORIGIN),
+        ),
+        "mark": _message(
+            "Says that a dead letter was replayed: a record without a value.",
+            {"type": "null"}, KEY, {MARK: TEXT}, "", [MARK],
         ),
         "frame": _message("The fingerprints of many pages; the layout may change.", BYTES, None, {}, BINARY),
-        "position": _message("A position.", _file("position"), {"const": base.POSITION_KEY.decode()}),
+        "position": _message(position, _file("position"), {"const": base.POSITION_KEY.decode()}),
         "answer": _message("Matches that one shard found.", BYTES, None, {}, BINARY),
     }  # fmt: skip
+
+
+def _media(types: Iterable[str], sentence: str) -> dict[str, str]:
+    """Return the schema of a header with one of these media types, and maybe parameters."""
+    return {"type": "string", "pattern": f"^({'|'.join(types)})( *;.*)?$", "description": sentence}
 
 
 def _file(name: str) -> dict[str, str]:
@@ -112,9 +128,11 @@ def _message(
     content_type: str = JSON_TYPE,
     required: list[str] | None = None,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"summary": summary, "contentType": content_type, "payload": payload}
+    message: dict[str, Any] = {"summary": summary, "payload": payload}
+    if content_type:
+        message["contentType"] = content_type
     if headers:
-        found["headers"] = {"type": "object", "properties": headers, "required": required or []}
+        message["headers"] = {"type": "object", "properties": headers, "required": required or []}
     if key:
-        found["bindings"] = {"kafka": {"key": key, **BINDING}}
-    return found
+        message["bindings"] = {"kafka": {"key": key, **BINDING}}
+    return message

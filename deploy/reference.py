@@ -222,7 +222,7 @@ def pages() -> dict[str, str]:
         above, mark, _ = (FOLDER / f"{name}.md").read_text(encoding="utf-8").partition(MARK)
         assert mark, f"docs/reference/{name}.md has no line {MARK.strip()!r}"
         texts[f"{name}.md"] = f"{above}{MARK}\n{make()}"
-    texts["asyncapi.json"] = json.dumps(asyncapi.document(), indent=2, ensure_ascii=False) + "\n"
+    texts["asyncapi.json"] = json.dumps(asyncapi.make_document(), indent=2, ensure_ascii=False) + "\n"
     return texts | {f"{name}.schema.json": schema(kind) for name, (kind, _) in RECORDS.items()}
 
 

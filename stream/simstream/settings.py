@@ -121,11 +121,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     log: str = "kafka://127.0.0.1:9092"
     """`kafka://HOST:PORT,…` or a directory."""
-    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] = "simstream"
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] = "simstream"
     """The first part of the topics' names."""
-    publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
     """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
-    pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
@@ -173,9 +173,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How `serve` and `news` write log lines: as text, or each as a JSON object."""
     shards: Annotated[int, Meta(ge=0, le=256)] | None = None
     """Shards of the index on matchers; not set: one for each partition of `matches`. 0: the judge's own index."""
-    matches: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,60}$")] = "matches"
+    matches: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,60}\Z")] = "matches"
     """The last part of the name of the topic of answers. Another name brings up new shards beside the old ones."""
-    instance: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}$")] | None = None
+    instance: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
     """The name of a matcher that keeps its shards over a restart; each matcher needs its own."""
     copy: Annotated[int, Meta(ge=1, le=3)] = 1
     """The copy of the index, 1 to 3, that a matcher serves."""
@@ -279,7 +279,7 @@ def resolve(
         _convert(values, origin, found), kafka={name: given.value for name, given in kafka.items()}
     )
     settings = _with_durations(settings, origin, found)
-    settings = _with_paths(settings, origin, found)
+    settings = _without_malformed_paths(settings, origin, found)
     if wrong is None and found:
         raise found[0]
     if wrong is not None:
@@ -291,8 +291,8 @@ def refuse_paths(settings: Settings, sender: str) -> None:
     """Raise SettingsError if `[fields]` names a path: `sender` sends pages whose fields have their own names."""
     if settings.field_paths is not None:
         raise SettingsError(
-            f"{sender} sends pages with the fields id, url and text, and [fields] reads other fields",
-            "send pages with your own producer, or leave [fields] out of the settings",
+            f"{sender} cannot send to a topic whose pages have the fields of [fields]",
+            "send pages with your own producer, under the names in [fields]",
         )
 
 
@@ -342,8 +342,8 @@ def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[S
     return settings
 
 
-def _with_paths(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings without paths of fields that are malformed. Adds their errors to `wrong`."""
+def _without_malformed_paths(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """Return the settings without malformed paths of fields. Adds their errors to `wrong`."""
     paths = msgspec.structs.asdict(settings.fields)
     for name, path in paths.items():
         try:

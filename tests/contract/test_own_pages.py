@@ -22,7 +22,7 @@ def test_a_missing_topic_of_ones_own_is_never_created(place: TopicPlace) -> None
     name = f"{place.prefix}-nowhere"
     with place.open(pages_topic=name) as log:
         for _ in range(2):
-            with pytest.raises(TopicMissing, match=f"there is no topic {name} .*simstream only reads it"):
+            with pytest.raises(TopicMissing, match=f"there is no topic {name} .*simstream never creates it"):
                 log.create_topics()
         with pytest.raises(TopicMissing, match=r"topics create .*--pages-topic"):
             log.topic(FINGERPRINTS)

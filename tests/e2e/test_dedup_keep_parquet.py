@@ -163,7 +163,7 @@ def test_inputs_and_names_that_do_not_fit_are_refused(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_damaged_input_keeps_no_half_table(alone: Program) -> None:
+def test_a_damaged_input_leaves_no_copy(alone: Program) -> None:
     pq.write_table(pa.table({"text": [f"{STORY}{n}" for n in range(3_000)]}), alone.folder / "a.parquet")
     data = (alone.folder / "a.parquet").read_bytes()
     (alone.folder / "cut.parquet").write_bytes(data[: len(data) // 2])
@@ -188,7 +188,29 @@ def test_damage_in_a_column_that_is_not_judged_ends_the_copy_with_1(alone: Progr
     assert b"a.parquet is damaged or not a Parquet file" in done.stderr
     assert b"Traceback" not in done.stderr
     assert pq.read_table(alone.folder / "v.parquet").num_rows == rows
-    assert pq.read_table(alone.folder / "k.parquet").num_rows >= 0
+    pq.write_table(table, alone.folder / "whole.parquet")
+    alone.run("dedup", "whole.parquet", "-o", "w.parquet", "--keep", "all.parquet", "--distance", 0)
+    kept, wanted = pq.read_table(alone.folder / "k.parquet"), pq.read_table(alone.folder / "all.parquet")
+    assert 0 < kept.num_rows < wanted.num_rows
+    assert kept == wanted.slice(0, kept.num_rows)
+
+
+def test_columns_of_every_string_type_are_copied(alone: Program) -> None:
+    rows = range(200)
+    stories = [f"{STORY} {n // 2 * 'word '}" for n in rows]
+    types = [pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()]
+    more = {str(kind): pa.array([str(n) for n in rows], pa.string()).cast(kind) for kind in types}
+    pq.write_table(pa.table({"text": stories, **more}), alone.folder / "a.parquet")
+    done = alone.run("dedup", "a.parquet", "-o", "v.jsonl", "--keep", "k.parquet", "--distance", 0)
+    assert done.returncode == 0, done.stderr.decode()
+    kept = pq.read_table(alone.folder / "k.parquet").to_pylist()
+    lines = (alone.folder / "v.jsonl").read_bytes().splitlines()
+    new = [n for n, line in zip(rows, lines, strict=True) if b'"verdict":"new"' in line]
+    assert 0 < len(new) < len(rows)
+    assert [row["text"] for row in kept] == [stories[n] for n in new]
+    assert [[row[str(kind)] for kind in types] for row in kept] == [
+        [str(n), str(n), str(n), b"%d" % n] for n in new
+    ]
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".warc"])
@@ -198,4 +220,4 @@ def test_a_pipe_is_refused_at_once(
     monkeypatch.chdir(tmp_path)
     os.mkfifo(f"p{ending}")
     assert invoke(["dedup", f"p{ending}", "--keep", f"k{ending}"]) == 2
-    assert f"the pages of p{ending} are not lines that can be read twice" in capsys.readouterr().err
+    assert f"--keep reads its inputs twice, and p{ending} is no regular file" in capsys.readouterr().err

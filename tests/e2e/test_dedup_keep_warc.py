@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -62,8 +63,43 @@ def test_a_damaged_record_ends_the_copy_with_1_and_names_its_place(alone: Progra
     assert (alone.folder / "kept.warc.gz").read_bytes() == b"".join(members[:3])
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\r\n\r\n", b"\r\n" * 5),
+        (b"example/", b"example/\r\n folded"),
+        (b"example/", b"example/\rx"),
+    ],
+)
+def test_irregular_records_that_can_be_judged_are_copied(alone: Program, before: bytes, after: bytes) -> None:
+    records = pages(range(4))
+    head, body = records[1].split(b"\r\n\r\n", 1)
+    at_end = before == b"\r\n\r\n"
+    records[1] = (
+        records[1].removesuffix(before) + after if at_end else head.replace(before, after) + b"\r\n\r\n" + body
+    )
+    (alone.folder / "a.warc").write_bytes(b"".join(records))
+    done = alone.run("dedup", "a.warc", "-o", "v", "--keep", "kept.warc", "--distance", 0)
+    assert done.returncode == 0, done.stderr.decode()
+    assert (alone.folder / "kept.warc").read_bytes() == b"".join(records)
+
+
+def test_damage_in_one_file_keeps_the_records_of_others(alone: Program) -> None:
+    first, second = pages(range(6))[:3], pages(range(6))[3:]
+    pack = partial(gzip.compress, mtime=0)
+    (alone.folder / "a.warc.gz").write_bytes(b"".join(map(pack, first)) + bytes(512))
+    (alone.folder / "b.warc.gz").write_bytes(pack(second[0]) + bytes(9) + pack(second[1]))
+    (alone.folder / "c.warc.gz").write_bytes(pack(second[2]))
+    done = alone.run(
+        "dedup", "a.warc.gz", "b.warc.gz", "c.warc.gz", "-o", "v", "--keep", "kept.warc.gz", "--distance", 0
+    )
+    assert done.returncode == 1
+    kept = (alone.folder / "kept.warc.gz").read_bytes()
+    assert kept == b"".join([*map(pack, first), pack(second[0]), pack(second[2])])
+
+
 @pytest.mark.parametrize("packed", [False, True])
-def test_records_that_break_off_or_lie_about_their_length_are_no_whole_records(packed: bool) -> None:
+def test_cut_records_and_wrong_lengths_are_refused(packed: bool) -> None:
     first, second = pages([1, 2])
     pack = gzip.compress if packed else bytes
     for wrong in (second[:-30], re.sub(rb"Length: \d+", b"Length: 999999", second),
@@ -85,8 +121,8 @@ def test_records_that_break_off_or_lie_about_their_length_are_no_whole_records(p
             "a.warc.gz as they are, but kept.warc ends otherwise: name a file that ends",
         ),
         ("a.warc --keep kept.warc.gz", "name a file that ends in .warc"),
-        ("a.warc a.warc.gz --keep kept.warc", "records of a.warc.gz cannot be copied to one file"),
-        ("a.arc --keep kept.arc", "records of a.arc cannot be copied"),
+        ("a.warc a.warc.gz --keep kept.warc", "--keep cannot copy records of a.warc.gz"),
+        ("a.arc --keep kept.arc", "--keep cannot copy records of a.arc"),
         ("one.warc.gz --keep kept.warc.gz", "one.warc.gz does not begin with a record in a gzip member of its own"),
         ("a.warc p.jsonl --keep kept.warc", "the inputs are of several formats"),
     ],

@@ -253,7 +253,7 @@ def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("- --keep kept", "the pages of - are not lines that can be read twice"),
+        ("- --keep kept", "--keep reads its inputs twice, and - is no regular file"),
         ("page.html --keep kept", "the pages of page.html are not lines"),
         ("pages.jsonl --keep pages.jsonl", "pages.jsonl is an input, too"),
         ("pages.jsonl --against corpus.jsonl --pairs corpus.jsonl", "corpus.jsonl is an input, too"),

@@ -73,7 +73,7 @@ def test_a_field_without_a_path_has_its_own_name_and_is_absent_if_its_type_is_wr
     assert (page.kind, page.text, page.url) == (PageKind.READABLE, "x", "u")
 
 
-def test_html_does_not_stand_in_for_a_text_that_has_a_path() -> None:
+def test_html_without_a_path_is_ignored_if_text_has_one() -> None:
     assert page_of({"html": "<p>x"}, text="body").reason == "no_text"
     page = page_of({"text": "a summary", "raw": "<p>x"}, html="raw")
     assert (page.text, page.raw, page.content_type) == (None, "<p>x", "text/html")
@@ -103,14 +103,14 @@ def test_a_header_names_the_page_also_if_it_is_html_or_withdrawn() -> None:
     assert read(b"<p>", {"id": "header:doc-id"}, b"k", (*headers, ("content-type", b"text/html"))).id == "d"
 
 
-def test_without_a_path_the_key_counts_as_ever() -> None:
+def test_without_a_path_the_id_is_the_key() -> None:
     assert page_of({"id": "other", "t": "x"}, text="t").id == "k"
 
 
 @pytest.mark.parametrize(
     "value", [b"{", b"[]", b'{"a":NaN}', b'{"a":"\xff"}', b'{"a":' + b"[" * 100_000, b'{"a":' * 100_000]
 )
-def test_broken_json_is_unreadable_as_ever(value: bytes) -> None:
+def test_broken_json_is_unreadable_with_paths_too(value: bytes) -> None:
     assert read(value, {"text": "a.b"}).reason == "bad_json"
 
 
@@ -118,7 +118,7 @@ def test_what_only_the_slow_decoder_takes_is_read() -> None:
     assert read(b'\xef\xbb\xbf{"a":{"b":"x\\ud800"}}', {"text": "a.b"}).text == "x\ud800"
 
 
-def test_of_a_name_that_comes_twice_the_last_counts() -> None:
+def test_the_last_of_two_equal_names_counts() -> None:
     assert read(b'{"a":{"b":"x"},"a":{"b":"y","b":"z"}}', {"text": "a.b"}).text == "z"
 
 

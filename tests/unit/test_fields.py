@@ -180,4 +180,4 @@ def test_dedup_takes_csv_and_names_and_keeps_no_lines_of_it(
     assert [(v["id"], v["near_duplicate_of"]) for v in verdicts] == [("a", None), ("b", "a")]
     capsys.readouterr()
     assert invoke(["dedup", "p.csv", "--keep", "kept"]) == 2
-    assert "not lines that can be read twice" in capsys.readouterr().err
+    assert "--keep cannot copy the pages of" in capsys.readouterr().err

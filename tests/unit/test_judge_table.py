@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -100,14 +101,44 @@ def test_a_text_of_another_type_is_unreadable(cache: Path, column: list[Any]) ->
         assert found == rows_of(second.judge([{"text": value} for value in column]))
 
 
+def test_a_status_of_whole_floats_counts_as_pandas_writes_it(cache: Path) -> None:
+    with Deduper(cache=cache, workers=0) as deduper:
+        found = deduper.judge_table(pa.table({"text": [STORY] * 3, "status": [200.0, None, 404.0]})).to_pylist()
+    assert [row["verdict"] for row in found] == ["new", "near_duplicate", "too_short"]
+
+
+@pytest.mark.parametrize("kind", [pa.time64("ns"), pa.duration("ns"), pa.timestamp("s", "Mars/Base")], ids=str)
+def test_a_column_that_has_no_values_in_python_is_named(cache: Path, kind: Any) -> None:
+    nested = pa.StructArray.from_arrays([pa.array([1], pa.int64()).cast(kind)], ["inner"])
+    table = pa.table({"text": [STORY], "title": nested})
+    with Deduper(cache=cache, workers=0) as deduper, pytest.raises(UsageError, match="the column title has values"):
+        deduper.judge_table(table)
+
+
+def test_a_stream_that_fails_is_a_named_error(cache: Path) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"text": [STORY]})
+        raise pa.ArrowInvalid("the network is away")
+
+    schema = pa.schema({"text": pa.string()})
+    with Deduper(cache=cache, workers=0) as deduper:
+        with pytest.raises(UsageError, match=r"ended with an error .*the network is away"):
+            deduper.judge_table(pa.RecordBatchReader.from_batches(schema, batches()))
+        with pytest.raises(TypeError, match="not a type: pass its rows to judge"):
+            deduper.judge_table(pa.Table)
+
+
 def test_what_is_no_table_of_pages_is_refused_and_nothing_is_judged(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     twice = pa.Table.from_arrays([pa.array([STORY]), pa.array([STORY])], names=["text", "text"])
     with Deduper(cache=cache, workers=0) as deduper:
-        with pytest.raises(TypeError, match=r"judge_table takes a table .* not a list: pass it to judge"):
+        with pytest.raises(TypeError, match=r"judge_table takes a table .* not a list: pass its rows to judge"):
             deduper.judge_table([{"text": STORY}])
-        with pytest.raises(UsageError, match="the table has no column text or html: rename one of body, id"):
+        with pytest.raises(
+            UsageError,
+            match="the table has no column text or html, but body, id: call",
+        ):
             deduper.judge_table(pa.table({"body": [STORY], "id": ["a"]}))
         with pytest.raises(UsageError, match="the table has two columns named text: rename one of them"):
             deduper.judge_table(twice)

@@ -90,7 +90,9 @@ log_options = _together(
         help="First part of the names of verdicts and positions (default: --prefix).",
     ),
     click.option(
-        "--pages-topic", metavar="NAME", help="Read pages from your own topic NAME (default: PREFIX.pages)."
+        "--pages-topic",
+        metavar="NAME",
+        help="Full name of your own topic of pages; it is never created (default: PREFIX.pages).",
     ),
 )
 roles_option = click.option(

@@ -24,28 +24,43 @@ def table_records(table: Any, first: int, limit: int) -> Iterator[Record]:
     Only columns of a page's fields are read. Raises at the first row TypeError, UsageError and Unavailable, as
     `Deduper.judge_table` does.
     """
-    if not hasattr(table, "__arrow_c_stream__"):
+    if not hasattr(table, "__arrow_c_stream__") or isinstance(table, type):
         kind = type(table).__name__
         raise TypeError(
-            f"judge_table takes a table of pyarrow, polars or pandas 2.2, not a {kind}: pass it to judge"
+            f"judge_table takes a table of pyarrow, polars, or pandas 2.2 or later, not a {kind}: "
+            'pass its rows to judge, such as df.to_dict("records")'
         )
     arrow, fields = load_pyarrow(_DOING), FieldNames()
     try:
         reader = arrow.RecordBatchReader.from_stream(table)
-    except (arrow.ArrowException, TypeError) as error:
+    except (arrow.ArrowException, TypeError, ValueError) as error:
         what = f"the table cannot be read as Arrow ({str(error)[:200]})"
-        raise UsageError(what, "give each column values of one type") from error
+        raise UsageError(what, "pass a table, with values of one type in each column") from error
     names = reader.schema.names
     wanted = page_columns(names, "the table", fields)
     if not {"text", "html"} & set(wanted):
-        raise UsageError("the table has no column text or html", f"rename one of {', '.join(names[:20]) or 'none'}")
+        columns = ", ".join(names[:20]) or "none"
+        raise UsageError(
+            f"the table has no column text or html, but {columns}", "call the column of the text `text`"
+        )
     places = [names.index(name) for name in wanted]
-    for whole in reader:
+    for whole in _batches(arrow, reader):
         pages = arrow.RecordBatch.from_arrays([whole.column(place) for place in places], wanted)
         for begin in range(0, pages.num_rows, _BATCH_ROWS):
             for key, value, headers in page_values(arrow, pages.slice(begin, _BATCH_ROWS), limit, fields):
                 yield Record(PYTHON, 0, first, key, value, headers, NO_TIME)
                 first += 1
+
+
+def _batches(arrow: Any, reader: Any) -> Iterator[Any]:
+    """Yield the batches of a table. Raises UsageError if its stream fails."""
+    try:
+        yield from reader
+    except (arrow.ArrowException, OSError) as error:
+        first = str(error).partition("\n")[0][:200]
+        raise UsageError(
+            f"the table's stream ended with an error ({first})", "pass a table that can be read whole"
+        ) from error
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Any:

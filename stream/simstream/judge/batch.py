@@ -58,10 +58,12 @@ class PageBatch:
         keys[:, 3:] = self.sketches
         whole, size = keys.tobytes(), keys.itemsize * keys.shape[1]
         known: dict[bytes, KeyGroup] = {}
-        number = known.setdefault
-        self.groups = [number(whole[at : at + size], KeyGroup(len(known))) for at in range(0, len(whole), size)]
+        number_of = known.setdefault
+        self.groups = [number_of(whole[at : at + size], KeyGroup(len(known))) for at in range(0, len(whole), size)]
         self.firsts = np.empty(len(known), np.int64)
-        self.firsts[self.groups[::-1]] = np.arange(len(self))[::-1]  # of several places the last one stays
+        self.firsts[self.groups[::-1]] = np.arange(len(self))[
+            ::-1
+        ]  # reversed: the first page of a group is written last
         self.heads, self.following = np.zeros(len(known), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 

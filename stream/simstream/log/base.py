@@ -362,6 +362,7 @@ class LogOptions:
     def __post_init__(self) -> None:
         """Raise SettingsError if `pages_topic` is the name of another topic of this log."""
         own = {self.full_name(topic) for topic in (*TOPICS[1:], MATCHES)}
+        own |= {f"{self.prefix}.{topic}" for topic in (*TOPICS[1:], self.matches)}
         if self.pages_topic in own:
             raise SettingsError(
                 f"pages_topic is {self.pages_topic}, a topic that the service writes itself",
@@ -374,7 +375,7 @@ class LogOptions:
         return self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:
-        """Return the full name of a topic, with its prefix; for `pages` the user's own name, if there is one."""
+        """Return the full name of a topic; of `pages`, `pages_topic` if it is set."""
         if topic == PAGES and self.pages_topic is not None:
             return self.pages_topic
         if topic == MATCHES:
@@ -404,7 +405,7 @@ class Log(Closing):
     def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
         """Create the missing topics; never change an existing one, but report its settings that do not fit.
 
-        Never creates a `pages` with the user's own name: raises TopicMissing if there is none.
+        Never creates `pages_topic`: raises TopicMissing if it does not exist.
 
         `partitions` is for `pages`. The default is the number that exists, else 8 on Kafka and 1 in a directory.
         `verdicts` get as many as `pages` have. `shards` is the number of partitions of `matches`: a power of two, 1

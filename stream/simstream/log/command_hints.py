@@ -13,10 +13,12 @@ USUAL_SHARDS = 8
 def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
     """Return what to do about a missing topic of a log; `address` is the value of `--log`.
 
-    It is the command that creates the topic, with all others. A `pages` with the user's own name is never created.
+    It is the command that creates the topic, with all others. `pages_topic` is never created.
     """
     if topic == PAGES and options.pages_topic is not None:
-        return "correct pages_topic, or create the topic with your own tools: simstream only reads it"
+        return (
+            "name an existing topic with pages_topic, or create it with your own tools: simstream never creates it"
+        )
     shards = f" --shards {USUAL_SHARDS}" if topic == MATCHES else ""
     if shards and options.matches != MATCHES:
         shards += f" --matches {options.matches}"

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO
 
-from simstream.errors import InputError, UsageError
+from simstream.errors import InputError
 from simstream.model import Record
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import JSONL, FileKind, files_of, opened, shown_path
+from simstream.sources.input_files import files_of, opened, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.read import jsonl_value
 from simstream.sources.repeated_names import hash64
@@ -72,16 +72,6 @@ class NotedLines:
                     yield file.path, line
             if missing:
                 raise changed_while_judged(file.path)
-
-
-def refuse_unlined(inputs: Sequence[str]) -> None:
-    """Raise UsageError for an input that is not JSONL, or cannot be read twice; else what `read_pages` raises."""
-    for file in files_of(inputs):
-        if file.kind is not FileKind.JSONL or not os.path.isfile(file.path):
-            what = f"the pages of {shown_path(file.path)} are not lines that can be read twice"
-            raise UsageError(
-                what, f"name files that end in {', '.join(JSONL)} (also compressed), .parquet or .warc"
-            )
 
 
 def file_stamp(handle: BinaryIO) -> tuple[int, ...]:

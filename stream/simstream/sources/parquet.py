@@ -78,10 +78,28 @@ def _values(name: str, column: Any, arrow: Any) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:  # pyarrow leaves the strings of a file unchecked
-        return [_text(value) for value in column.cast(arrow.binary()).to_pylist()]
+        values = _values_of_bytes(name, column, arrow)
+    except (ValueError, OverflowError, KeyError) as error:  # such as nanoseconds, or an unknown time zone
+        raise _unreadable(name, column) from error
+    if name == "status":  # pandas makes a column with missing values one of floats
+        return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     if name == "id":
         return [str(value) if isinstance(value, int) else _text(value) for value in values]
     return [_text(value) for value in values] if name in ("url", "title") else values
+
+
+def _values_of_bytes(name: str, column: Any, arrow: Any) -> list[Any]:
+    try:
+        return [_text(value) for value in column.cast(arrow.binary()).to_pylist()]
+    except arrow.ArrowException as error:
+        raise _unreadable(name, column) from error
+
+
+def _unreadable(name: str, column: Any) -> UsageError:
+    return UsageError(
+        f"the column {name} has values of the type {column.type} that cannot be read",
+        "leave the column out, or convert it to text or whole numbers",
+    )
 
 
 def _text(value: Any) -> Any:

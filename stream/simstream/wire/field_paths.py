@@ -13,6 +13,9 @@ HEADER = "header:"
 """What the path of an id begins with, if the id is a header of the record."""
 MAX_STEPS = 16
 """The most names that a path may have. So looking costs at most 16 passes over an array."""
+MAX_ITEMS = 50_000
+"""The most items that one pass over an array looks at. With more, the field is of a wrong type: a stranger's page
+costs no more than some long articles."""
 _JOINED = ("title", "text", "html")
 _CONTENT = ("text", "html")
 
@@ -103,10 +106,14 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool) -> objec
     """Return the strings at the end of the ways from an array's items, joined by line breaks; None without any.
 
     Returns a value that is no string, if there is one, and the list of values for a field that is never joined.
+    Returns the array itself if a pass would look at more than MAX_ITEMS items.
     """
-    values = [*_items(array)]
-    for step in steps:
-        values = [*_items(value.get(step) for value in values if isinstance(value, dict))]
+    try:
+        values = [*_items(array)]
+        for step in steps:
+            values = [*_items(value.get(step) for value in values if isinstance(value, dict))]
+    except _TooManyItems:
+        return array
     values = [value for value in values if value is not None]
     if not values or not is_joined:
         return values or None
@@ -114,11 +121,18 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool) -> objec
     return "\n".join(texts) if len(texts) == len(values) else next(v for v in values if not isinstance(v, str))
 
 
+class _TooManyItems(Exception):
+    """A pass has looked at MAX_ITEMS items."""
+
+
 def _items(values: Iterable[object]) -> Iterator[object]:
-    """Yield the values in order, and the items of an array, however deep, in its place."""
-    waiting = [iter(values)]
+    """Yield the values in order, and the items of an array, however deep, in its place. Raises _TooManyItems."""
+    waiting, looked = [iter(values)], 0
     while waiting:
         for value in waiting[-1]:
+            looked += 1
+            if looked > MAX_ITEMS:
+                raise _TooManyItems
             if isinstance(value, list):
                 waiting.append(iter(value))
                 break

@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
+MAX_LINE_ENDS: Final = 16
+"""The most bytes of line ends behind a record. The standard says four, and some files have more."""
 _HEAD_BYTES: Final = 1 << 17
 _STEP_BYTES: Final = 1 << 16
 _HEAD: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n.*?\n\r?\n", re.S)
@@ -32,8 +34,8 @@ class IrregularArchive(Exception):
 def raw_records(handle: BinaryIO, packed: bool) -> Iterator[RawRecord]:
     """Yield all records of a WARC, in order. `packed`: each record is a gzip member of its own.
 
-    Raises IrregularArchive behind the last record that is whole. `RecordFramer` is less strict: it reads on behind
-    damage. Memory: 128 KB. Cost: that of unpacking.
+    Raises IrregularArchive after the last whole record. `RecordFramer` is less strict: it goes on after damage.
+    Memory: 128 KB. Cost: that of unpacking.
     """
     return _packed_records(handle) if packed else _plain_records(handle)
 
@@ -43,12 +45,12 @@ def _plain_records(handle: BinaryIO) -> Iterator[RawRecord]:
     while head := _at(handle, at, _HEAD_BYTES):
         size, length, url = _header(head, at)
         end = at + size + length
-        ends = _at(handle, end - 1, 5)
-        if not ends:
+        if length and not _at(handle, end - 1, 1):
             raise IrregularArchive(at)
-        line_ends = len(ends[1:]) - len(ends[1:].lstrip(b"\r\n"))
-        yield RawRecord(at, end + line_ends, url)
-        at = end + line_ends
+        ends = _at(handle, end, MAX_LINE_ENDS)
+        end += len(ends) - len(ends.lstrip(b"\r\n"))
+        yield RawRecord(at, end, url)
+        at = end
 
 
 def _packed_records(handle: BinaryIO) -> Iterator[RawRecord]:
@@ -56,7 +58,7 @@ def _packed_records(handle: BinaryIO) -> Iterator[RawRecord]:
     while _at(handle, at, 1):
         end, head, count = _member(handle, at)
         size, length, url = _header(head, at)
-        if not 0 <= count - size - length <= 4:
+        if not 0 <= count - size - length <= MAX_LINE_ENDS:
             raise IrregularArchive(at)
         yield RawRecord(at, end, url)
         at = end

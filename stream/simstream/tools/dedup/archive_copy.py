@@ -36,8 +36,9 @@ class ArchiveCopy:
         endings = _PACKED if self._packed else _PLAIN
         for name in self._files:
             if not name.lower().endswith(endings):
-                what = f"records of {shown_path(name)} cannot be copied to one file with those of the first input"
-                raise UsageError(what, f"name only files that end in {' or '.join(_PLAIN)}, or only {_PACKED[0]}")
+                what = f"--keep cannot copy records of {shown_path(name)}"
+                todo = f"name only files that end in {' or '.join(_PLAIN)}, or only in {' or '.join(_PACKED)}"
+                raise UsageError(what, todo)
         if not path.lower().endswith(endings):
             what = f"--keep copies records of {shown_path(self._files[0])} as they are, but {path} ends otherwise"
             raise UsageError(what, f"name a file that ends in {endings[0]}")
@@ -53,42 +54,47 @@ class ArchiveCopy:
                 self._file, self._last = self._file + 1, -1
             self._last = record.offset
             self._place.append(self._file << 40 | record.offset)
-            self._url.append(hash64(dict(record.headers).get("url", b"")))
+            self._url.append(_hash_of(dict(record.headers).get("url", b"")))
             yield record
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the records of these pages, ascending and numbered from 0 over all inputs.
 
         Raises InputError if a file has changed since this object was made, or has no whole record at a place. The
-        records before are written.
+        records before that place are written, and those of all other files.
         """
-        wanted = ((self._place[number], self._url[number]) for number in numbers.tolist())
-        following = next(wanted, None)
-        for file, (path, stamp) in enumerate(zip(self._files, self._stamps, strict=True)):
-            if following is None or following[0] >> 40 != file:
-                continue
-            with opened(path) as handle:
-                if file_stamp(handle) != stamp:
-                    raise changed_while_judged(path)
-                try:
-                    for number, record in enumerate(raw_records(handle, self._packed)):
-                        if following is None or following[0] != file << 40 | number:
-                            continue
-                        if hash64(record.url) != following[1]:
-                            raise IrregularArchive(record.begin)
-                        _copy_bytes(handle, record.begin, record.end, out)
-                        following = next(wanted, None)
-                except IrregularArchive as error:
-                    raise _irregular(path, error.at) from error
-                except BrokenPipeError:
-                    raise  # of the output
-                except OSError as error:
-                    raise InputError(
-                        f"reading {shown_path(path)} failed ({error.strerror})", "check the disk"
-                    ) from error
-                if file_stamp(handle) != stamp:
-                    raise changed_while_judged(path)
-            if following is not None and following[0] >> 40 == file:
+        places, first_error = np.asarray(self._place, np.int64)[numbers], None
+        for file in range(len(self._files)):
+            low, high = np.searchsorted(places, [file << 40, (file + 1) << 40])
+            try:
+                self._copy_file(file, numbers[low:high], out)
+            except InputError as error:
+                first_error = first_error or error
+        if first_error:
+            raise first_error
+
+    def _copy_file(self, file: int, numbers: NDArray[np.int64], out: BinaryIO) -> None:
+        """Write the records of these pages, which are of this file. Raises InputError."""
+        path, stamp, wanted = self._files[file], self._stamps[file], iter(numbers.tolist())
+        page = next(wanted, None)
+        if page is None:
+            return
+        with opened(path) as handle:
+            if file_stamp(handle) != stamp:
+                raise changed_while_judged(path)
+            try:
+                for number, record in enumerate(raw_records(handle, self._packed)):
+                    if self._place[page] != file << 40 | number:
+                        continue
+                    if _hash_of(record.url) != self._url[page]:
+                        raise IrregularArchive(record.begin)
+                    _copy_bytes(handle, record.begin, record.end, out)
+                    page = next(wanted, None)
+                    if page is None:
+                        break
+            except IrregularArchive as error:
+                raise _irregular(path, error.at) from error
+            if page is not None or file_stamp(handle) != stamp:
                 raise changed_while_judged(path)
 
     def _checked(self, path: str) -> tuple[int, ...]:
@@ -97,12 +103,15 @@ class ArchiveCopy:
             try:
                 next(raw_records(handle, self._packed), None)
             except IrregularArchive as error:
-                what = (
-                    f"{shown_path(path)} does not begin with a record"
-                    + " in a gzip member of its own" * self._packed
-                )
+                own = " in a gzip member of its own" if self._packed else ""
+                what = f"{shown_path(path)} does not begin with a record{own}"
                 raise UsageError(what, "repack it with a tool for WARC, or leave out --keep") from error
             return file_stamp(handle)
+
+
+def _hash_of(url: bytes) -> int:
+    """Return a hash of a URL up to its first space: a folded line of a header is read in more than one way."""
+    return hash64(b"".join(url.split()[:1]))
 
 
 def _copy_bytes(handle: BinaryIO, begin: int, end: int, out: BinaryIO) -> None:

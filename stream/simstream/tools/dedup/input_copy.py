@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import FileKind, files_of
-from simstream.sources.noted_lines import NotedLines, refuse_unlined
+from simstream.sources.input_files import FileKind, files_of, shown_path
+from simstream.sources.noted_lines import NotedLines
 from simstream.tools.dedup.archive_copy import ArchiveCopy
 from simstream.tools.dedup.parquet_copy import ParquetCopy
 from simstream.tools.dedup.table_file import is_table
@@ -24,7 +24,7 @@ class InputCopy(Protocol):
 
     @property
     def compresses(self) -> bool:
-        """Whether an output is to be compressed by its ending. If not, the copy is already as its name says."""
+        """Whether an output is to be compressed as its ending says; otherwise the copied bytes stay as they are."""
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield all records of the inputs unchanged, and remember what `copy` needs."""
@@ -59,8 +59,10 @@ def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames)
     """
     files = files_of(inputs)
     kinds = {file.kind for file in files}
-    if not all(os.path.isfile(file.path) for file in files):
-        refuse_unlined(inputs)
+    for file in files:
+        if not os.path.isfile(file.path):
+            what = f"--keep reads its inputs twice, and {shown_path(file.path)} is no regular file"
+            raise UsageError(what, "save it to a file first")
     if kinds == {FileKind.PARQUET}:
         return ParquetCopy(inputs, path)
     if kinds == {FileKind.ARCHIVE}:
@@ -68,7 +70,10 @@ def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames)
     if len(kinds) > 1 and kinds <= {FileKind.PARQUET, FileKind.JSONL, FileKind.ARCHIVE}:
         what = "the inputs are of several formats, but --keep writes one format"
         raise UsageError(what, "name inputs of one format, and the others with --against")
-    refuse_unlined(inputs)
+    for file in files:
+        if file.kind is not FileKind.JSONL:
+            what = f"--keep cannot copy the pages of {shown_path(file.path)}"
+            raise UsageError(what, "name files of JSONL, Parquet or WARC, or leave out --keep")
     if is_table(path):
         what = f"{path} names a table, but --keep writes lines of JSONL, as the inputs have them"
         raise UsageError(what, "name a file that ends in .jsonl")

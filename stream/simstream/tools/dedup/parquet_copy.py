@@ -37,7 +37,9 @@ class ParquetCopy:
         self._path = path
         self._files = [file.path for file in files_of(inputs)]
         self._stamps: list[tuple[int, ...]] = []
-        """Of each file what changes whenever the file does."""
+        """The stamp of each file."""
+        self._rows: list[int] = []
+        """The number of rows of each file."""
         self._schema = self._common_schema()
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
@@ -53,8 +55,9 @@ class ParquetCopy:
         table = TableFile(out, self._path, self._schema)
         try:
             first = 0
-            for path, stamp in zip(self._files, self._stamps, strict=True):
-                first += self._copy_file(path, stamp, numbers - first, table)
+            for path, stamp, rows in zip(self._files, self._stamps, self._rows, strict=True):
+                self._copy_file(path, stamp, _within(numbers, first, first + rows), table)
+                first += rows
             table.close()
         except InputError:
             table.close()
@@ -63,35 +66,33 @@ class ParquetCopy:
             table.drop()
             raise
 
-    def _copy_file(self, path: str, stamp: tuple[int, ...], numbers: NDArray[np.int64], table: TableFile) -> int:
-        """Copy the rows of one file, numbered from its first row; return how many rows it has."""
+    def _copy_file(self, path: str, stamp: tuple[int, ...], numbers: NDArray[np.int64], table: TableFile) -> None:
+        """Copy the rows of one file with these numbers, ascending and from its first row."""
         with opened(path) as handle:
             if file_stamp(handle) != stamp:
                 raise changed_while_judged(path)
-            try:
-                with self._reader(handle) as file:
-                    for batch in self._chosen(file, numbers):
-                        table.add(batch)
-                    rows = int(file.metadata.num_rows)
-            except BrokenPipeError:
-                raise  # of the output
-            except (self._arrow.ArrowException, OSError) as error:
-                raise _damaged(path, error) from error
+            for batch in self._read(path, handle, numbers):
+                table.add(batch)
             if file_stamp(handle) != stamp:
                 raise changed_while_judged(path)
-            return rows
 
-    def _chosen(self, file: Any, numbers: NDArray[np.int64]) -> Iterator[Any]:
-        """Yield batches of the rows with these numbers. Row groups without such a row are not read."""
-        begin = 0
-        for group in range(file.metadata.num_row_groups):
-            end = begin + file.metadata.row_group(group).num_rows
-            if len(_within(numbers, begin, end)):
-                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
-                    if len(rows := _within(numbers, begin, begin + batch.num_rows)):
-                        yield batch if len(rows) == batch.num_rows else batch.take(self._arrow.array(rows))
-                    begin += batch.num_rows
-            begin = end
+    def _read(self, path: str, handle: BinaryIO, numbers: NDArray[np.int64]) -> Iterator[Any]:
+        """Yield the rows with these numbers, in batches. Row groups without such a row are not read.
+
+        Raises InputError if the file is damaged. Errors of whoever takes the batches do not come by here.
+        """
+        try:
+            with self._reader(handle) as file:
+                begin = 0
+                for group in range(file.metadata.num_row_groups):
+                    end = begin + file.metadata.row_group(group).num_rows
+                    if len(_within(numbers, begin, end)):
+                        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
+                            yield from _rows_of(batch, _within(numbers, begin, begin + batch.num_rows))
+                            begin += batch.num_rows
+                    begin = end
+        except (self._arrow.ArrowException, OSError) as error:
+            raise _damaged(path, error) from error
 
     def _common_schema(self) -> Any:
         """Return the schema of the first file. Raises UsageError if another file has another one."""
@@ -102,6 +103,7 @@ class ParquetCopy:
                 try:
                     with self._reader(handle) as file:
                         schemas.append(file.schema_arrow)
+                        self._rows.append(file.metadata.num_rows)
                 except (self._arrow.ArrowException, OSError) as error:
                     raise _damaged(path, error) from error
         for path, schema in zip(self._files, schemas, strict=True):
@@ -119,6 +121,13 @@ class ParquetCopy:
         return self._arrow.parquet.ParquetFile(
             handle, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
         )
+
+
+def _rows_of(batch: Any, rows: NDArray[np.int64]) -> Iterator[Any]:
+    """Yield these rows of a batch, ascending, as slices. (`take` does not know every type.)"""
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):
+        if len(run):
+            yield batch.slice(int(run[0]), len(run))
 
 
 def _within(numbers: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
