@@ -15,7 +15,7 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.tools.dedup import table_file
 from simstream.tools.dedup.keep import KeepSelection, KeepSelector
-from simstream.tools.dedup.parquet_copy import ParquetCopy
+from simstream.tools.dedup.parquet_copy import ParquetCopier
 from tests.e2e import pages
 from tests.e2e.harness import Program
 
@@ -82,7 +82,7 @@ def test_rows_of_any_numbers_are_copied_in_row_groups(tmp_path: Path, monkeypatc
     for share in (0, 0.02, 0.5, 1):
         numbers = np.flatnonzero(rng.random(1_000) < share)
         with (tmp_path / "kept.parquet").open("wb") as out:
-            ParquetCopy(names, "kept.parquet").copy(numbers, out)
+            ParquetCopier(names, "kept.parquet").copy(numbers, out)
         assert pq.read_table(tmp_path / "kept.parquet")["n"].to_pylist() == numbers.tolist()
         groups = pq.read_metadata(tmp_path / "kept.parquet")
         assert all(groups.row_group(n).num_rows < 200 for n in range(groups.num_row_groups))

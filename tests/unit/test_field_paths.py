@@ -13,7 +13,7 @@ from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import SettingsError
 from simstream.model import Page, PageKind, Record
-from simstream.wire.field_paths import MAX_STEPS, parse_paths
+from simstream.wire.field_paths import MAX_ITEMS, MAX_STEPS, parse_paths
 from simstream.wire.page import PageLimits, decode
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -151,8 +151,11 @@ def test_feed_and_clients_refuse_to_send_pages_that_the_paths_do_not_fit(
     monkeypatch.setenv("SIMSTREAM_FIELDS_TEXT", "body.content")
     Path("pages.jsonl").write_text('{"text":"a"}\n')
     assert invoke(["feed", "pages.jsonl", "--log", "log"]) == 2
-    assert "feed sends pages with the fields id, url and text" in capsys.readouterr().err
-    with pytest.raises(SettingsError, match="a client sends pages with the fields"):
+    assert (
+        "feed cannot send to a topic whose pages have the fields of [fields]: send pages with your own producer"
+        in capsys.readouterr().err
+    )
+    with pytest.raises(SettingsError, match="a client cannot send to a topic"):
         Client("log")
 
 
@@ -178,3 +181,12 @@ def test_hostile_json_costs_at_most_a_constant_times_the_standard_decoder(name: 
 
     plain = min(seconds(lambda: json.loads(HOSTILE[name])) for _ in range(3))
     assert min(seconds(lambda: read(HOSTILE[name], deep)) for _ in range(3)) < 20 * plain + 0.1
+
+
+def test_an_array_with_too_many_items_is_of_a_wrong_type() -> None:
+    paths = parse_paths({"text": "a.b"})
+    assert paths is not None
+    many = [{"b": "x"}] * MAX_ITEMS
+    assert paths.find_fields({"a": many})["text"] == "\n".join(["x"] * MAX_ITEMS)
+    assert paths.find_fields({"a": [*many, {}]})["text"] == [*many, {}]
+    assert paths.find_fields({"a": [[]] * (MAX_ITEMS + 1)})["text"] == [[]] * (MAX_ITEMS + 1)

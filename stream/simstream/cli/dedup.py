@@ -114,7 +114,7 @@ def command(
     from simstream.sources.fields import FieldNames
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
-    from simstream.tools.dedup.input_copy import input_copy
+    from simstream.tools.dedup.input_copy import make_copier
     from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
     from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
     from simstream.tools.dedup.unread import UnreadPages
@@ -125,7 +125,7 @@ def command(
     places = {option: path for option, path in named.items() if path is not None}
     check(inputs, against, {"--output": output, **places}, exact)
     fields, names = FieldNames(text_field, id_field), None if versions else PageNames()
-    copy = None if keep is None else input_copy(inputs, keep, settings.max_record_bytes, fields)
+    copy = None if keep is None else make_copier(inputs, keep, settings.max_record_bytes, fields)
     kinds, unread = Counter[str](), UnreadPages()
     rule = None if least_jaccard is None else LeastJaccard(least_jaccard, settings.threads)
     if automatic:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simstream.deduper import FingerprintedPages
     from simstream.judge.policy import Policy
     from simstream.tools.dedup.exact_pairs import ExactPairs
-    from simstream.tools.dedup.input_copy import InputCopy
+    from simstream.tools.dedup.input_copy import InputCopier
     from simstream.tools.dedup.true_judge import TruePair
     from simstream.tools.dedup.true_matches import TrueMatcher
     from simstream.tools.dedup.verdict_spool import VerdictSpool
@@ -60,7 +60,7 @@ class FurtherOutputs:
         self._keeping = KeepSelector(policy) if KEEP in options else None
         self._rows: dict[str, RowFile] = {}
         self._kept: BinaryIO | None = None
-        self._copy: InputCopy | None = None
+        self._copy: InputCopier | None = None
         self._kinds: deque[int] = deque()
         """The kind of each page that was seen and has no verdict yet."""
         self._first = self._pages = 0
@@ -104,7 +104,7 @@ class FurtherOutputs:
                 out.write(_exact(*pair))
 
     def begin(
-        self, places: Mapping[str, str], inputs: Sequence[str], stack: ExitStack, copy: InputCopy | None
+        self, places: Mapping[str, str], inputs: Sequence[str], stack: ExitStack, copy: InputCopier | None
     ) -> None:
         """Begin the inputs: all earlier pages are the corpus that they are compared with.
 

@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel
 
 from simstream import __version__
-from simstream.errors import SimstreamError, UsageError, VerdictLate
+from simstream.errors import SettingsError, SimstreamError, UsageError, VerdictLate
 from simstream.judge.lookups import KnownCluster
 from simstream.model import Page, Record, Verdict
 from simstream.queries import models
@@ -71,7 +71,8 @@ def make_app(
 
     @app.exception_handler(SimstreamError)
     async def told(_: Request, error: SimstreamError) -> Response:
-        status = 504 if isinstance(error, VerdictLate) else 400 if isinstance(error, UsageError) else 503
+        is_callers = isinstance(error, UsageError) and not isinstance(error, SettingsError)
+        status = 504 if isinstance(error, VerdictLate) else 400 if is_callers else 503
         return JSONResponse({"detail": str(error)}, status)
 
     @app.exception_handler(RequestValidationError)

@@ -21,7 +21,7 @@ _PACKED: Final = (".warc.gz", ".warc.wet.gz")
 _STEP_BYTES: Final = 1 << 20
 
 
-class ArchiveCopy:
+class ArchiveCopier:
     """Copies records of `inputs`, which are WARC files, all plain or all with a gzip member for each record.
 
     Memory: 16 bytes a page. Raises UsageError if an input is another archive, or if `path` does not end as the

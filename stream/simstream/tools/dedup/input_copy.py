@@ -14,12 +14,12 @@ from simstream.model import Record
 from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import FileKind, files_of, shown_path
 from simstream.sources.noted_lines import NotedLines
-from simstream.tools.dedup.archive_copy import ArchiveCopy
-from simstream.tools.dedup.parquet_copy import ParquetCopy
+from simstream.tools.dedup.archive_copy import ArchiveCopier
+from simstream.tools.dedup.parquet_copy import ParquetCopier
 from simstream.tools.dedup.table_file import is_table
 
 
-class InputCopy(Protocol):
+class InputCopier(Protocol):
     """Copies pages of the inputs of a run."""
 
     @property
@@ -36,7 +36,7 @@ class InputCopy(Protocol):
         """
 
 
-class LineCopy:
+class LineCopier:
     """Copies lines of JSONL files byte for byte. Memory: that of `NotedLines`."""
 
     compresses: Final = True
@@ -51,11 +51,11 @@ class LineCopy:
             out.write(line if line.endswith(b"\n") else line + b"\n")
 
 
-def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames) -> InputCopy:
-    """Return what copies pages of the inputs to a file named `path`, in the format of the inputs.
+def make_copier(inputs: Sequence[str], path: str, limit: int, fields: FieldNames) -> InputCopier:
+    """Return the copier of pages of the inputs to a file named `path`, in the format of the inputs.
 
     Raises UsageError if the pages of an input cannot be copied, or not to a file of this name; else what
-    `ParquetCopy` and `ArchiveCopy` raise.
+    `ParquetCopier` and `ArchiveCopier` raise.
     """
     files = files_of(inputs)
     kinds = {file.kind for file in files}
@@ -64,9 +64,9 @@ def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames)
             what = f"--keep reads its inputs twice, and {shown_path(file.path)} is no regular file"
             raise UsageError(what, "save it to a file first")
     if kinds == {FileKind.PARQUET}:
-        return ParquetCopy(inputs, path)
+        return ParquetCopier(inputs, path)
     if kinds == {FileKind.ARCHIVE}:
-        return ArchiveCopy(inputs, path)
+        return ArchiveCopier(inputs, path)
     if len(kinds) > 1 and kinds <= {FileKind.PARQUET, FileKind.JSONL, FileKind.ARCHIVE}:
         what = "the inputs are of several formats, but --keep writes one format"
         raise UsageError(what, "name inputs of one format, and the others with --against")
@@ -77,4 +77,4 @@ def input_copy(inputs: Sequence[str], path: str, limit: int, fields: FieldNames)
     if is_table(path):
         what = f"{path} names a table, but --keep writes lines of JSONL, as the inputs have them"
         raise UsageError(what, "name a file that ends in .jsonl")
-    return LineCopy(inputs, limit, fields)
+    return LineCopier(inputs, limit, fields)

@@ -20,7 +20,7 @@ _BATCH_ROWS: Final = 64
 _BUFFER_BYTES: Final = 1 << 20
 
 
-class ParquetCopy:
+class ParquetCopier:
     """Copies rows of `inputs`, which are Parquet files of one schema, to a Parquet file named `path`.
 
     Memory: a row group of the copy, and 64 rows. Raises Unavailable without pyarrow, UsageError if `path` does not
