@@ -8,7 +8,7 @@ from hashlib import blake2b
 import pytest
 
 from simstream.model import REASONS, Page, PageKind, Record
-from simstream.wire.page import PageLimits, decode, own_name, time_ms
+from simstream.wire.page import MAX_VALUES, PageLimits, decode, own_name, time_ms
 
 LIMITS = PageLimits(max_record_bytes=1 << 20)
 STAMP = 1_700_000_000_000
@@ -270,3 +270,12 @@ def test_json_with_a_charset_parameter_is_json() -> None:
 def test_own_name_is_the_id_that_decode_finds(value: bytes, name: bytes | None) -> None:
     assert own_name(value) == name
     assert decode(record(value), LIMITS).id == (name or b"s.pages/3/7").decode()
+
+
+@pytest.mark.parametrize("many", [b"[]," * (MAX_VALUES + 1), b'{"a":1},' * (MAX_VALUES // 2 + 1)])
+def test_json_of_very_many_values_is_not_decoded_as_a_whole(many: bytes) -> None:
+    surrogate = b'{"id":"i\\udc00","text":"a","more":[' + many + b"0]}"
+    page = decode(record(surrogate), PageLimits(10 << 20))
+    assert (page.reason, page.detail) == ("bad_json", "the JSON has more than 500,000 arrays, objects and fields")
+    ordinary = decode(record(surrogate.replace(b"\\udc00", b"")), PageLimits(10 << 20))
+    assert (ordinary.id, ordinary.text) == ("i", "a")
