@@ -344,8 +344,8 @@ def _slow_tree_of(value: bytes) -> dict[str, object]:
 def _refuse_many_values(value: bytes) -> None:
     """Raise _BadJsonError if decoding the whole value could make more than MAX_VALUES arrays, objects and fields.
 
-    Each of them is a Python object or more: 10 MB of `[]` would take two seconds and 270 MB. Brackets and colons of a
-    text count, too, as finding texts would cost as much as decoding. Cost: 1 to 3 ns a byte above 500 KB.
+    Each of them is a Python object or more: 10 MB of `[]` would take two seconds and 270 MB. Brackets and colons of
+    a text count, too, as finding texts would cost as much as decoding. Cost: 1 to 3 ns a byte above 500 KB.
     """
     if len(value) > MAX_VALUES and len(value) - len(value.translate(None, b"[{:")) > MAX_VALUES:
         raise _BadJsonError(f"the JSON has more than {MAX_VALUES:,} arrays, objects and fields")
