@@ -18,6 +18,7 @@ from http.client import HTTPConnection
 
 import numpy as np
 
+from simstream.client.aio import AsyncClient
 from simstream.judge.policy import make_policy
 from simstream.queries.app import make_app
 from simstream.queries.server import QueryServer
@@ -92,7 +93,7 @@ def main() -> None:
                 kept.append((columns.id_list()[0], int(columns.fingerprint[0]), columns.sketch[0].tolist()))
             judge(state, columns)
         state.index.wait()
-        app = make_app(role, fingerprinter, VerdictCaller("", "", None, None), context.health, context.metrics)
+        app = make_app(role, fingerprinter, VerdictCaller(AsyncClient), context.health, context.metrics)
         with QueryServer("127.0.0.1", 0, app) as server:
             connection = HTTPConnection("127.0.0.1", server.port)
             for page_id, fingerprint, sketch in kept:

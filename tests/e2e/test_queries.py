@@ -40,6 +40,7 @@ class QueriedService:
     port: int
     deduper: Deduper
     texts: list[str]
+    publish_to: str | None
 
     def ask(self, path: str, body: object = None) -> tuple[int, Any]:
         """Status and JSON of one question."""
@@ -77,11 +78,13 @@ def scene(
     address = str(folder / "log") if local else request.getfixturevalue("broker").address
     place = TopicPlace(address, f"q{secrets.token_hex(4)}")
     program = Program(folder, cache, place)
-    program.good("topics", "create", "--partitions", 1)
+    publish_to = "other" if local else None
+    elsewhere = ("--publish-to", publish_to) if publish_to else ()
+    program.good("topics", "create", "--partitions", 1, *elsewhere)
     file = pages.write(folder / "pages.jsonl", COUNT)
     state = str(folder / "state")
-    asking = ("--roles", "query", "--query-port", "0", "--state", state)
-    with program.serve() as service, Deduper(cache=cache) as deduper:
+    asking = ("--roles", "query", "--query-port", "0", "--state", state, *elsewhere)
+    with program.serve(*elsewhere) as service, Deduper(cache=cache) as deduper:
         program.good("feed", file)
         with program.serve(*asking) as first:  # it takes up from a snapshot what another had kept
             first.ready()
@@ -94,7 +97,7 @@ def scene(
                 page.text for record in read_pages([str(file)], 1 << 20) if (page := decode(record, limits)).text
             ]
             live = deduper.explain("…").live_pages
-            scene = QueriedService(program, folder, asked, query_port(asked), deduper, texts)
+            scene = QueriedService(program, folder, asked, query_port(asked), deduper, texts, publish_to)
             asked.until(lambda: scene.ask("/ready")[1].get("live_pages") == live, "it knows all live pages")
             yield scene
             assert asked.end() == 0
@@ -145,7 +148,7 @@ def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distanc
 
 def test_a_page_has_its_published_cluster_and_verdict(scene: QueriedService) -> None:
     assert scene.program.place is not None
-    with scene.program.place.open() as log:
+    with scene.program.place.open(publish_to=scene.publish_to) as log:
         verdicts = [json.loads(value) for value in all_verdicts(log)]
     newest = {verdict["id"]: verdict for verdict in verdicts}
     merged = {old for verdict in verdicts for old in verdict["merged_clusters"]}

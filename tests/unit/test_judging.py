@@ -11,7 +11,6 @@ import pytest
 from pydantic import ValidationError
 
 from simstream.errors import BrokerUnreachable, VerdictLate
-from simstream.queries import verdict_caller
 from simstream.queries.models import PageToJudge
 from simstream.queries.verdict_caller import VerdictCaller
 
@@ -23,8 +22,6 @@ class SlowClient:
     closed = 0
     opens_in = judges_in = 0.0
     fails: Exception | None = None
-
-    def __init__(self, *_: object, **__: object) -> None: ...
 
     async def open(self) -> None:
         await asyncio.sleep(self.opens_in)
@@ -43,18 +40,16 @@ class SlowClient:
 
 
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> type[SlowClient]:
-    made = type("Made", (SlowClient,), {})
-    monkeypatch.setattr(verdict_caller, "AsyncClient", made)
-    return made
+def client() -> Any:
+    return type("Made", (SlowClient,), {})
 
 
 @pytest.mark.parametrize("slow", ["opens_in", "judges_in"])
-def test_no_verdict_comes_after_the_time_that_was_given(client: type[SlowClient], slow: str) -> None:
+def test_no_verdict_comes_after_the_time_that_was_given(client: Any, slow: str) -> None:
     setattr(client, slow, 0.5)
 
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None, None)
+        judge = VerdictCaller(client)
         began = time.monotonic()
         with pytest.raises(VerdictLate, match=r"within 0\.0001 s"):
             await judge.judge({"id": "a"}, 0.0001)
@@ -66,11 +61,11 @@ def test_no_verdict_comes_after_the_time_that_was_given(client: type[SlowClient]
     assert (client.opened, client.closed) == (1, 1), "who left early stopped nobody's opening"
 
 
-def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) -> None:
+def test_a_client_that_did_not_open_is_opened_again(client: Any) -> None:
     client.fails = BrokerUnreachable("no broker", "start it")
 
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None, None)
+        judge = VerdictCaller(client)
         with pytest.raises(BrokerUnreachable):
             await judge.judge({"id": "a"}, 5.0)
         client.fails = None
@@ -81,27 +76,26 @@ def test_a_client_that_did_not_open_is_opened_again(client: type[SlowClient]) ->
     assert (client.opened, client.closed) == (1, 1)
 
 
-def test_a_client_that_an_error_has_ended_is_replaced(client: type[SlowClient]) -> None:
+def test_a_client_that_an_error_has_ended_is_replaced(client: Any) -> None:
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None, None)
+        following: Any = type("Next", (SlowClient,), {})
+        kinds = iter([client, following])
+        judge = VerdictCaller(lambda: next(kinds)())
         assert await judge.judge({"id": "a"}, 5.0) == "the verdict of a"
         client.ended = True
-        following = type("Next", (SlowClient,), {})
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(verdict_caller, "AsyncClient", following)
-            assert await judge.judge({"id": "b"}, 5.0) == "the verdict of b"
-            await judge.close()
+        assert await judge.judge({"id": "b"}, 5.0) == "the verdict of b"
+        await judge.close()
         assert (following.opened, following.closed) == (1, 1)
 
     asyncio.run(play())
     assert (client.opened, client.closed) == (1, 1)
 
 
-def test_closing_while_the_client_opens_waits_for_nothing(client: type[SlowClient]) -> None:
+def test_closing_while_the_client_opens_waits_for_nothing(client: Any) -> None:
     client.opens_in = 60.0
 
     async def play() -> None:
-        judge = VerdictCaller("log", "prefix", None, None)
+        judge = VerdictCaller(client)
         with pytest.raises(VerdictLate):
             await judge.judge({"id": "a"}, 0.01)
         await judge.close()

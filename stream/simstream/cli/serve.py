@@ -156,6 +156,7 @@ def _queries(
     from simstream.telemetry.callers import callers_of
 
     try:
+        from simstream.client.aio import AsyncClient
         from simstream.queries.app import make_app
         from simstream.queries.server import QueryServer
         from simstream.queries.verdict_caller import VerdictCaller
@@ -165,7 +166,15 @@ def _queries(
         ) from error
     settings = context.settings
     role = QueryRole(log, policy, fingerprinter, context)
-    judge = VerdictCaller(settings.log, settings.prefix, settings.pages_topic, config)
+    judge = VerdictCaller(
+        lambda: AsyncClient(
+            settings.log,
+            settings.prefix,
+            pages_topic=settings.pages_topic,
+            publish_to=settings.publish_to,
+            config=config,
+        )
+    )
     app = make_app(role, fingerprinter, judge, context.health, context.metrics)
     callers = callers_of(settings.allowed_hosts, settings.query_host, settings.token_file)
     with QueryServer(settings.query_host, settings.query_port, app, callers=callers) as server:

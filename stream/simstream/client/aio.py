@@ -23,6 +23,7 @@ class AsyncClient:
             writer of pages.
         prefix: The prefix of the service's topics.
         pages_topic: The full name of the topic of pages, if it is your own.
+        publish_to: The prefix of the verdicts, if it is not `prefix`.
         config: A settings file.
         in_flight: How many pages may wait for their verdicts at once.
         timeout: Seconds for connecting, and for each verdict.
@@ -46,11 +47,12 @@ class AsyncClient:
         prefix: str | None = None,
         *,
         pages_topic: str | None = None,
+        publish_to: str | None = None,
         config: str | None = None,
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._log = log_of(log, prefix, pages_topic, config, timeout)
+        self._log = log_of(log, prefix, pages_topic, publish_to, config, timeout)
         self._in_flight = in_flight
         self._timeout = timeout
         self._traffic: Traffic | None = None

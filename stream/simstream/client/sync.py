@@ -27,6 +27,7 @@ class Client(Closing):
             writer of pages.
         prefix: The prefix of the service's topics.
         pages_topic: The full name of the topic of pages, if it is your own.
+        publish_to: The prefix of the verdicts, if it is not `prefix`.
         config: A settings file.
         in_flight: How many pages may wait for their verdicts at once.
         timeout: Seconds for connecting, and for each verdict.
@@ -55,11 +56,12 @@ class Client(Closing):
         prefix: str | None = None,
         *,
         pages_topic: str | None = None,
+        publish_to: str | None = None,
         config: str | None = None,
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._traffic = Traffic(log_of(log, prefix, pages_topic, config, timeout), in_flight, timeout)
+        self._traffic = Traffic(log_of(log, prefix, pages_topic, publish_to, config, timeout), in_flight, timeout)
 
     def submit(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Future[Verdict]:
         """Send a page and return a future of its verdict.

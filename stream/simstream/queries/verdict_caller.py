@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simstream.client.aio import AsyncClient
@@ -12,10 +12,10 @@ from simstream.model import Verdict
 
 
 class VerdictCaller:
-    """Sends pages and awaits their verdicts. For one event loop."""
+    """Sends pages and awaits their verdicts by clients of `make_client`, one at a time. For one event loop."""
 
-    def __init__(self, log: str, prefix: str, pages_topic: str | None, config: str | None) -> None:
-        self._where = log, prefix, pages_topic, config
+    def __init__(self, make_client: Callable[[], AsyncClient]) -> None:
+        self._make_client = make_client
         self._opening: asyncio.Future[AsyncClient] | None = None
         self._closing: asyncio.Future[None] | None = None
 
@@ -58,7 +58,6 @@ class VerdictCaller:
         return await asyncio.shield(self._opening)
 
     async def _open(self) -> AsyncClient:
-        log, prefix, pages_topic, config = self._where
-        client = AsyncClient(log, prefix, pages_topic=pages_topic, config=config)
+        client = self._make_client()
         await client.open()
         return client
