@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from tests.archives import pages as archived
 from tests.chaos.scenarios import SCENARIOS
@@ -50,10 +52,9 @@ def lines(path: Path) -> Iterator[str]:
         yield from (line.strip() for line in block.splitlines())
 
 
-def example(path: str, what: str) -> str:
-    """The one Python example of a document in which `what` stands."""
-    [code] = [code for code in blocks(ROOT / path, "python") if what in code]
-    return code
+def examples(path: str, what: str) -> str:
+    """The Python examples of a document in which `what` stands. A later one may use names of an earlier one."""
+    return "\n".join(code for code in blocks(ROOT / path, "python") if what in code)
 
 
 def words(line: str) -> list[str]:
@@ -62,13 +63,13 @@ def words(line: str) -> list[str]:
     return found[:-1] if found[-1:] == ["&"] else found
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/how-to/python.md"])
-def test_the_python_example_prints_what_it_says(path: str) -> None:
-    code = example(path, "Deduper()")
+@pytest.mark.parametrize(("path", "more"), [("README.md", []), ("docs/how-to/python.md", ["[None, 'a']"])])
+def test_the_python_examples_print_what_they_say(path: str, more: list[str]) -> None:
+    code = examples(path, "Deduper()")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, path, "exec"), {})
-    assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a"]
+    assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a", *more]
 
 
 def test_the_program_for_spark_submit_is_the_command_line(cache: Path) -> None:
@@ -107,6 +108,9 @@ def shelf(tmp_path: Path, cache: Path) -> Program:
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
+    for name, rows in {"pages": pages, "new": pages, "old": demo[30]}.items():
+        texts = [json.loads(row)["text"] for row in rows.splitlines()]
+        parquet.write_table(pyarrow.table({"text": texts}), tmp_path / f"{name}.parquet")
     return Program(tmp_path, cache)
 
 
