@@ -35,7 +35,7 @@ def test_a_topic_of_ones_own_is_checked_and_never_created(
     said = capsys.readouterr()
     assert said.out == ""
     assert "there is no topic crawl.pages in" in said.err
-    assert "correct pages_topic, or create the topic with your own tools" in said.err
+    assert "name an existing topic with pages_topic, or create it with your own tools" in said.err
     assert create(tmp_path, "--prefix", "crawl", "--partitions", "2") == 0
     assert create(tmp_path, "--pages-topic", "crawl.pages") == 0
     lines = capsys.readouterr().out.splitlines()
