@@ -15,7 +15,7 @@ from simstream import fingerprint
 from simstream.client import AsyncClient, Client, RawPage
 from simstream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
 from tests.e2e.harness import PATIENCE_S, Program
-from tests.e2e.test_readme import example
+from tests.e2e.test_readme import examples
 from tests.kafka_fixtures import TopicPlace
 
 STORY = (
@@ -118,7 +118,7 @@ def test_the_documents_example_prints_a_verdict_for_each_page(
     served: TopicPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
-    code = example("docs/how-to/client.md", "Client(").replace("kafka://127.0.0.1:9092", served.address)
+    code = examples("docs/how-to/client.md", "Client(").replace("kafka://127.0.0.1:9092", served.address)
     exec(compile(code, "client.md", "exec"), {})
     one, other = "https://a.example/1", "https://b.example/2"  # in two partitions: either may be judged first
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] in (
