@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
 from simstream.cli.output import written
-from simstream.errors import InputError
 from simstream.tools.dedup.row_layouts import RowLayout
-from simstream.tools.dedup.table_file import RowTableFile, is_table
+from simstream.tools.dedup.table_file import RowTableFile, finished, is_table
 
 
 class RowFile(Protocol):
@@ -36,16 +35,8 @@ def written_rows(path: str, inputs: Sequence[str], layout: RowLayout) -> Iterato
     pyarrow.
     """
     with written(path, inputs) as out:
-        if not is_table(path):
+        if is_table(path):
+            with finished(RowTableFile(out, path, layout.table)) as table:
+                yield table
+        else:
             yield _LineFile(out, layout)
-            return
-        table = RowTableFile(out, path, layout.table)
-        try:
-            yield table
-            table.close()
-        except InputError:
-            table.close()
-            raise
-        except BaseException:
-            table.drop()
-            raise

@@ -6,6 +6,7 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO
 
@@ -78,6 +79,17 @@ def file_stamp(handle: BinaryIO) -> tuple[int, ...]:
     """Return numbers of an open file that change whenever the file does."""
     stat = os.fstat(handle.fileno())
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+@contextmanager
+def opened_unchanged(path: str, stamp: tuple[int, ...]) -> Iterator[BinaryIO]:
+    """Return a file, open. Raises InputError if its stamp is another one, now or at the end."""
+    with opened(path) as handle:
+        if file_stamp(handle) != stamp:
+            raise changed_while_judged(path)
+        yield handle
+        if file_stamp(handle) != stamp:
+            raise changed_while_judged(path)
 
 
 def changed_while_judged(path: str) -> InputError:

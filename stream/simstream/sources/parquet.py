@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.wire.page import NO_TIME, own_name
 
-_BATCH_ROWS: Final = 64
+BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
 _BUFFER_BYTES: Final = 1 << 20
 PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
@@ -35,22 +35,32 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
     size = os.stat(path).st_size
     try:
-        with arrow.parquet.ParquetFile(
-            path, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-        ) as file:
+        with open_parquet(arrow, path) as file:
             fields.check(names := file.schema_arrow.names, topic, "the file")
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
+            for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
                 for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1
                     yield Record(topic, 0, row - 1, key or prefix + b"%d" % row, value, headers, NO_TIME)
                 handle.taken = size * row // total
     except (arrow.ArrowException, OSError) as error:
-        first = str(error).partition("\n")[0][:200]
-        what = f"{topic} is damaged or not a Parquet file; {row:,} rows were read ({first})"
-        raise InputError(what, "get the file again") from error
+        raise parquet_damaged(path, error, f"; {row:,} rows were read") from error
     handle.taken = size
+
+
+def open_parquet(arrow: Any, file: str | BinaryIO) -> Any:
+    """Return a Parquet file by its path or open, to be read in small pieces whose checksums are verified."""
+    return arrow.parquet.ParquetFile(
+        file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+    )
+
+
+def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputError:
+    """Return the error for a file that pyarrow cannot read; `read` says how far it came."""
+    first = str(error).partition("\n")[0][:200]
+    what = f"{shown_path(path)} is damaged or not a Parquet file{read} ({first})"
+    return InputError(what, "get the file again")
 
 
 def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:

@@ -13,7 +13,7 @@ from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.archives.raw_records import IrregularArchive, raw_records
 from simstream.sources.input_files import files_of, opened, shown_path
-from simstream.sources.noted_lines import changed_while_judged, file_stamp
+from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
 from simstream.sources.repeated_names import hash64
 
 _PLAIN: Final = (".warc", ".warc.wet")
@@ -79,9 +79,7 @@ class ArchiveCopier:
         page = next(wanted, None)
         if page is None:
             return
-        with opened(path) as handle:
-            if file_stamp(handle) != stamp:
-                raise changed_while_judged(path)
+        with opened_unchanged(path, stamp) as handle:
             try:
                 for number, record in enumerate(raw_records(handle, self._packed)):
                     if self._place[page] != file << 40 | number:
@@ -94,7 +92,7 @@ class ArchiveCopier:
                         break
             except IrregularArchive as error:
                 raise _irregular(path, error.at) from error
-            if page is not None or file_stamp(handle) != stamp:
+            if page is not None:
                 raise changed_while_judged(path)
 
     def _checked(self, path: str) -> tuple[int, ...]:

@@ -8,16 +8,13 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.errors import InputError, UsageError
+from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET, files_of, opened, shown_path
-from simstream.sources.noted_lines import changed_while_judged, file_stamp
-from simstream.tools.dedup.table_file import TableFile
-
-_BATCH_ROWS: Final = 64
-"""As in reading: a file of some KB may hold the same MB in each of its rows."""
-_BUFFER_BYTES: Final = 1 << 20
+from simstream.sources.noted_lines import file_stamp, opened_unchanged
+from simstream.sources.parquet import BATCH_ROWS, open_parquet, parquet_damaged
+from simstream.tools.dedup.table_file import TableFile, finished
 
 
 class ParquetCopier:
@@ -52,29 +49,13 @@ class ParquetCopier:
         Raises InputError if a file has changed since this object was made, or is damaged. Then the table is whole,
         too, with the rows before.
         """
-        table = TableFile(out, self._path, self._schema)
-        try:
+        with finished(TableFile(out, self._path, self._schema)) as table:
             first = 0
             for path, stamp, rows in zip(self._files, self._stamps, self._rows, strict=True):
-                self._copy_file(path, stamp, _within(numbers, first, first + rows), table)
+                with opened_unchanged(path, stamp) as handle:
+                    for batch in self._read(path, handle, _within(numbers, first, first + rows)):
+                        table.add(batch)
                 first += rows
-            table.close()
-        except InputError:
-            table.close()
-            raise
-        except BaseException:
-            table.drop()
-            raise
-
-    def _copy_file(self, path: str, stamp: tuple[int, ...], numbers: NDArray[np.int64], table: TableFile) -> None:
-        """Copy the rows of one file with these numbers, ascending and from its first row."""
-        with opened(path) as handle:
-            if file_stamp(handle) != stamp:
-                raise changed_while_judged(path)
-            for batch in self._read(path, handle, numbers):
-                table.add(batch)
-            if file_stamp(handle) != stamp:
-                raise changed_while_judged(path)
 
     def _read(self, path: str, handle: BinaryIO, numbers: NDArray[np.int64]) -> Iterator[Any]:
         """Yield the rows with these numbers, in batches. Row groups without such a row are not read.
@@ -82,17 +63,17 @@ class ParquetCopier:
         Raises InputError if the file is damaged. Errors of whoever takes the batches do not come by here.
         """
         try:
-            with self._reader(handle) as file:
+            with open_parquet(self._arrow, handle) as file:
                 begin = 0
                 for group in range(file.metadata.num_row_groups):
                     end = begin + file.metadata.row_group(group).num_rows
                     if len(_within(numbers, begin, end)):
-                        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
+                        for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], use_threads=False):
                             yield from _rows_of(batch, _within(numbers, begin, begin + batch.num_rows))
                             begin += batch.num_rows
                     begin = end
         except (self._arrow.ArrowException, OSError) as error:
-            raise _damaged(path, error) from error
+            raise parquet_damaged(path, error) from error
 
     def _common_schema(self) -> Any:
         """Return the schema of the first file. Raises UsageError if another file has another one."""
@@ -101,11 +82,11 @@ class ParquetCopier:
             with opened(path) as handle:
                 self._stamps.append(file_stamp(handle))
                 try:
-                    with self._reader(handle) as file:
+                    with open_parquet(self._arrow, handle) as file:
                         schemas.append(file.schema_arrow)
                         self._rows.append(file.metadata.num_rows)
                 except (self._arrow.ArrowException, OSError) as error:
-                    raise _damaged(path, error) from error
+                    raise parquet_damaged(path, error) from error
         for path, schema in zip(self._files, schemas, strict=True):
             if not schema.equals(schemas[0]):
                 ours, theirs = ([f"{one.name} {one.type}" for one in fields] for fields in (schemas[0], schema))
@@ -116,11 +97,6 @@ class ParquetCopier:
                 what = f"{shown_path(path)} has another schema than {shown_path(self._files[0])} ({differing})"
                 raise UsageError(what, "give all inputs one schema, or name the others with --against")
         return schemas[0]
-
-    def _reader(self, handle: BinaryIO) -> Any:
-        return self._arrow.parquet.ParquetFile(
-            handle, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-        )
 
 
 def _rows_of(batch: Any, rows: NDArray[np.int64]) -> Iterator[Any]:
@@ -134,8 +110,3 @@ def _within(numbers: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int6
     """Return the numbers, ascending, from `begin` up to `end`, counted from `begin`."""
     low, high = np.searchsorted(numbers, [begin, end])
     return numbers[low:high] - begin
-
-
-def _damaged(path: str, error: BaseException) -> InputError:
-    first = str(error).partition("\n")[0][:200]
-    return InputError(f"{shown_path(path)} is damaged or not a Parquet file ({first})", "get the file again")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from simstream.deduper.verdict_columns import as_batch
-from simstream.errors import UsageError
+from simstream.errors import InputError, UsageError
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET
 from simstream.sources.lines import COMPRESSIONS
@@ -108,6 +109,24 @@ class RowTableFile:
     def _write_rows(self) -> None:
         self._file.add(as_batch(self._arrow, self._schema, self._layout.columns(self._arrow, self._rows)))
         self._rows.clear()
+
+
+Table = TypeVar("Table", TableFile, RowTableFile)
+
+
+@contextmanager
+def finished(table: Table) -> Iterator[Table]:
+    """Return a table, and close it at the end: also after an InputError, with the rows before it. Another error
+    drops it."""
+    try:
+        yield table
+        table.close()
+    except InputError:
+        table.close()
+        raise
+    except BaseException:
+        table.drop()
+        raise
 
 
 class _Sink(io.RawIOBase):
