@@ -11,9 +11,11 @@ from typing import Any, Final
 from simstream.log import base
 from simstream.model import VerdictKind
 from simstream.roles.fingerprint.dead_letters import CUT, ORIGIN
+from simstream.settings import Settings
 from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM
 from simstream.version import __version__
 from simstream.wire.page import JSON_TYPE, RAW_TYPES
+from simstream.wire.page_headers import VERDICT
 
 PREFIX: Final = "simstream"
 """The first part of the topics' names in the document, as in the setting `prefix`."""
@@ -23,6 +25,7 @@ ID: Final = {"type": "string", "description": "The id of the page."}
 NAME: Final = {"type": "string", "description": "The id of the page. Without a key, the field id or url names it."}
 KEY: Final = {"type": "string", "description": "The key of the page's record, if it has one."}
 TEXT: Final = {"type": "string"}
+PASSED: Final = "As the page had it. The setting `verdict_headers` names these headers."
 BINARY: Final = "application/octet-stream"
 TOPICS: Final = {
     base.PAGES: (
@@ -90,13 +93,14 @@ def _messages() -> dict[str, Any]:
     page = {"content-type": _media([JSON_TYPE], "May be absent."), REPLAYED_FROM: TEXT}
     position = "The next frame of the log, and the ordinal of the next page."
     kind = {"type": "string", "enum": [one.value for one in VerdictKind]}
+    passed = {name: {**BYTES, "description": PASSED} for name in Settings().verdict_header_names}
     return {
         "page": _message("A page as JSON.", _file("page"), NAME, page),
         "fetchedPage": _message(
             "A page as it was fetched.", BYTES, ID, fetched, "text/html", ["content-type"]
         ),
         "withdrawal": _message("Withdraws a page: a record without a value.", {"type": "null"}, ID, {}, ""),
-        "verdict": _message("What the judge says of a page.", _file("verdict"), ID, {"verdict": kind}),
+        "verdict": _message("What the judge says of a page.", _file("verdict"), ID, {VERDICT: kind, **passed}),
         "deadLetter": _message(
             "The record of a page as it came, with its own headers, and with where it came from.",
             BYTES, KEY, dict.fromkeys((*ORIGIN, CUT), TEXT), BINARY, list(ORIGIN),

@@ -21,6 +21,7 @@ from msgspec import Meta
 from simstream import kafka_settings
 from simstream.errors import InputMissing, SettingsError, SimstreamError
 from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
+from simstream.wire.page_headers import parse_names
 
 FILE = "simstream.toml"
 Positive = Annotated[int, Meta(ge=1)]
@@ -40,6 +41,8 @@ _MIN_DURATIONS_MS = {
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 """Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
+_LISTS = ("allowed_hosts", "verdict_headers")
+"""Settings that are lists: in the file they may be arrays."""
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -127,6 +130,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
     pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
+    verdict_headers: str = "traceparent,tracestate"
+    """Headers that go on from a page to its verdict, at most 16. The values of one page have 2,048 bytes at most; a
+    longer one is left out and counted."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None
@@ -209,6 +215,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parse_paths(msgspec.structs.asdict(self.fields))
 
     @property
+    def verdict_header_names(self) -> tuple[str, ...]:
+        """The names in `verdict_headers`. Raises SettingsError."""
+        return parse_names(self.verdict_headers)
+
+    @property
     def cache_folder(self) -> Path:
         """The folder of tables that are built once."""
         return Path(self.cache) if self.cache else default_cache()
@@ -280,6 +291,7 @@ def resolve(
     )
     settings = _with_durations(settings, origin, found)
     settings = _without_malformed_paths(settings, origin, found)
+    settings = _without_malformed_names(settings, origin, found)
     if wrong is None and found:
         raise found[0]
     if wrong is not None:
@@ -360,6 +372,16 @@ def _without_malformed_paths(settings: Settings, origin: Mapping[str, str], wron
     return msgspec.structs.replace(settings, fields=FieldSettings(**paths))
 
 
+def _without_malformed_names(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """Return the settings, with the default for malformed names of headers. Adds their error to `wrong`."""
+    try:
+        parse_names(settings.verdict_headers)
+        return settings
+    except SettingsError as error:
+        wrong.append(SettingsError(f"{error.what} ({origin['verdict_headers']})", error.todo))
+        return msgspec.structs.replace(settings, verdict_headers=names()["verdict_headers"])
+
+
 def _kafka(
     table: Any, file: str, environ: Mapping[str, str], wrong: list[SettingsError]
 ) -> dict[str, kafka_settings.SettingValue]:
@@ -387,6 +409,8 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
     for name, value in content.items():
         if isinstance(value, dict) and name != "kafka":
             flat.update({f"{name}.{inner}": item for inner, item in value.items()})
+        elif name in _LISTS and isinstance(value, list):
+            flat[name] = ",".join(map(str, value))
         else:
             flat[name] = value
     unknown = sorted(set(flat) - set(names()) - {"kafka"})

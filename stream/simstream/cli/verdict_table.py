@@ -36,6 +36,11 @@ def line(verdict: Verdict) -> str:
     return start + _fit(_page(verdict), _room())
 
 
+def header_line(name: str, value: str) -> str:
+    """Return a header of a verdict, for the line below it."""
+    return " " * 10 + _fit(printable(f"{name}: {value}"), _room())
+
+
 def _page(verdict: Verdict) -> str:
     page = printable(verdict.id)
     if verdict.near_duplicate_of is not None:

@@ -21,9 +21,10 @@ MAX_POLL_RECORDS = 1000
 @click.option("--follow", is_flag=True, help="Wait for more verdicts, until Ctrl-C.")
 @click.option("--new", is_flag=True, help="Show only verdicts that come from now on, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print the unchanged records, one JSON object a line.")
+@click.option("--headers", is_flag=True, help="Show headers that came from the page; with --json as a last field.")
 @log_options
 @settings_options
-def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags: Any) -> None:
+def command(follow: bool, new: bool, as_json: bool, headers: bool, config: str | None, **flags: Any) -> None:
     """Show the committed verdicts, each partition in order."""
     from simstream.cli import verdict_table
     from simstream.log.base import VERDICTS
@@ -34,20 +35,34 @@ def command(follow: bool, new: bool, as_json: bool, config: str | None, **flags:
         if not as_json:
             click.echo(verdict_table.header())
         for records in _endless(log, new) if follow or new else committed(log, VERDICTS, MAX_POLL_RECORDS):
-            _show(records, as_json)
+            _show(records, as_json, headers)
 
 
-def _show(records: Iterable[Record], as_json: bool) -> None:
+def _show(records: Iterable[Record], as_json: bool, headers: bool) -> None:
+    import msgspec
+
     from simstream.cli import verdict_table
     from simstream.wire import verdict as wire
 
     for record in records:
         value = record.value or b""
+        shown = _headers_of(record) if headers else {}
+        if as_json and headers:
+            value = value[:-1] + b',"headers":' + msgspec.json.encode(shown) + b"}"
         if as_json:
             sys.stdout.buffer.write(value + b"\n")
         else:
             click.echo(verdict_table.line(wire.decode(value)))
+            for name, text in shown.items():
+                click.echo(verdict_table.header_line(name, text))
     sys.stdout.flush()
+
+
+def _headers_of(record: Record) -> dict[str, str]:
+    """Return the headers that came from the page, as text; bytes that are no UTF-8 become U+FFFD."""
+    from simstream.wire.page_headers import VERDICT
+
+    return {name: value.decode("utf-8", "replace") for name, value in record.headers if name != VERDICT}
 
 
 def _endless(log: Log, new: bool) -> Iterator[list[Record]]:

@@ -93,6 +93,9 @@ class Metrics:
         self.texts_cut = make.counter(
             "texts_cut", "Texts longer than the recipe reads; only their beginning counts.", unit="pages"
         )
+        self.headers_left_out = make.counter(
+            "headers_left_out", "Headers of pages too long to go on to a verdict.", unit="headers"
+        )
         self.source_lag = make.gauge(
             "source_lag_pages", "Offsets of `pages` not yet read, by partition.", PARTITION
         )

@@ -27,6 +27,7 @@ from simstream.errors import FrameDamaged
 from simstream.model import REASONS, FingerprintColumns, PageKind
 from simstream.wire import frame_versions
 from simstream.wire.frame_versions import FORMAT
+from simstream.wire.page_headers import NO_HEADERS
 
 MAGIC = b"smfr"
 _FIRST, _LOST = 1, 2
@@ -60,6 +61,9 @@ class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
     It is only for metrics: no verdict depends on it. Frames of earlier versions have no runs, and those versions
     skip them.
     """
+    headers: msgspec.Raw = NO_HEADERS
+    """What `page_headers.unpack` reads. A version that does not know them skips them, and so does every reader that
+    publishes nothing."""
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -77,7 +81,8 @@ def checksum(data: bytes | memoryview, seed: int = 0) -> int:
 
 def encode(header: FrameHeader, columns: FingerprintColumns) -> bytes:
     """Return the frame's bytes. Cost: one copy of the columns."""
-    head = msgspec.msgpack.encode(header)
+    bare = header.headers == NO_HEADERS  # such a frame takes no byte more than in earlier versions
+    head = msgspec.msgpack.encode(msgspec.structs.astuple(header)[:-1] if bare else header)
     parts: list[bytes] = [head]
     _pad(parts, _PREFIX.size + len(head))
     for column in _columns(columns):
@@ -236,14 +241,21 @@ def count_arrivals(header: FrameHeader, pages: int) -> Counter[int]:
     return +found
 
 
-def find_cuts(columns: FingerprintColumns, max_pages: int, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of pages that fit into frames of these limits; one page always fits."""
+def find_cuts(
+    columns: FingerprintColumns, max_pages: int, max_bytes: int, more: NDArray[np.int64] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of pages that fit into frames of these limits; one page always fits.
+
+    `more` is (n,): the bytes of each page in the frame's header.
+    """
     c, n = columns, len(columns)
     whole = len(c.ids) + len(c.urls) + n * (_PAGE_BYTES + 8 * c.sketch.shape[1])
+    whole += 0 if more is None else int(more.sum())
     if 0 < n <= max_pages and whole <= max_bytes:
         yield 0, n
         return
     sizes = np.diff(c.id_ends, prepend=0).astype(np.int64) + np.diff(c.url_ends, prepend=0)
+    sizes += 0 if more is None else more
     total = np.concatenate(([0], np.cumsum(sizes + _PAGE_BYTES + 8 * c.sketch.shape[1])))
     start = 0
     while start < n:

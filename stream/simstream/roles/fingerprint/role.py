@@ -23,6 +23,7 @@ from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareF
 from simstream.roles.topics import check_topics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page import PageLimits
+from simstream.wire.page_headers import HeaderChoice
 
 NAME = "fingerprint"
 COMMIT_EVERY_S = 0.5
@@ -101,7 +102,8 @@ class FingerprintRole:
         check_topics(self._log, [FINGERPRINTS])
         check_recipe(self._log, self._fingerprinter.recipe_id)
         limits = PageLimits(settings.max_record_bytes, settings.field_paths)
-        self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame)
+        headers = HeaderChoice(settings.verdict_header_names)
+        self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame, headers)
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
         with ExitStack() as stack:
             pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME)
@@ -286,6 +288,7 @@ class FingerprintRole:
         for reason, number in reasons.items():
             metrics.dead_letters.labels(reason).inc(number)
         metrics.texts_cut.inc(sum(page.cut for page in pages))
+        metrics.headers_left_out.inc(sum(made.headers_left_out for made in shares))
         metrics.key_differs.inc(sum(page.key_differs for page in pages))
         set_aside = self._fingerprinter.pages_set_aside
         metrics.set_aside.inc(set_aside - self._set_aside)

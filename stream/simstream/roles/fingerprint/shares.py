@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from simstream.model import FingerprintColumns, Page, PageKind, Record
 from simstream.settings import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire import frame as frames
+from simstream.wire import page_headers
 from simstream.wire.page import PageLimits, decode
+from simstream.wire.page_headers import HeaderChoice, Headers
 
 MAX_QUICK_BYTES = 96 << 10
 """The bytes of a quick batch: some 60 pages of text, 3 ms."""
@@ -70,6 +74,8 @@ class ShareFrames:
     share: PageShare
     frames: Sequence[bytes]
     unreadable: Sequence[tuple[Record, Page]]
+    headers_left_out: int = 0
+    """The number of headers that were too long to go on to a verdict."""
 
     @property
     def bytes(self) -> int:
@@ -81,13 +87,21 @@ class ShareMaker:
     """Makes shares of records, and frames of shares, for one source topic under one recipe."""
 
     def __init__(
-        self, fingerprinter: Fingerprinter, topic: str, topic_id: str, limits: PageLimits, frame: FrameSettings
+        self,
+        fingerprinter: Fingerprinter,
+        topic: str,
+        topic_id: str,
+        limits: PageLimits,
+        frame: FrameSettings,
+        headers: HeaderChoice | None = None,
     ) -> None:
+        """`headers` says which headers of a page go on to its verdict; by default none."""
         self._fingerprinter = fingerprinter
         self._topic = topic
         self._topic_id = topic_id
         self._limits = limits
         self._frame = frame
+        self._headers = headers or HeaderChoice(())
 
     def decode(self, record: Record) -> Page:
         """Return the record's page. It holds the GIL, so it runs beside the kernels' threads, not in them."""
@@ -137,15 +151,38 @@ class ShareMaker:
     def _made(self, share: PageShare, columns: FingerprintColumns) -> ShareFrames:
         encoded = []
         header, start = share.header, share.header.start
-        for begin, end in frames.find_cuts(columns, self._frame.max_pages, self._frame.max_bytes):
+        headers, left_out = self._chosen_headers(share.records)
+        more = _header_bytes(share.records, headers) if headers else None
+        for begin, end in frames.find_cuts(columns, self._frame.max_pages, self._frame.max_bytes, more):
             to = header.to if end == len(columns) else int(columns.offset[end - 1]) + 1
             first = header.first and begin == 0
             came = frames.group_arrivals([record.timestamp for record in share.records[begin:end]])
-            part = msgspec.structs.replace(header, start=start, to=to, first=first, came=came)
+            own = {at: headers[at] for at in columns.offset[begin:end].tolist() if at in headers} if headers else {}
+            packed = page_headers.pack(own, start)
+            part = msgspec.structs.replace(header, start=start, to=to, first=first, came=came, headers=packed)
             encoded.append(frames.encode(part, columns.part(begin, end)))
             start = to
         pairs = zip(share.records, share.pages, strict=True)
-        return ShareFrames(share, encoded, [(r, page) for r, page in pairs if page.kind == PageKind.UNREADABLE])
+        unreadable = [(record, page) for record, page in pairs if page.kind == PageKind.UNREADABLE]
+        return ShareFrames(share, encoded, unreadable, left_out)
+
+    def _chosen_headers(self, records: Sequence[Record]) -> tuple[dict[int, Headers], int]:
+        """Return the headers that go on, by the offsets of their pages, and how many were left out."""
+        chosen: dict[int, Headers] = {}
+        left_out = 0
+        for record in records:
+            if record.headers:
+                headers, over = self._headers.choose(record.headers)
+                left_out += over
+                if headers:
+                    chosen[record.offset] = headers
+        return chosen, left_out
+
+
+def _header_bytes(records: Sequence[Record], headers: Mapping[int, Headers]) -> NDArray[np.int64]:
+    """Return the bytes that the headers of each page take in a frame."""
+    found = [headers.get(record.offset, ()) for record in records]
+    return np.array([sum(len(value) + page_headers.PAIR_BYTES for _, value in one) for one in found], np.int64)
 
 
 def count_arrivals(shares: Sequence[PageShare]) -> Mapping[int, int]:

@@ -42,11 +42,13 @@ class PendingFrame(NamedTuple):
     arrival_counts: Mapping[int, int]
     """The number of its pages by arrival in the source topic, in ms."""
     frame: int = 0
+    header_bytes: int = 0
+    """The bytes of the headers that pages gave to its verdicts."""
 
     @property
     def bytes(self) -> int:
-        """The bytes of its encoded verdicts."""
-        return sum(len(verdict.value) + len(verdict.key) for verdict in self.verdicts)
+        """The bytes of its encoded verdicts, with the headers of pages."""
+        return self.header_bytes + sum(len(verdict.value) + len(verdict.key) for verdict in self.verdicts)
 
 
 class CommittedBatch(NamedTuple):

@@ -16,6 +16,7 @@ from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.telemetry.metrics import RisingCounter
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
+from simstream.wire.page_headers import VERDICT, Headers
 
 SLOW_S = 3.0
 """Seconds. A commit that takes longer makes the judge unready."""
@@ -113,13 +114,15 @@ class VerdictPublisher:
     def _pending(self, frame: JudgedFrame) -> PendingFrame:
         if not frame.verdicts:
             return self._bare(frame.place)
+        headers = frame.headers
         return PendingFrame(
-            [_outgoing(verdict) for verdict in frame.verdicts],
+            [_outgoing(verdict, headers.get(verdict.source.offset, ())) for verdict in frame.verdicts],
             positions.encode(self._log_judge.position(self._log_id, frame.place)),
             Counter(verdict.verdict for verdict in frame.verdicts),
             frame.record.timestamp,
             frame.arrival_counts,
             frame.place.frame,
+            sum(len(name) + len(value) for one in headers.values() for name, value in one),
         )
 
     def _bare(self, place: LogPlace) -> PendingFrame:
@@ -165,5 +168,6 @@ class VerdictPublisher:
         return not why, why
 
 
-def _outgoing(verdict: Verdict) -> OutgoingVerdict:
-    return OutgoingVerdict(verdict.id.encode(), wire.encode(verdict), (("verdict", verdict.verdict.encode()),))
+def _outgoing(verdict: Verdict, headers: Headers) -> OutgoingVerdict:
+    own = (VERDICT, verdict.verdict.encode())
+    return OutgoingVerdict(verdict.id.encode(), wire.encode(verdict), (own, *headers))
