@@ -69,10 +69,12 @@ def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) 
             "url": f"https://{host(pages[0][0])}/",
             "site": host(pages[0][0]),
             "sites": len(owners(pages)),
+            "owners": owners(pages),
             "pages": len(pages),
             "growth": len(owners([page for page in pages if page[2] > now - growth_ms])),
             "first": min(page[2] for page in pages),
             "last": max(page[3] for page in pages),
+            "updated": max(page[2] for page in pages),
             "words": " ".join([*titles, *(host(page[0]) for page in pages)]).casefold(),
         }
     return made
@@ -91,11 +93,13 @@ def asked(
     at_least: int,
     sites: int,
     words: str,
+    site: str = "",
 ) -> list[int]:
     """The clusters of the cards that a reader asks for, in order."""
     keys: dict[str, Any] = {
         "newest": lambda cluster: (made[cluster]["first"], cluster),
         "largest": lambda cluster: (*(made[cluster][name] for name in ("sites", "pages", "last")), cluster),
+        "updated": lambda cluster: (made[cluster]["updated"], cluster),
         "growing": lambda cluster: (made[cluster]["growth"], made[cluster]["last"], cluster),
     }
     return [
@@ -103,6 +107,7 @@ def asked(
         for cluster in sorted(made, key=keys[order], reverse=True)
         if made[cluster]["pages"] >= at_least
         and made[cluster]["sites"] >= sites
+        and (not site or site in made[cluster]["owners"])
         and (since is None or made[cluster]["last"] >= since)
         and (until is None or made[cluster]["first"] <= until)
         and all(word in made[cluster]["words"] for word in words.casefold().split())

@@ -139,7 +139,7 @@ def catch_up(cards: StoryCards) -> None:
 def told(cards: StoryCards, cluster: int) -> dict[str, Any]:
     card = cards.get(cluster)
     assert card is not None
-    named = ("title", "newest_title", "url", "site", "sites", "pages", "growth", "first", "last")
+    named = ("title", "newest_title", "url", "site", "sites", "pages", "growth", "first", "last", "updated")
     return {name: getattr(card, name) for name in named}
 
 
@@ -151,6 +151,7 @@ ASKED = st.builds(
     at_least=st.integers(1, 4),
     sites=st.integers(1, 3),
     words=st.sampled_from(["", "", "a.y.EXAMPLE", "T1", "t2 b.z.example", "nowhere"]),
+    site=st.sampled_from(["", "", "y.example", "z.example"]),
 )
 
 
@@ -184,9 +185,13 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
             made = naive_feed.cards(shown(fold), fold.stream_time, cards.growth_ms)
             assert len(cards) == len(made)
             for cluster, facts in made.items():
-                assert told(cards, cluster) == {name: fact for name, fact in facts.items() if name != "words"}
+                assert told(cards, cluster) == {
+                    name: fact for name, fact in facts.items() if name not in ("words", "owners")
+                }
             for one in questions:
-                wanted = naive_feed.asked(made, one.order, one.since, one.until, one.at_least, one.sites, one.words)
+                wanted = naive_feed.asked(
+                    made, one.order, one.since, one.until, one.at_least, one.sites, one.words, one.site
+                )
                 found, total = found_by(cards, one)
                 assert [card.cluster for card in found] == wanted
                 assert total == len(wanted)

@@ -59,6 +59,8 @@ class FeedState:
         self.condition = FeedCondition()
         self.inboxes: list[Any] = []
         """Faust's channels, with the records that are not taken yet."""
+        self.name = ""
+        """The app's name, which stays the same as long as the log."""
         self.sign = ""
         """A new sign for each start of the feed; empty until the cards show all that it began with."""
         self.is_crashed: Callable[[], bool] = lambda: False
@@ -126,6 +128,7 @@ def make_app(settings: Settings, topics: FeedTopics, feed: FeedState, data: str)
         web_cors_options={},
     )
     feed.is_crashed = lambda: bool(app.crashed)
+    feed.name = app_name(settings, topics.verdicts)
     table = cast(Any, app).Table(TABLE, key_type=str, value_type=bytes, partitions=1, use_partitioner=True)
     acks = EventAcks(app)
 

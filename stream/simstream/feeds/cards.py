@@ -1,4 +1,4 @@
-"""Keeps the cards, which the feed shows for each cluster, in three orders that stay sorted.
+"""Keeps the cards, which the feed shows for each cluster, in four orders that stay sorted.
 
 A story's size is the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
 
@@ -23,8 +23,8 @@ SLICE_PAGES = 256
 """The number of pages or cards in one slice of work."""
 MAX_JOINED_PAGES = 32
 """The titles and sites of a story with at most so many pages are kept in one piece for searches."""
-Order = Literal["newest", "growing", "largest"]
-ORDERS: tuple[Order, ...] = ("newest", "growing", "largest")
+Order = Literal["newest", "growing", "largest", "updated"]
+ORDERS: tuple[Order, ...] = ("newest", "growing", "largest", "updated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,14 @@ class CardQuery:
     sites: int = 1
     """The fewest sites of a story."""
     words: str = ""
+    site: str = ""
+    """The registered domain of a site with a page in the story."""
 
     @property
     def is_all(self) -> bool:
         """Return whether every card fits."""
         limits = (self.since is None, self.until is None, self.at_least <= 1, self.sites <= 1)
-        return all(limits) and not self.words.split()
+        return all(limits) and not self.words.split() and not self.site
 
 
 class StoryCards:
@@ -130,6 +132,8 @@ class StoryCards:
                 card = self._cards.get(cluster)
                 if card is None or cluster in fitting or not _fits(card, query):
                     continue  # cards come, leave and move while other tasks go on
+                if query.site and not self._shelves.has_site(card.shelf, query.site):
+                    continue
                 if wanted and not (yield from self._says(card, wanted)):
                     continue
                 if start <= len(fitting) < stop:
@@ -195,6 +199,8 @@ def _key(order: Order, card: StoryCard) -> tuple[int, ...]:
     """Return the key of a card in an order."""
     if order == "newest":
         return (-card.first, -card.cluster)
+    if order == "updated":
+        return (-card.updated, -card.cluster)
     if order == "largest":
         return (-card.sites, -card.pages, -card.last, -card.cluster)
     return (-card.growth, -card.last, -card.cluster)

@@ -39,6 +39,8 @@ class StoryCard(msgspec.Struct, frozen=True, gc=False):
     first: int
     """The time at which the first page was seen."""
     last: int
+    updated: int
+    """The time at which the newest version was first seen."""
 
 
 class ShelvedPage(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +81,10 @@ class _SiteCounter:
             return False
         del self._pages[key]
         return True
+
+    def has(self, shelf: int, owner: str) -> bool:
+        """Return whether the owner has a page on the shelf."""
+        return (shelf, owner) in self._pages
 
 
 class StoryShelves:
@@ -156,12 +162,17 @@ class StoryShelves:
             growth=tally.young,
             first=next(self._firsts.since((shelf,)))[1],
             last=next(self._lasts.before((shelf + 1,)))[1],
+            updated=next(self._firsts.before((shelf + 1,)))[1],
         )
 
     def size(self, shelf: int) -> int:
         """Return the number of pages on a shelf."""
         tally = self._tallies.get(shelf)
         return tally.pages if tally is not None else 0
+
+    def has_site(self, shelf: int, owner: str) -> bool:
+        """Return whether a page on a shelf is of this owner's site."""
+        return self._sites.has(shelf, owner)
 
     def oldest(self, shelf: int, most: int) -> list[str]:
         """Return the ids of the pages that joined first."""

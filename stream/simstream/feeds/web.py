@@ -15,6 +15,7 @@ from simstream.feeds.app import FeedState
 from simstream.feeds.cards import StoryCards
 from simstream.feeds.reasons import NO_ANSWER, READING, REASONS, code_of, code_of_status
 from simstream.feeds.slices import SearchRunner, unhurried
+from simstream.feeds.web_feeds import WRITERS, FeedAnswers
 from simstream.feeds.web_objects import asked_of, left_out, story, timeline
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
 
@@ -53,6 +54,7 @@ class FeedWeb:
         self._compare = compare
         self._callers = callers or CallerRules()
         self._searches = SearchRunner()
+        self._feeds = FeedAnswers(feed, self._searches)
         files = resources.files("simstream.feeds") / "static"
         self._files = {path: ((files / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
 
@@ -69,6 +71,8 @@ class FeedWeb:
         app.router.add_get("/api/stories", self._in_time(self._stories))
         app.router.add_get("/api/stories/{cluster:[0-9]{1,19}}", self._in_time(self._story))
         app.router.add_get("/api/compare", self._in_time(self._compared))
+        for path in WRITERS:
+            app.router.add_get(path, self._in_time(self._as_feed))
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
 
@@ -124,6 +128,11 @@ class FeedWeb:
             return web.Response(status=304, headers={"ETag": revision})
         body = story(card) | timeline(cards, card) | {"condition": self._feed.condition.to_json()}
         return _json(body, headers={"ETag": revision})
+
+    async def _as_feed(self, request: web.Request) -> web.Response:
+        cards, _ = self._now()
+        assert self._feed.fold is not None
+        return await self._feeds.answer(request, f"{self._feed.sign}-{self._feed.fold.revision}-{cards.revision}")
 
     async def _compared(self, request: web.Request) -> web.Response:
         self._now()

@@ -10,7 +10,7 @@ from simstream.feeds.cards import ORDERS, CardQuery, StoryCards
 from simstream.feeds.fold import VerdictFold
 from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard
-from simstream.feeds.sites import site_of
+from simstream.feeds.sites import owner_of, site_of
 from simstream.wire.page import time_ms
 
 CARDS_A_PAGE = 30
@@ -22,9 +22,10 @@ MAX_VERSIONS = 500
 def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQuery, int, int]:
     """Return the question in a query string, the number of the page (from 1), and its size. Raises UsageError.
 
-    `sort`: newest, growing or largest; `since`, `until`: ISO 8601 or ms since 1970; `hours`: the last so many hours
-    before `now` (stream time, in ms); `at_least`: the fewest pages of a story; `sites`: the fewest sites; `words`:
-    all must occur in its titles and sites; `page`, `per_page`.
+    `sort`: newest, growing, largest or updated; `since`, `until`: ISO 8601 or ms since 1970; `hours`: the last so
+    many hours before `now` (stream time, in ms); `at_least`: the fewest pages of a story; `sites`: the fewest
+    sites; `words`: all must occur in its titles and sites; `site`: a site with a page in the story; `page`,
+    `per_page`.
     """
     order = query.get("sort", "newest")
     if order not in ORDERS:
@@ -36,6 +37,7 @@ def asked_of(query: Mapping[str, str], most: int, now: int = 0) -> tuple[CardQue
         at_least=_number(query, "at_least", 1, 1 << 31),
         sites=_number(query, "sites", 1, 1 << 31),
         words=query.get("words", "")[:MAX_WORDS],
+        site=owner_of(query.get("site", "").strip()[:MAX_WORDS].lower().removeprefix("www.")),
     )
     return asked, _number(query, "page", 1, 1 << 31), _number(query, "per_page", CARDS_A_PAGE, most)
 
