@@ -4,6 +4,8 @@
     "security.protocol" = "SASL_SSL"
     "sasl.password.file" = "/run/secrets/kafka"      # the file holds the value
 
+`oauth_cb` names a function as "module:function" (`log/kafka/tokens`).
+
 The same as variables: SIMSTREAM_KAFKA_SECURITY_PROTOCOL, SIMSTREAM_KAFKA_SASL_PASSWORD_FILE.
 """
 
@@ -58,6 +60,8 @@ OWN: Mapping[str, str] = {
 """Settings of the client that only the service sets, and what to do instead."""
 _SERVICE_LINK = re.compile("SERVICE_|PORT$|PORT_")
 """Kubernetes sets such variables in each container for a service that is called `simstream-kafka`."""
+_UNDERSCORED = {"log.level": "log_level", "oauth.cb": "oauth_cb"}
+"""The client's only names with an underscore, as variables spell them."""
 _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
 _NO_SECRET = (".location", ".file", ".type")
 
@@ -91,7 +95,7 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, SettingValue]:
     for variable in sorted(environ):
         if is_variable(variable):
             name = variable.removeprefix(VARIABLES).lower().replace("_", ".")
-            name = "log_level" if name == "log.level" else name  # the client's only name with an underscore
+            name = _UNDERSCORED.get(name, name)
             _put(values, name, environ[variable], f"variable {variable}", Path())
     return values
 

@@ -73,7 +73,7 @@ class Admission:
         if error.code() == KafkaError._AUTHENTICATION:
             return NotAdmitted(
                 f"{self._servers} does not accept this user ({_short(said)})",
-                "check sasl.mechanism, sasl.username and sasl.password in [kafka]",
+                "check sasl.mechanism, and sasl.username and sasl.password or oauth_cb, in [kafka]",
             )
         if error.code() == KafkaError._SSL and "certificate verify failed" in said:
             return NotAdmitted(

@@ -28,6 +28,7 @@ from simstream.kafka_settings import without_secrets
 from simstream.log.base import LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
+from simstream.log.kafka.tokens import token_settings
 
 
 class RareMessages(logging.Filter):
@@ -157,9 +158,10 @@ class KafkaCluster:
 
     def config(self, role: str, defaults: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
         """Return a client's settings: `defaults`, then the user's over them, then `fixed`, which the rules depend
-        on."""
+        on. Raises SettingsError and NotAdmitted: a token of OAuth may have to be fetched first."""
         name = {"bootstrap.servers": self.servers, "client.id": f"{self.options.prefix}-{role}"}
-        return {**COMMON, **name, **defaults, **self.options.client, **fixed, "logger": logger}
+        own = {**self.options.client, **token_settings(self.options.client)}
+        return {**COMMON, **name, **defaults, **own, **fixed, "logger": logger}
 
     def admin(self) -> AdminClient:
         """Return the admin client, made at the first call, and anew if it gets no answers. Raises SettingsError."""
