@@ -57,7 +57,7 @@ LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet 
 lowest: $(VENV)/bin/python  ## Run some tests with the lowest versions that pyproject.toml allows (two minutes).
 	$(BIN)/python -m venv build/lowest
 	$(BIN)/python -m deploy.lowest > build/lowest/constraints.txt
-	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis jieba==0.42.1
 	build/lowest/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 
 chaos: $(VENV)/.test kernels jars  ## Break real brokers for at least half an hour (SEED=, ROUNDS=, SECONDS=, ONLY=kills).

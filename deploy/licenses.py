@@ -29,7 +29,8 @@ _SHORT = {
 }
 _HEAD = """# Licences
 
-simstream itself is under Apache-2.0 (`LICENSE`). This file lists other packages with the licences that they
+simstream itself is under Apache-2.0 (`LICENSE`). It comes with the tables of jieba 0.42.1, which are under the MIT
+licence (`stream/simstream/text/tables/jieba/LICENSE`). This file lists other packages with the licences that they
 declare: what simstream needs to run, what its extras add, and what only its tests, tools and pictures need. An
 installation has the first part, and the packages of the extras that it asks for. The image has the packages of
 `requirements-feed.txt`. No installation has the third part. `make audit` writes this file.

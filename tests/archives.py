@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterable
 
-from simstream.sources.lines import zstd
+from simstream.files.zstandard import zstd
 
 TEXT = "The baker of {0} opens at {0} before dawn and sells {0} loaves of bread to whoever comes. "
 

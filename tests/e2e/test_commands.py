@@ -16,9 +16,9 @@ import jieba
 import pytest
 
 from simstream import fingerprint
+from simstream.files.zstandard import zstd
 from simstream.log.base import OutgoingVerdict
 from simstream.sources.demo import demo_records
-from simstream.sources.lines import zstd
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, all_verdicts, bare, command_line, environment, watching

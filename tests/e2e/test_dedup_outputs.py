@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from simstream.cli.main import invoke
-from simstream.sources.lines import zstd
+from simstream.files.zstandard import zstd
 from simstream.tools.dedup.keep import KeepSelection, KeepSelector
 from tests.e2e import pages
 from tests.e2e.harness import Program

@@ -69,6 +69,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(release: Pat
     assert {"simstream/py.typed", "simstream/sources/demo_pages.jsonl", "simstream/feeds/static/index.html"} < files
     assert {name for name in names if ".dist-info/" not in name} == files
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert any(name.endswith("/licenses/stream/simstream/text/tables/jieba/LICENSE") for name in names)
+    assert wheel.stat().st_size < 15_000_000
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_of_and_no_tests(release: Path) -> None:
@@ -85,9 +87,19 @@ def test_the_demo_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
     assert "108 pages, 108 verdicts" in said
 
 
+def test_python_runs_the_package_as_its_command(python: Path, tmp_path: Path) -> None:
+    said = [
+        run(*line, "--version", cwd=tmp_path)
+        for line in ([python, "-m", "simstream"], [python.parent / "simstream"])
+    ]
+    assert said[0] == said[1] != ""
+
+
 def test_python_judges_pages_with_the_wheel(python: Path, tmp_path: Path) -> None:
     code = """
+import importlib.util
 from simstream import Deduper
+assert importlib.util.find_spec("jieba") is None
 text = " ".join(f"word{number}" for number in range(60))
 with Deduper() as deduper:
     verdicts = deduper.judge([{"id": "a", "text": text}, {"id": "b", "text": text + " more"}])

@@ -35,12 +35,12 @@ from simstream.errors import (
 )
 from simstream.files import SnapshotPart, checksum, header, manifest, sealed
 from simstream.files.file_system import FileSystem
+from simstream.files.zstandard import zstd
 from simstream.index.index import Index
 from simstream.judge.acceptor import Acceptor
 from simstream.judge.answer_book import AnswerBook
 from simstream.model import REASONS, Record
 from simstream.settings import resolve
-from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpLimits, HttpServer

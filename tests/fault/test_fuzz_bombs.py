@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.sources.lines import zstd
+from simstream.files.zstandard import zstd
 from tests.e2e.harness import ROOT
 
 ROOM_BYTES = 300 << 20

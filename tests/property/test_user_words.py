@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simstream.errors import InputError, InputMissing, SettingsError
-from simstream.text.dictionary import Dictionary, _read_words, load, tokens
+from simstream.text.dictionary import _words, load, tokens
 from simstream.text.user_words import WordChange, apply, read_changes
 from tests.short import examples
 
@@ -84,9 +84,9 @@ def own_jieba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JiebaProcess
 
 
 @pytest.fixture(scope="module")
-def plain(dictionary: Dictionary) -> tuple[dict[str, int], int]:
+def plain() -> tuple[dict[str, int], int]:
     """Words with their frequencies, and the total, before any change."""
-    return _read_words(dictionary.path.read_bytes())
+    return _words()
 
 
 def written(folder: Path, files: list[str]) -> list[str]:

@@ -19,13 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simstream.errors import InputError, UsageError
+from simstream.files.zstandard import zstd
 from simstream.model import Page, PageKind, Record
 from simstream.sources.archives.byte_buffer import MAX_BEGINS, ArchiveFlow
 from simstream.sources.archives.framing import RecordFramer
 from simstream.sources.archives.http import response
 from simstream.sources.archives.unpacking import ArchiveBreak, MemberBegin, pieces
 from simstream.sources.input_files import files_of
-from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
 from tests import archives, corpora

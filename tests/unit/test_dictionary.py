@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from jieba import finalseg
 
-from simstream.errors import InputError
 from simstream.kernels.text import trie as trie_kernels
 from simstream.kernels.text.trie import NO_WORD, build, find, slots_of
 from simstream.text import dictionary as module
+from simstream.text import jieba_tables
 from simstream.text.dictionary import Dictionary, load, tokens
 
 
@@ -86,6 +86,13 @@ def test_no_text_has_no_tokens(dictionary: Dictionary) -> None:
 
 def test_a_nul_inside_the_text_is_a_token(dictionary: Dictionary) -> None:
     assert tokens("中国\0北京\0", dictionary) == ["中国", "\0", "北京", "\0"]
+
+
+def test_a_repeated_word_has_its_last_frequency_and_counts_twice_in_the_total(oracle: jieba.Tokenizer) -> None:
+    words, total = module._words()
+    listed, _, _ = jieba_tables.columns("dict.txt")
+    assert len(listed) > len(words) == len(set(listed))
+    assert total == oracle.total > sum(words.values())
 
 
 def test_loading_does_not_import_jieba(tmp_path: Path, own_cache: Path) -> None:
@@ -159,16 +166,6 @@ def test_a_cache_file_of_other_tables_is_not_trusted(own_cache: Path) -> None:
 def test_building_leaves_nothing_but_the_cache_file(tmp_path: Path) -> None:
     key = load(tmp_path).key
     assert os.listdir(tmp_path) == [f"dictionary-{key}.bin"]
-
-
-def test_a_repeated_word_has_its_last_frequency_and_counts_twice_in_the_total() -> None:
-    assert module._read_words("中国 3 ns\n北京 2\n中国 5 ns\n".encode()) == ({"中国": 5, "北京": 2}, 10)
-
-
-@pytest.mark.parametrize("line", ["中国", "中国 many n", ""])
-def test_a_line_that_is_no_word_is_named(line: str) -> None:
-    with pytest.raises(InputError, match="line 2"):
-        module._read_words(f"北京 2 ns\n{line}\n上海 3 ns\n".encode())
 
 
 def test_a_dictionary_of_one_word_can_be_built() -> None:

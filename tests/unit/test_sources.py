@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from simstream.errors import InputError, InputMissing, UsageError
+from simstream.files.zstandard import zstd
 from simstream.model import Page, PageKind, Record
 from simstream.sources.demo import demo_records
-from simstream.sources.lines import zstd
 from simstream.sources.read import read_pages, size_of
 from simstream.wire.page import NO_TIME, PageLimits, decode
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol, cast
 import msgspec
 
 from simstream.errors import InputError, OutputError, UsageError
-from simstream.sources.lines import zstd
+from simstream.files.zstandard import zstd
 
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6

@@ -6,17 +6,12 @@ import codecs
 import gzip
 import io
 import lzma
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
 from simstream.errors import InputError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd as zstd
-else:
-    from backports import zstd as zstd
+from simstream.files.zstandard import zstd
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)

@@ -1,14 +1,9 @@
-"""Loads jieba's dictionary and HMM tables as arrays, and keeps them in a cache file.
-
-This module never imports jieba: it only reads the tables in jieba's package. It does not use jieba's own cache
-(`jieba.cache` in the shared temporary folder), which jieba loads without a check against the dictionary.
-"""
+"""Makes arrays of jieba's dictionary and HMM tables, and keeps them in a cache file."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import math
 import mmap
 import os
@@ -16,28 +11,30 @@ import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import mmh3
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.errors import InputError, InputMissing
 from simstream.kernels.text.modes import full_tokens, search_tokens, separate
 from simstream.kernels.text.tokenize import MIN_FLOAT, HiddenMarkovModel, cut, make_scratch
 from simstream.kernels.text.trie import I32, NO_WORD, Points, Trie, build
+from simstream.text import jieba_tables
 from simstream.text.user_words import WordChange, WordFrequencies, apply
 
 FORMAT = 1
 """The format of the cache file and of the derived arrays; part of the key."""
+KEY: Final = "312707430a56373432e43feb319a5d53"
+"""The key of the dictionary without changes."""
 _MAGIC = b"simstream dictionary\n"
 _PREFIX = len(_MAGIC) + 16
 Mode = Literal["accurate", "search", "full"]
 _TABLES = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")
 _STATES = "BMES"
 _ALIGN = 64
+Probabilities = TypeVar("Probabilities")
 
 
 @dataclass(frozen=True)
@@ -50,36 +47,32 @@ class Dictionary:
     trie: Trie
     hmm: HiddenMarkovModel
     key: str
-    path: Path
-    """The path of `dict.txt`."""
     changes: tuple[WordChange, ...] = ()
     """The words that a user added and removed, in this order."""
 
     def frequencies(self) -> dict[str, int]:
         """Return every word with its latest frequency. Cost: about 0.3 s, with changes 1 s."""
-        return _changed(self.path.read_bytes(), self.changes).words
+        return _changed(self.changes).words
 
 
 def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
-    """Return the dictionary of the installed jieba with a user's changes, built once per `cache` folder.
+    """Return jieba's dictionary with a user's changes, built once per `cache` folder.
 
     A damaged cache file is built again; if the folder cannot be written, the arrays stay in memory only. Raises
-    InputMissing without jieba's tables, and InputError if `dict.txt` has a line that jieba would refuse. Cost:
-    about 20 ms if the cache has it, else about 1.5 s (once the kernels are compiled).
+    InputMissing if the shipped tables are not there. Cost: about 20 ms if the cache has it (0.2 s with changes),
+    else about 1.5 s (once the kernels are compiled).
     """
-    folder = _jieba_folder()
-    key = _key(folder, changes)
+    key = _key(changes)
     file = cache / f"dictionary-{key}.bin"
-    words = folder / "dict.txt"
     arrays = _read_cache(file, key)
     if arrays is None:
-        trie, hmm = _build_trie(_changed(words.read_bytes(), changes)), _build_hmm(folder / "finalseg")
+        trie, hmm = _build_trie(_changed(changes)), _build_hmm()
         _write_cache(file, _encode(key, _named(trie, hmm)))
         arrays = _read_cache(file, key)
         if arrays is None:
-            return Dictionary(trie, hmm, key, words, changes)
+            return Dictionary(trie, hmm, key, changes)
     trie, hmm = _from_named(arrays)
-    return Dictionary(trie, hmm, key, words, changes)
+    return Dictionary(trie, hmm, key, changes)
 
 
 def tokens(text: str, dictionary: Dictionary, hmm: bool = True, mode: Mode = "accurate") -> list[str]:
@@ -118,48 +111,28 @@ def token_points(points: Points, dictionary: Dictionary, hmm: bool, mode: Mode) 
     return points, ends, count
 
 
-def _jieba_folder() -> Path:
-    spec = importlib.util.find_spec("jieba")  # finds the package without running it
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    for folder in map(Path, folders):
-        if all((folder / table).is_file() for table in _TABLES):
-            return folder
-    raise InputMissing("jieba's dictionary is not installed", "run `pip install jieba==0.42.1`")
-
-
-def _key(folder: Path, changes: tuple[WordChange, ...]) -> str:
+def _key(changes: tuple[WordChange, ...]) -> str:
+    if not changes:
+        return KEY
     digest = hashlib.blake2b(f"simstream dictionary {FORMAT}".encode(), digest_size=16)
     for table in _TABLES:
-        content = (folder / table).read_bytes()
+        content = jieba_tables.content(table)
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)
     digest.update(msgspec.json.encode(changes) if changes else b"")
     return digest.hexdigest()
 
 
-def _read_words(content: bytes) -> tuple[dict[str, int], int]:
+def _words() -> tuple[dict[str, int], int]:
     """Return the frequency of each word, and the total over all lines. As in jieba, a repeated word counts twice in
     the total."""
-    words: dict[str, int] = {}
-    total = 0
-    lines = content.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    for number, line in enumerate(lines, 1):
-        try:
-            word, text = line.strip().decode().split(" ")[:2]
-            frequency = int(text)
-        except ValueError as error:
-            raise InputError(
-                f"line {number} of jieba's dict.txt is not a word with a frequency", "install jieba 0.42.1 again"
-            ) from error
-        words[word] = frequency
-        total += frequency
-    return words, total
+    words, frequencies, _ = jieba_tables.columns("dict.txt")
+    counts = list(map(int, frequencies))
+    return dict(zip(words, counts, strict=True)), sum(counts)
 
 
-def _changed(content: bytes, changes: tuple[WordChange, ...]) -> WordFrequencies:
-    words, total = _read_words(content)
+def _changed(changes: tuple[WordChange, ...]) -> WordFrequencies:
+    words, total = _words()
     return apply(words, total, changes) if changes else WordFrequencies(words, total, set())
 
 
@@ -177,8 +150,9 @@ def _build_trie(found: WordFrequencies) -> Trie:
     return build(flat, ends, np.array(weight, np.float64), log_total, split)
 
 
-def _build_hmm(folder: Path) -> HiddenMarkovModel:
-    start_p, trans_p, emit_p = (_run(folder / f"prob_{name}.py").P for name in ("start", "trans", "emit"))
+def _build_hmm() -> HiddenMarkovModel:
+    start_p = _probabilities("start", dict[str, float])
+    trans_p, emit_p = (_probabilities(name, dict[str, dict[str, float]]) for name in ("trans", "emit"))
     start = np.array([start_p[state] for state in _STATES])
     trans = np.array([[trans_p[a].get(b, MIN_FLOAT) for b in _STATES] for a in _STATES])
     emit = np.full((0x10000, 4), MIN_FLOAT)
@@ -188,15 +162,10 @@ def _build_hmm(folder: Path) -> HiddenMarkovModel:
     return HiddenMarkovModel(start, trans, emit)
 
 
-def _run(path: Path) -> ModuleType:
-    """Run one of jieba's table modules by itself, and return its table. An import by name would run the whole
-    package."""
-    spec = importlib.util.spec_from_file_location(f"_simstream_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise InputMissing(f"{path} cannot be read", "run `pip install jieba==0.42.1`")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _probabilities(name: str, shape: type[Probabilities]) -> Probabilities:
+    """Return the one table of a module of jieba's; as it happens, it is JSON but for the quotation marks."""
+    _, _, table = jieba_tables.content(f"finalseg/prob_{name}.py").partition(b"P=")
+    return msgspec.json.decode(table.replace(b"'", b'"'), type=shape)
 
 
 def _named(trie: Trie, hmm: HiddenMarkovModel) -> dict[str, NDArray[Any]]:

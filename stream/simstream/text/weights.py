@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import tempfile
 from hashlib import blake2b
@@ -14,14 +13,13 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.errors import InputMissing
 from simstream.hash_secret import Secret, process_secret
 from simstream.kernels.hashing import hash_words
 from simstream.kernels.text.simhash import fill_word_table, known_weights
 from simstream.kernels.text.tokenize import slots_of
 from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
+from simstream.text import jieba_tables, word_lists
 from simstream.text import unicode_tables as tables
-from simstream.text import word_lists
 from simstream.text.dictionary import Dictionary
 from simstream.text.recipe import Recipe, Script
 
@@ -66,8 +64,8 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | N
     """Return the weights of a recipe, built at most once per `cache` folder and its settings.
 
     `secret` places the words, by default the process's secret. A damaged file is built again; a folder that cannot
-    be written only costs time. Raises InputMissing without jieba's table. Cost: about 20 ms if the cache has them,
-    else about 1.5 s.
+    be written only costs time. Raises InputMissing if a table is not there. Cost: about 20 ms if the cache has
+    them, else about 1.5 s.
     """
     content, secret = _table_content(recipe), secret or process_secret()
     stopped = word_lists.stop_words(recipe.stop_words)
@@ -98,7 +96,7 @@ def _table_content(recipe: Recipe) -> bytes:
     """Return the file of the weights, if they do not come from the dictionary. Raises InputMissing."""
     if recipe.weights == "file" and recipe.idf_file is not None:
         return word_lists.read_content(recipe.idf_file)
-    return idf_path().read_bytes() if recipe.weights == "jieba-idf" else b""
+    return jieba_tables.packed("analyse/idf.txt") if recipe.weights == "jieba-idf" else b""
 
 
 def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> WeightSource:
@@ -107,21 +105,18 @@ def _shares(recipe: Recipe, dictionary: Dictionary, content: bytes) -> WeightSou
         return _dictionary_shares(dictionary)
     if recipe.weights == "none":
         return WeightSource([], np.empty(0))
-    return _idf_shares(recipe.idf_file or "idf.txt", content)
+    if recipe.weights == "jieba-idf":
+        return _idf_shares(jieba_idf())
+    return _idf_shares(word_lists.idf_rows(str(recipe.idf_file), content))
 
 
-def idf_path() -> Path:
-    """Return the path of jieba's table of inverse document frequencies. Raises InputMissing."""
-    spec = importlib.util.find_spec("jieba")  # finds the package without running it
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        path = Path(folder) / "analyse" / "idf.txt"
-        if path.is_file():
-            return path
-    raise InputMissing("jieba's table of weights is not installed", "run `pip install jieba==0.42.1`")
+def jieba_idf() -> list[tuple[str, float]]:
+    """Return word and inverse document frequency of each line of jieba's table. Raises InputMissing."""
+    words, values = jieba_tables.columns("analyse/idf.txt")
+    return list(zip(words, map(float, values), strict=True))
 
 
-def _idf_shares(name: str, content: bytes) -> WeightSource:
-    rows = word_lists.idf_rows(name, content)
+def _idf_shares(rows: list[tuple[str, float]]) -> WeightSource:
     # A weight is -ln of a share of documents, so shares of words with the same casefold can be added.
     return WeightSource([word for word, _ in rows], np.exp(-np.array([idf for _, idf in rows])))
 

@@ -8,7 +8,7 @@ import re
 import zlib
 from typing import Final, NamedTuple, Protocol
 
-from simstream.sources.lines import zstd
+from simstream.files.zstandard import zstd
 
 _HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")

@@ -9,7 +9,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Final, NamedTuple, Protocol
 
-from simstream.sources.lines import DAMAGE, unpacked, zstd
+from simstream.files.zstandard import zstd
+from simstream.sources.lines import DAMAGE, unpacked
 
 _STEP_BYTES: Final = 1 << 14
 _PIECE_BYTES: Final = 1 << 16
