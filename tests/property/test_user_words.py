@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simstream.errors import InputError, InputMissing, SettingsError
-from simstream.text.dictionary import _words, load, tokens
+from simstream.text.dictionary import Dictionary, _words, load, tokens
 from simstream.text.user_words import WordChange, apply, read_changes
 from tests.short import examples
 

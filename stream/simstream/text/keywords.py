@@ -12,23 +12,8 @@ MIN_CHARS: Final = 2
 STOP_WORDS: Final = frozenset(
     {
         *("the", "of", "is", "and", "to", "in", "that", "we", "for", "an", "are", "by", "be", "as", "on", "with"),
-        *(
-            "can",
-            "if",
-            "from",
-            "which",
-            "you",
-            "it",
-            "this",
-            "then",
-            "at",
-            "have",
-            "all",
-            "not",
-            "one",
-            "has",
-            "or",
-        ),
+        *("can", "if", "from", "which", "you", "it", "this", "then", "at", "have", "all", "not", "one", "has"),
+        "or",
     }
 )
 """jieba's own list, `KeywordExtractor.STOP_WORDS`."""
