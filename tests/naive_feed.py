@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jieba
+
 from simstream.model import Verdict
+from simstream.text.unicode_tables import fold_text
 
 Sheets = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By partition and offset: the title, whether the page is gone, and whether it is a list of links."""
@@ -75,9 +79,17 @@ def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) 
             "first": min(page[2] for page in pages),
             "last": max(page[3] for page in pages),
             "updated": max(page[2] for page in pages),
-            "words": " ".join([*titles, *(host(page[0]) for page in pages)]).casefold(),
+            "words": [words_of(f"{page[5]} {host(page[0])}", jieba.lcut_for_search) for page in pages],
         }
     return made
+
+
+def words_of(text: str, cut: Callable[[str], list[str]]) -> set[str]:
+    """The words of a text in Latin letters and common Chinese characters, as jieba cuts it."""
+    found: set[str] = set()
+    for run in re.findall("[\u4e00-\u9fd5]+|[^\\W\u4e00-\u9fd5]+", fold_text(text, "simplified").casefold()):
+        found.update(cut(run) if "\u4e00" <= run[0] <= "\u9fd5" else [run])
+    return found
 
 
 def owners(pages: Sequence[tuple[Any, ...]]) -> set[str]:
@@ -110,5 +122,7 @@ def asked(
         and (not site or site in made[cluster]["owners"])
         and (since is None or made[cluster]["last"] >= since)
         and (until is None or made[cluster]["first"] <= until)
-        and all(word in made[cluster]["words"] for word in words.casefold().split())
+        and all(
+            any(words_of(part, jieba.lcut) <= page for page in made[cluster]["words"]) for part in words.split()
+        )
     ]

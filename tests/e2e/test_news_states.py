@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
 
+import feedparser
 import pytest
 
 from simstream.feeds import web
-from simstream.feeds.records import place
+from simstream.feeds.records import PageSheet, place
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.stage import PAGES, NewsStage, on_stage
-from tests.unit.test_feed_costs import verdict
+from tests.unit.test_feed_costs import TIME, verdict
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +169,21 @@ def test_a_page_beyond_the_last_one_is_the_last_one(stage: NewsStage, browser: B
     browser.open(f"{stage.url}?page=50")
     browser.sees("#page", "Page 3 of 3")
     assert address(browser) == "?page=3"
+
+
+def test_chinese_words_are_found_and_can_be_followed_in_a_news_reader(stage: NewsStage, browser: Browser) -> None:
+    assert stage.feed.fold is not None
+    stage.feed.fold.read(place(0, 2000), PageSheet("南京市长江大桥通车", TIME))
+    stage.feed.fold.apply(verdict(2000, 2000))
+    browser.open(f"{stage.url}?words=大桥")
+    browser.sees(".card h2", "南京市长江大桥通车")
+    assert browser.texts("#follow a") == ["Atom", "JSON Feed"]
+    link = browser.run("return document.querySelector('[data-feed]').href")
+    assert link == f"{stage.url}feed.atom?words=%E5%A4%A7%E6%A1%A5"
+    with urllib.request.urlopen(link, timeout=10) as answer:
+        assert [entry.title for entry in feedparser.parse(answer.read()).entries] == ["南京市长江大桥通车"]
+    browser.open(f"{stage.url}?words=市长")
+    browser.sees("#nothing", "No story fits.")
 
 
 def test_a_slow_comparison_ends_with_an_error_and_can_be_repeated(

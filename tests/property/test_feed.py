@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from simstream.feeds import cards as cards_module
 from simstream.feeds import fold as fold_module
+from simstream.feeds import word_index
 from simstream.feeds.cards import ORDERS, CardQuery, StoryCards
 from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
@@ -23,6 +24,22 @@ from tests.naive_feed import stories
 
 PARTITIONS = 3
 ENDLESS = 10**15
+HEADLINES = ("", "南京市长江大桥通车", "市长说：AI 来了", "鐵路大橋", "Häuser 中国科学院计算技术研究所")
+WORDS = (
+    "",
+    "",
+    "a.y.EXAMPLE",
+    "T1",
+    "t2 b.z.example",
+    "nowhere",
+    "大桥",
+    "市长",
+    "长江大桥 t1",
+    "铁路 ai",
+    "科学院",
+    "!",
+    "江大",
+)
 
 
 @dataclass
@@ -80,7 +97,11 @@ class ClusterWorld:
             source=source,
         )
         self.verdicts.append(verdict)
-        self.sheets[source.partition, source.offset] = (f"t{ordinal}", gone and kind == "http_status", is_list)
+        self.sheets[source.partition, source.offset] = (
+            f"t{ordinal} {HEADLINES[ordinal % len(HEADLINES)]}",
+            gone and kind == "http_status",
+            is_list,
+        )
 
 
 KINDS = [
@@ -150,7 +171,7 @@ ASKED = st.builds(
     until=st.none() | st.integers(60, 200),
     at_least=st.integers(1, 4),
     sites=st.integers(1, 3),
-    words=st.sampled_from(["", "", "a.y.EXAMPLE", "T1", "t2 b.z.example", "nowhere"]),
+    words=st.sampled_from(WORDS),
     site=st.sampled_from(["", "", "y.example", "z.example"]),
 )
 
@@ -167,9 +188,10 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
 ) -> None:
     world, fold = world_of(steps), VerdictFold({}, FoldLimits(window_ms))
     cards = StoryCards(fold)
-    few = data.draw(st.sampled_from([0, 2, 32]))
+    few = data.draw(st.sampled_from([-1, 2, 32]))
     with (
-        patch.multiple(cards_module, SLICE_PAGES=a_slice, MAX_JOINED_PAGES=few),
+        patch.multiple(cards_module, SLICE_PAGES=a_slice, MAX_SORTED_CARDS=few),
+        patch.object(word_index, "SLICE_PAGES", a_slice),
         patch.object(fold_module, "MAX_AGED", a_slice),
     ):
         for number, verdict in enumerate(world.verdicts, 1):

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from simstream.errors import LogError
+from simstream.feeds import cards
 from simstream.feeds.app import FeedState
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
@@ -187,8 +188,12 @@ def test_many_merges_of_a_long_story_into_short_ones_move_few_pages() -> None:
     assert calls.count < 50 * FEW, "each merge looked at every page of the long story"
 
 
+@pytest.mark.parametrize("most_sorted", [0, 10**6])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_search_looks_at_all_stories_in_slices_of_one_size(shape: str) -> None:
+def test_a_search_works_in_slices_of_one_size(
+    shape: str, most_sorted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "MAX_SORTED_CARDS", most_sorted)
     questions = CardQuery(words="nowhere"), CardQuery(words="title"), CardQuery(at_least=10**6)
     steps = []
     for pages in (FEW, MANY):

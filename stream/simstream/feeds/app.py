@@ -24,6 +24,7 @@ from simstream.feeds.condition import FeedCondition, FeedPartition
 from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.prepare import SESSION_S
 from simstream.feeds.records import PageSheet, place
+from simstream.feeds.title_words import TitleWords
 from simstream.feeds.titles import sheet_of
 from simstream.log.base import TopicInfo
 from simstream.model import Record
@@ -52,8 +53,9 @@ class FeedTopics(NamedTuple):
 class FeedState:
     """The state that the app's agents and its web share: the fold and its cards, once the table was read."""
 
-    def __init__(self, limits: FoldLimits) -> None:
+    def __init__(self, limits: FoldLimits, words: TitleWords | None = None) -> None:
         self.limits = limits
+        self._words = words
         self.fold: VerdictFold | None = None
         self.cards: StoryCards | None = None
         self.condition = FeedCondition()
@@ -75,7 +77,7 @@ class FeedState:
                 f"the feed's table holds an entry that cannot be read ({error})",
                 f"delete the consumer group and the topics PREFIX.news{FORMAT}.*, and start the feed again",
             ) from error
-        self.cards, self.sign = StoryCards(self.fold), ""
+        self.cards, self.sign = StoryCards(self.fold, self._words), ""
         self.condition.has_read_table = False
         _logger.info("the feed begins with %d pages", len(self.fold.versions))
 

@@ -8,7 +8,7 @@ after each slice, so that other tasks can go on.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,13 +16,15 @@ from simstream.feeds.fold import VerdictFold
 from simstream.feeds.ordered_tuples import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard, StoryShelves
+from simstream.feeds.title_words import TitleWords
+from simstream.settings import default_cache
 
 GROWTH_MS = 6 * 3_600_000
 """A card's growth is the number of its sites with a page younger than this, or than a quarter of the window."""
 SLICE_PAGES = 256
 """The number of pages or cards in one slice of work."""
-MAX_JOINED_PAGES = 32
-"""The titles and sites of a story with at most so many pages are kept in one piece for searches."""
+MAX_SORTED_CARDS = 8192
+"""Up to so many found cards are sorted at once (5 ms). More are taken from all cards in their order."""
 Order = Literal["newest", "growing", "largest", "updated"]
 ORDERS: tuple[Order, ...] = ("newest", "growing", "largest", "updated")
 
@@ -52,18 +54,18 @@ class CardQuery:
 class StoryCards:
     """The cards of a fold. They may be behind it: `refresh` updates them."""
 
-    def __init__(self, fold: VerdictFold) -> None:
+    def __init__(self, fold: VerdictFold, words: TitleWords | None = None) -> None:
+        """`words` cuts titles; None: with the dictionary of the default cache."""
         self._fold = fold
+        self._words = words or TitleWords(default_cache())
         self.revision = 0
         """A number that grows whenever a card changes."""
-        self._shelves = StoryShelves(self.growth_ms)
+        self._shelves = StoryShelves(self.growth_ms, self._words)
         self._cards: dict[int, StoryCard] = {}
         """By cluster."""
         self._shown: dict[int, StoryCard] = {}
         """By shelf; the number of a shelf is that of its group."""
         self._orders: dict[Order, OrderedTuples] = {order: OrderedTuples() for order in ORDERS}
-        self._texts: dict[int, str] = {}
-        """The texts of shelves of few pages, once they were searched."""
 
     @property
     def growth_ms(self) -> int:
@@ -122,7 +124,30 @@ class StoryCards:
         order = self._orders[query.order]
         if query.is_all:
             return [self._cards[-key[-1]] for key in order.between(start, stop)], len(order)
-        wanted = query.words.casefold().split()
+        question = self._words.of_question(query.words)
+        shelves = (yield from self._shelves.find(question)) if question else None
+        if shelves is not None and len(shelves) <= MAX_SORTED_CARDS:
+            return (yield from self._sort(query, list(shelves), start, stop))
+        return (yield from self._walk(query, shelves, start, stop))
+
+    def _sort(
+        self, query: CardQuery, shelves: list[int], start: int, stop: int
+    ) -> Generator[None, None, tuple[list[StoryCard], int]]:
+        """Sort the cards of these shelves that fit."""
+        keys: list[tuple[int, ...]] = []
+        for first in range(0, len(shelves), SLICE_PAGES):
+            cards = [self._shown.get(shelf) for shelf in shelves[first : first + SLICE_PAGES]]
+            keys += [_key(query.order, card) for card in cards if card is not None and self._fits(card, query)]
+            yield
+        keys = sorted(set(keys))  # a story that has moved to another shelf may have come twice
+        found = (self._cards.get(-key[-1]) for key in keys[start:stop])
+        return [card for card in found if card is not None], len(keys)
+
+    def _walk(
+        self, query: CardQuery, shelves: Container[int] | None, start: int, stop: int
+    ) -> Generator[None, None, tuple[list[StoryCard], int]]:
+        """Look at all cards in their order, and return those that fit and stand on one of the shelves."""
+        order = self._orders[query.order]
         found: list[StoryCard] = []
         fitting: set[int] = set()
         last: tuple[int, ...] = ()
@@ -130,11 +155,9 @@ class StoryCards:
             last = keys[-1]
             for cluster in (-key[-1] for key in keys):
                 card = self._cards.get(cluster)
-                if card is None or cluster in fitting or not _fits(card, query):
+                if card is None or cluster in fitting or not self._fits(card, query):
                     continue  # cards come, leave and move while other tasks go on
-                if query.site and not self._shelves.has_site(card.shelf, query.site):
-                    continue
-                if wanted and not (yield from self._says(card, wanted)):
+                if shelves is not None and card.shelf not in shelves:
                     continue
                 if start <= len(fitting) < stop:
                     found.append(card)
@@ -155,7 +178,6 @@ class StoryCards:
         """Make new cards for these shelves. A shelf has none if its group was merged into another."""
         self.revision += bool(shelves)
         for shelf in shelves:
-            self._texts.pop(shelf, None)
             card = self._shown.pop(shelf, None)
             if card is not None:
                 del self._cards[card.cluster]
@@ -169,30 +191,14 @@ class StoryCards:
                 for order, keys in self._orders.items():
                     keys.add(_key(order, card))
 
-    def _says(self, card: StoryCard, wanted: Sequence[str]) -> Generator[None, None, bool]:
-        """Return whether each word stands in one of the card's titles and sites."""
-        if card.pages <= MAX_JOINED_PAGES:
-            text = self._texts.get(card.shelf)
-            if text is None:
-                text = self._texts[card.shelf] = " ".join(self._shelves.words(card.shelf, -1, MAX_JOINED_PAGES)[0])
-            return all(word in text for word in wanted)
-        missing, last = list(wanted), -1
-        while missing:
-            texts, last = self._shelves.words(card.shelf, last, SLICE_PAGES)
-            if not texts:
-                return False
-            missing = [word for word in missing if not any(word in text for text in texts)]
-            yield
-        return True
-
-
-def _fits(card: StoryCard, query: CardQuery) -> bool:
-    return (
-        card.pages >= query.at_least
-        and card.sites >= query.sites
-        and (query.since is None or card.last >= query.since)
-        and (query.until is None or card.first <= query.until)
-    )
+    def _fits(self, card: StoryCard, query: CardQuery) -> bool:
+        return (
+            card.pages >= query.at_least
+            and card.sites >= query.sites
+            and (query.since is None or card.last >= query.since)
+            and (query.until is None or card.first <= query.until)
+            and (not query.site or self._shelves.has_site(card.shelf, query.site))
+        )
 
 
 def _key(order: Order, card: StoryCard) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ from simstream.feeds.prepare import (
 )
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion
+from simstream.feeds.title_words import TitleWords
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from simstream.log import open_log, options_of
@@ -53,7 +54,7 @@ def run(settings: Settings, log: Log) -> None:
     wait_alone(cluster, name, SESSION_S + 5)
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
     limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
-    feed = FeedState(limits)
+    feed = FeedState(limits, TitleWords(settings.cache_folder))
     impatient = open_log(settings.log, options_of(settings, READ_S))
     with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, impatient:
         app = make_app(settings, topics, feed, folder)

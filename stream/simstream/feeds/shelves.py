@@ -7,7 +7,7 @@ four orders. Keys begin with the shelf's number, so that a shelf of one page nee
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice, takewhile
 
 import msgspec
@@ -16,6 +16,8 @@ from simstream.feeds.expiry_times import ExpiryTimes
 from simstream.feeds.ordered_tuples import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.sites import owner_of, site_of
+from simstream.feeds.title_words import TitleWords
+from simstream.feeds.word_index import SLICE_PAGES, WordIndex
 
 
 class StoryCard(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +52,11 @@ class ShelvedPage(msgspec.Struct, frozen=True, gc=False):
     version: PageVersion
     site: str
     owner: str
+
+    @property
+    def searched(self) -> str:
+        """The text by whose words the page is found."""
+        return f"{self.version.title} {self.site}"
 
 
 class ShelfTally(msgspec.Struct, gc=False):
@@ -90,8 +97,9 @@ class _SiteCounter:
 class StoryShelves:
     """Pages by shelf. `put`, `take` and `card` cost O(log n) of all pages; a page is young for `growth_ms`."""
 
-    def __init__(self, growth_ms: int) -> None:
+    def __init__(self, growth_ms: int, words: TitleWords) -> None:
         self._growth_ms = growth_ms
+        self._words = WordIndex(words)
         self._placed: dict[str, ShelvedPage] = {}
         self._tallies: dict[int, ShelfTally] = {}
         self._joined, self._titled, self._firsts, self._lasts = (OrderedTuples() for _ in range(4))
@@ -109,6 +117,7 @@ class StoryShelves:
             self._titled.add(key)
         self._firsts.add((shelf, version.first, page_id))
         self._lasts.add((shelf, version.time, page_id))
+        self._words.put(page_id, page.searched)
         tally = self._tallies.setdefault(shelf, ShelfTally())
         tally.pages += 1
         tally.sites += self._sites.put(page)
@@ -128,6 +137,7 @@ class StoryShelves:
             self._titled.remove(key)
         self._firsts.remove((shelf, version.first, page_id))
         self._lasts.remove((shelf, version.time, page_id))
+        self._words.take(page_id, placed.searched)
         tally = self._tallies[shelf]
         tally.pages -= 1
         tally.sites -= self._sites.take(placed)
@@ -186,12 +196,20 @@ class StoryShelves:
         """Return a page that is on a shelf."""
         return self._placed[page_id].version
 
-    def words(self, shelf: int, after: int, most: int) -> tuple[list[str], int]:
-        """Return case-folded titles and sites of `most` pages that joined after an ordinal, and the last one."""
-        keys = [key for key in self._joined.after((shelf, after + 1), most) if key[0] == shelf]
-        found = [self._placed[key[2]] for key in keys]
-        texts = [f"{placed.version.title} {placed.site}".casefold() for placed in found]
-        return texts, keys[-1][1] if keys else after
+    def find(self, question: list[set[str]]) -> Generator[None, None, set[int]]:
+        """Return the shelves that have, for each part of the question, a page with all words of the part.
+
+        Yields after each slice.
+        """
+        shelves: list[set[int]] = []
+        for words in question:
+            pages = yield from self._words.find(words)
+            shelves.append(set())
+            for start in range(0, len(pages), SLICE_PAGES):
+                some = pages[start : start + SLICE_PAGES]
+                shelves[-1].update(self._placed[page].shelf for page in some if page in self._placed)
+                yield
+        return set.intersection(*shelves)
 
     def _title(self, key: tuple[int, int, str] | None, shelf: int) -> str:
         return self._placed[key[2]].version.title if key is not None and key[0] == shelf else ""

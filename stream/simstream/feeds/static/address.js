@@ -42,6 +42,15 @@ export function currentPage() {
   return page;
 }
 
+// The addresses of the feeds of what the list shows.
+export function writeFeedLinks() {
+  const shown = new URLSearchParams(queryOf());
+  shown.delete("sort");
+  shown.delete("page");
+  const query = String(shown);
+  for (const link of document.querySelectorAll("[data-feed]")) link.href = `${link.dataset.feed}${query ? `?${query}` : ""}`;
+}
+
 export function listPath() {
   const query = queryOf();
   return `/api/stories${query ? `?${query}` : ""}`;

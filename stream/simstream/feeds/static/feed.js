@@ -1,5 +1,5 @@
 // The news page: asks for JSON, and again every two seconds; text of pages only ever becomes text nodes.
-import { currentPage, listPath, readAddress, storyInAddress, writeAddress } from "./address.js";
+import { currentPage, listPath, readAddress, storyInAddress, writeAddress, writeFeedLinks } from "./address.js";
 import { ask } from "./ask.js";
 import { compare } from "./compare.js";
 import { awaitList, clearList, failList, showList } from "./list.js";
@@ -84,6 +84,7 @@ function showPage({ data, tag }, path) {
   }
   Object.assign(shown, { path, tag });
   showList(data);
+  writeFeedLinks();
 }
 
 function showStoryOf({ data, tag }, path) {
