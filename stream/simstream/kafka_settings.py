@@ -19,6 +19,11 @@ from typing import Any, NamedTuple
 from simstream.errors import SettingsError
 
 Value = str | int | float | bool
+KAFKA = "kafka://"
+SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
+"""`HOST:PORT,...`, as Kafka's own tools take it."""
+BOOTSTRAP = "bootstrap_servers"
+"""The other name of the setting `log`, for brokers, in the file, as a variable and as a flag."""
 VARIABLES = "SIMSTREAM_KAFKA_"
 FROM_FILE = ".file"
 MAX_BYTES = 64 << 10
@@ -31,7 +36,10 @@ _OWN_FILES = frozenset(
 )
 """The client's own settings that end in `.file`: it reads these files itself."""
 OWN: Mapping[str, str] = {
-    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "leave it out, and name the brokers in `log`"),
+    **dict.fromkeys(
+        ("bootstrap.servers", "metadata.broker.list"),
+        "leave it out, and name the brokers in `log` or `bootstrap_servers`",
+    ),
     **dict.fromkeys(("group.id", "transactional.id"), "leave it out: the service makes it from `prefix`"),
     **dict.fromkeys(
         (
@@ -71,6 +79,28 @@ class SettingValue(NamedTuple):
 
     value: Value
     origin: str
+
+
+def with_log(given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
+    """Return the settings of one origin, with `log` in the place of `bootstrap_servers`.
+
+    Raises SettingsError if that is not `HOST:PORT,...`, or if `log` names another place.
+    """
+    values = dict(given)
+    if BOOTSTRAP not in values:
+        return values
+    value, origin = values.pop(BOOTSTRAP)
+    servers = "".join(str(value).split())
+    if not SERVERS.fullmatch(servers):
+        raise SettingsError(
+            f"{BOOTSTRAP} is {value!r} ({origin})", "give HOST:PORT, or several with commas between"
+        )
+    if "log" in values and values["log"].value != KAFKA + servers:
+        raise SettingsError(
+            f"log is {values['log'].value!r}, and {BOOTSTRAP} is {value!r} ({origin})",
+            "give one of them: both say where records live",
+        )
+    return {**values, "log": SettingValue(KAFKA + servers, origin)}
 
 
 def from_table(table: Any, file: str) -> dict[str, SettingValue]:

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from simstream import kafka_settings
 from simstream.errors import InputMissing, SettingsError, SimstreamError
+from simstream.kafka_settings import BOOTSTRAP, SettingValue
 from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
 from simstream.wire.page_headers import parse_names
 
@@ -41,7 +42,7 @@ _MIN_DURATIONS_MS = {
 _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 """Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
-_LISTS = ("allowed_hosts", "verdict_headers")
+_LISTS = ("allowed_hosts", "verdict_headers", BOOTSTRAP)
 """Settings that are lists: in the file they may be arrays."""
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -123,12 +124,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set, with its default."""
 
     log: str = "kafka://127.0.0.1:9092"
-    """`kafka://HOST:PORT,…` or a directory."""
+    """`kafka://HOST:PORT,…` or a directory. `bootstrap_servers`, as `HOST:PORT,…`, means the same for brokers."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] = "simstream"
     """The first part of the topics' names."""
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
     """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
-    pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
+    pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
     verdict_headers: str = "traceparent,tracestate"
     """Headers that go on from a page to its verdict, at most 16. The values of one page have 2,048 bytes at most; a
@@ -175,6 +176,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a gap in the log may stay open before the judge is unready."""
     stuck_after: str = "60s"
     """`/health/live` fails if a loop has not turned for so long; at least 2s."""
+    log_level: Literal["debug", "info", "warning", "error"] | None = None
+    """The least severe log lines that a command writes; not set: `info` for `serve` and `news`, else `warning`."""
     log_format: Literal["text", "json"] = "text"
     """How `serve` and `news` write log lines: as text, or each as a JSON object."""
     shards: Annotated[int, Meta(ge=0, le=256)] | None = None
@@ -275,15 +278,16 @@ def resolve(
     found: list[SettingsError] = []
     values: dict[str, Any] = {}
     origin = dict.fromkeys(names(), "default")
-    for name, value in _from_file(file or environ.get("SIMSTREAM_CONFIG"), found).items():
-        values[name], origin[name] = value, f"file {file or environ.get('SIMSTREAM_CONFIG') or FILE}"
-    for name in names():
-        variable = _variable(name)
-        if environ.get(variable) and not _LINK_VALUE.match(environ[variable]):
-            values[name], origin[name] = environ[variable], f"variable {variable}"
-    for name, value in flags.items():
-        if value is not None:
-            values[name], origin[name] = value, f"flag --{name.replace('_', '-').replace('.', '-')}"
+    path = file or environ.get("SIMSTREAM_CONFIG")
+    in_file = {name: SettingValue(value, f"file {path or FILE}") for name, value in _from_file(path, found).items()}
+    for given in (in_file, _from_variables(environ), _from_flags(flags)):
+        try:
+            given = kafka_settings.with_log(given)
+        except SettingsError as error:
+            found.append(error)
+            given.pop(BOOTSTRAP)
+        for name, (value, where) in given.items():
+            values[name], origin[name] = value, where
     kafka = _kafka(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "), environ, found)
     origin |= {f"kafka.{name}": given.origin for name, given in kafka.items()}
     settings = msgspec.structs.replace(
@@ -310,7 +314,7 @@ def refuse_paths(settings: Settings, sender: str) -> None:
 
 def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
     """Return an error for each SIMSTREAM_* variable that nothing reads and Kubernetes does not set."""
-    known = sorted(map(_variable, names()))
+    known = sorted(map(_variable, (*names(), BOOTSTRAP)))
     return [
         SettingsError(
             f"the variable {name} belongs to no setting",
@@ -325,9 +329,26 @@ def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[Setting
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     """Return the SIMSTREAM_* variables that nothing reads, sorted: misspelt, or set by Kubernetes."""
     environ = os.environ if environ is None else environ
-    known = {_variable(name) for name in names()} | _OTHER_VARIABLES
+    known = {_variable(name) for name in (*names(), BOOTSTRAP)} | _OTHER_VARIABLES
     unknown = [name for name in environ if name.startswith(_VARIABLES) and name not in known]
     return sorted(name for name in unknown if not kafka_settings.is_variable(name))
+
+
+def _from_variables(environ: Mapping[str, str]) -> dict[str, SettingValue]:
+    variables = {name: _variable(name) for name in (*names(), BOOTSTRAP)}
+    return {
+        name: SettingValue(environ[variable], f"variable {variable}")
+        for name, variable in variables.items()
+        if environ.get(variable) and not _LINK_VALUE.match(environ[variable])
+    }
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, SettingValue]:
+    return {
+        name: SettingValue(value, f"flag --{name.replace('_', '-').replace('.', '-')}")
+        for name, value in flags.items()
+        if value is not None
+    }
 
 
 def _variable(name: str) -> str:
@@ -413,7 +434,7 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
             flat[name] = ",".join(map(str, value))
         else:
             flat[name] = value
-    unknown = sorted(set(flat) - set(names()) - {"kafka"})
+    unknown = sorted(set(flat) - set(names()) - {"kafka", BOOTSTRAP})
     wrong += [
         SettingsError(f"{path} has no setting {name!r}", "see `simstream config` for all settings")
         for name in unknown
@@ -450,8 +471,9 @@ def _advice(name: str) -> str:
             return "give a number" + _range(least, most)
         case msgspec.inspect.LiteralType(values=values):
             return f"use {' or '.join(str(value) for value in values)}"
-        case msgspec.inspect.StrType(pattern=str()):
-            return "use letters, digits, '.', '_' and '-', at most 180"
+        case msgspec.inspect.StrType(pattern=str() as pattern):
+            longest = pattern.partition("{1,")[2].partition("}")[0]
+            return f"use letters, digits, '.', '_' and '-', at most {longest}"
         case _:
             return "give text"
 

@@ -68,7 +68,9 @@ def test_a_commit_belongs_to_its_own_topic(place: TopicPlace, theirs: str) -> No
         assert usual.source_offsets() == {}
 
 
-@pytest.mark.parametrize("topic", ["p.fingerprints", "q.verdicts", "q.answers", "p.dead-letters"])
+@pytest.mark.parametrize(
+    "topic", ["p.fingerprints", "q.verdicts", "q.answers", "p.dead-letters", "other.verdicts", "a.b.matches"]
+)
 def test_a_topic_that_the_service_writes_is_refused(topic: str) -> None:
     with pytest.raises(SettingsError, match=f"pages_topic is {topic}, a topic that the service writes itself"):
         LogOptions(prefix="p", publish_to="q", matches="answers", pages_topic=topic)

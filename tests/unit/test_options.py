@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 from simstream.cli import options
+from simstream.cli.main import main
 from simstream.cli.options import settle, settle_on_all_cores
+from simstream.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +36,49 @@ def test_what_a_flag_a_variable_or_the_file_says_counts(monkeypatch: pytest.Monk
     monkeypatch.setenv("SIMSTREAM_EXTRACT_WORKERS", "0")
     settings = settle_on_all_cores(None, threads="5")
     assert (settings.threads, settings.extract.workers) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "level"),
+    [
+        ("verdicts", "", None),
+        ("verdicts", "-v", "info"),
+        ("verdicts", "-vv", "debug"),
+        ("verdicts", "-vvvvvv", "debug"),
+        ("verdicts", "--log-level error", "error"),
+        ("serve", "", None),
+        ("serve", "-v", "debug"),
+        ("serve", "--log-level warning", "warning"),
+    ],
+)
+def test_v_writes_more_log_lines_than_the_command_usually_does(command: str, flags: str, level: str | None) -> None:
+    @click.command(command)
+    @options.log_options
+    def try_it(**given: Any) -> None:
+        assert given["log_level"] == level
+
+    try_it.main(flags.split(), standalone_mode=False, prog_name=command)
+
+
+def test_v_and_a_level_together_are_refused() -> None:
+    with pytest.raises(UsageError, match="-v and --log-level are both given: give one"):
+        main.main(["verdicts", "-v", "--log-level", "info"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(("level", "kept"), [("debug", "abc"), ("info", "bc"), ("warning", "c"), ("error", "")])
+def test_lines_from_the_level_on_are_written_and_debug_of_other_packages_never(
+    level: str, kept: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, own = logging.getLogger(), logging.getLogger("simstream")
+    before = root.handlers[:], root.level, own.level
+    try:
+        assert settle(None, log_level=level).log_level == level
+        for name in ("simstream.some", "other"):
+            logging.getLogger(name).debug("a")
+        logging.getLogger("simstream.some").info("b")
+        logging.getLogger("simstream.some").warning("c")
+    finally:
+        root.handlers = before[0]
+        root.setLevel(before[1])
+        own.setLevel(before[2])
+    assert "".join(line[-1] for line in capsys.readouterr().err.splitlines()) == kept

@@ -8,7 +8,7 @@ import pytest
 
 from simstream.errors import InputMissing, SettingsError, SimstreamError
 from simstream.kafka_settings import SettingValue, show_value, without_secrets
-from simstream.settings import Settings, duration_ms, names, resolve, unknown_variables
+from simstream.settings import Settings, duration_ms, misspelt_variables, names, resolve, unknown_variables
 
 
 @pytest.fixture
@@ -131,6 +131,9 @@ def test_paths_of_fields_come_from_the_file_and_from_variables(file: Path) -> No
         ("dead_letters.stop_ratio", 2, "give a number from 0 to 1"),
         ("link", "all", "use any or canonical"),
         ("prefix", "a b", "use letters, digits, '.', '_' and '-', at most 180"),
+        ("pages_topic", "x" * 250, "use letters, digits, '.', '_' and '-', at most 249"),
+        ("matches", "x" * 61, "use letters, digits, '.', '_' and '-', at most 60"),
+        ("log_level", "loud", "use debug or error or info or warning"),
         ("recipe", 5, "give text"),
         ("window", "5", "give a positive duration such as 72h, 30m, 10s or 500ms"),
     ],
@@ -278,3 +281,35 @@ def test_what_is_printed_of_settings_has_no_secret() -> None:
         assert show_value(name, SettingValue(SECRET, "")) == "(hidden)"
     assert show_value("sasl.username", SettingValue("a", "file f, from g")) == "(hidden)"
     assert show_value("ssl.key.location", SettingValue("/a", "")) == "/a"
+
+
+def test_bootstrap_servers_are_another_name_of_the_log_at_each_origin(file: Path) -> None:
+    file.write_text('bootstrap_servers = ["a:1", "b:2"]')
+    variable = {"SIMSTREAM_BOOTSTRAP_SERVERS": "c:3, [::1]:4"}
+    for flags, environ, log, origin in [
+        ({}, {}, "kafka://a:1,b:2", "file simstream.toml"),
+        ({}, variable, "kafka://c:3,[::1]:4", "variable SIMSTREAM_BOOTSTRAP_SERVERS"),
+        ({"bootstrap_servers": "d:5", "log": None}, variable, "kafka://d:5", "flag --bootstrap-servers"),
+        ({"bootstrap_servers": "d:5", "log": "kafka://d:5"}, {}, "kafka://d:5", "flag --bootstrap-servers"),
+        ({"log": "folder"}, variable, "folder", "flag --log"),
+    ]:
+        settings, origins = resolve(flags, environ)
+        assert (settings.log, origins["log"]) == (log, origin)
+    assert misspelt_variables(variable) == []
+
+
+@pytest.mark.parametrize("servers", ["a", "kafka://a:1", "a:1;b:2", "a:1,", "a:123456", "http://a:1/", "a:b:c"])
+def test_bootstrap_servers_that_are_none_are_refused(servers: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"^bootstrap_servers is .* \(flag --bootstrap-servers\): give HOST:PORT"
+    ):
+        resolve({"bootstrap_servers": servers}, {})
+
+
+def test_a_log_and_other_bootstrap_servers_of_one_origin_are_refused(file: Path) -> None:
+    with pytest.raises(SettingsError, match=r"log is 'folder', and bootstrap_servers is 'a:1' \(flag .*give one"):
+        resolve({"bootstrap_servers": "a:1", "log": "folder"}, {})
+    file.write_text('log = "kafka://a:1"\nbootstrap_servers = "b:1"')
+    wrong: list[SimstreamError] = []
+    assert resolve({}, {}, wrong=wrong).settings.log == "kafka://a:1"
+    assert len(wrong) == 1

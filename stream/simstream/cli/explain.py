@@ -77,7 +77,7 @@ def command(
     """
     ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
     counts = [flags.pop(name) for name in ("words", "candidates")]
-    _check(ids, inputs, ordinal, flags["log"])
+    _check(ids, inputs, ordinal, flags["log"] or flags["bootstrap_servers"])
     settings = _settle(config, inputs, flags)
     from simstream.tools.explain.request import ExplainRequest
 

@@ -42,7 +42,7 @@ def command(config: str | None, **flags: Any) -> None:
         raise Unavailable(
             f"the news feed needs {error.name}, which is not installed", "run pip install 'simstream[feed]'"
         ) from None
-    log_to_stderr(settings.log_format, logging.INFO)
+    log_to_stderr(settings.log_format, settings.log_level or "info")
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     # Faust takes a pause for a stream that hangs. The feed's own condition says what it waits for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LEVELS: Final = ("debug", "info", "warning", "error")
+_VERBOSITY: Final = "simstream.verbosity"
 ROLES: Final = ("fingerprint", "judge", "query", "match")
 RECIPE_METAVAR: Final = "NAME|FILE.toml"
 RECIPE_HELP: Final = "Make fingerprints by this recipe: default, google2007, fnv1-tf, shingles, or a file."
@@ -44,6 +46,19 @@ def _roles(_context: click.Context, _option: click.Parameter, given: str) -> tup
             "write all alone, or a list of fingerprint, judge, query and match",
         )
     return chosen
+
+
+def _note_verbosity(context: click.Context, _option: click.Parameter, given: int) -> None:
+    context.meta[_VERBOSITY] = given
+
+
+def _level(context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """Return the level that --log-level names, or -v, counted from the level that the command has without them."""
+    more = context.meta.get(_VERBOSITY, 0)
+    if more and given is not None:
+        raise UsageError("-v and --log-level are both given", "give one of them")
+    usual = LEVELS.index("info" if context.info_name in ("serve", "news") else "warning")
+    return LEVELS[max(0, usual - more)] if more else given
 
 
 settings_options = click.option(
@@ -83,6 +98,7 @@ log_options = _together(
         metavar="ADDRESS",
         help="Where records live: kafka://HOST:PORT,… or a directory (default: kafka://127.0.0.1:9092).",
     ),
+    click.option("--bootstrap-servers", metavar="HOST:PORT,…", help="The same as --log kafka://HOST:PORT,…"),
     click.option("--prefix", metavar="NAME", help="First part of the topics' names (default: simstream)."),
     click.option(
         "--publish-to",
@@ -93,6 +109,21 @@ log_options = _together(
         "--pages-topic",
         metavar="NAME",
         help="Full name of your own topic of pages; it is never created (default: PREFIX.pages).",
+    ),
+    click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_note_verbosity,
+        help="Write more log lines to stderr; -vv: still more.",
+    ),
+    click.option(
+        "--log-level",
+        metavar="LEVEL",
+        callback=_level,
+        help="Write log lines from this level on: debug, info, warning, error.",
     ),
 )
 roles_option = click.option(
@@ -113,8 +144,17 @@ caller_options = _together(
 
 
 def settle(config: str | None, **flags: Any) -> Settings:
-    """Return the settings of one command. Raises SettingsError."""
-    return resolve(flags, file=config).settings
+    """Return the settings of one command, and write log lines if they name a level. Raises SettingsError."""
+    return _resolve(config, flags).settings
+
+
+def _resolve(config: str | None, flags: Mapping[str, Any]) -> ResolvedSettings:
+    found = resolve(flags, file=config)
+    if level := found.settings.log_level:
+        from simstream.telemetry.logging import log_to_stderr
+
+        log_to_stderr(found.settings.log_format, level)
+    return found
 
 
 def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
@@ -124,7 +164,7 @@ def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
 
 def resolve_on_all_cores(config: str | None, **flags: Any) -> ResolvedSettings:
     """Do what `settle_on_all_cores` does, and also return where each value comes from."""
-    origin = resolve(flags, file=config).origin
+    origin = _resolve(config, flags).origin
     unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
     return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config)
 

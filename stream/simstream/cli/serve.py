@@ -64,7 +64,7 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     refuse_misspelt_variables()
     settings = settle(config, **flags)
     refuse_shared_port(settings, roles)
-    log_to_stderr(settings.log_format)
+    log_to_stderr(settings.log_format, settings.log_level or "info")
     try:
         serve(settings, roles, config)
     except SimstreamError as error:

@@ -7,14 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from simstream.errors import SettingsError
+from simstream.kafka_settings import KAFKA, SERVERS
 from simstream.log.base import Log, LogOptions
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
 
-KAFKA = "kafka://"
-_SERVERS = re.compile(r"{0}(,{0})*".format(r"(\[[\da-fA-F:.]+\]|[\w.-]+):\d{1,5}"))
-"""`HOST:PORT,...`, as Kafka's own tools take it."""
 _SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
 """An address that begins like this is a URL, never a folder."""
 
@@ -55,7 +53,7 @@ def _check_folder(address: str) -> None:
         raise SettingsError(f"--log {address!r} does not name a place for a log", advice)
     if os.path.isdir(address):
         return
-    if _SERVERS.fullmatch(address):
+    if SERVERS.fullmatch(address):
         raise SettingsError(f"--log {address!r} is not a directory", f"did you mean {KAFKA}{address}?")
     if os.path.exists(address):
         raise SettingsError(f"--log {address!r} is a file", advice)

@@ -360,10 +360,9 @@ class LogOptions:
     """The full name of `pages`, if it is a topic of the user's own: the log reads it, and never creates it."""
 
     def __post_init__(self) -> None:
-        """Raise SettingsError if `pages_topic` is the name of another topic of this log."""
-        own = {self.full_name(topic) for topic in (*TOPICS[1:], MATCHES)}
-        own |= {f"{self.prefix}.{topic}" for topic in (*TOPICS[1:], self.matches)}
-        if self.pages_topic in own:
+        """Raise SettingsError if `pages_topic` is named as a topic that a service of any prefix writes."""
+        written = (*TOPICS[1:], MATCHES, self.matches)
+        if self.pages_topic and self.pages_topic.endswith(tuple(f".{topic}" for topic in written)):
             raise SettingsError(
                 f"pages_topic is {self.pages_topic}, a topic that the service writes itself",
                 "name the topic that your producers write",

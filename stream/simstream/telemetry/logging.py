@@ -20,12 +20,17 @@ MAX_KINDS = 1_000
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
-def log_to_stderr(kind: Literal["text", "json"], level: int = logging.INFO) -> None:
-    """Send the events of all loggers to stderr from now on."""
+def log_to_stderr(kind: Literal["text", "json"], level: str = "info") -> None:
+    """Send the events of all loggers to stderr from now on.
+
+    `level` is the least severe one that is sent: debug, info, warning or error. Debug is sent of simstream alone.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else OneLineFormatter(_TEXT))
     handler.addFilter(RepetitionFilter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
+    logging.getLogger("simstream").setLevel(number)
 
 
 class OneLineFormatter(logging.Formatter):
