@@ -180,6 +180,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The least severe log lines that a command writes; not set: `info` for `serve` and `news`, else `warning`."""
     log_format: Literal["text", "json"] = "text"
     """How `serve` and `news` write log lines: as text, or each as a JSON object."""
+    otlp_endpoint: str | None = None
+    """The address of an OTLP receiver over HTTP, such as `http://127.0.0.1:4318`, for spans; not set: no spans."""
     shards: Annotated[int, Meta(ge=0, le=256)] | None = None
     """Shards of the index on matchers; not set: one for each partition of `matches`. 0: the judge's own index."""
     matches: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,60}\Z")] = "matches"

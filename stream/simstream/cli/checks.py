@@ -19,12 +19,15 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
 
     Asks no broker. Takes a few seconds.
     """
+    from simstream.telemetry.tracing import check_tracing
+
     yield from misspelt_variables()
     yield from _recipe(settings)
     yield from _log(settings)
     if "query" in roles:
         yield from _callers(settings)
     if {"judge", "match"} & {*roles}:
+        yield from _raised(lambda: check_tracing(settings))
         yield from _state(settings)
         yield from _shards(settings, roles)
     yield from _hosts(settings, roles)

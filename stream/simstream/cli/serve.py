@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simstream.roles.context import RoleContext
     from simstream.roles.supervisor import RoleSupervisor
     from simstream.settings import Settings
+    from simstream.telemetry.tracing import PageSpans
     from simstream.text.fingerprinter import Fingerprinter
 
 _logger = logging.getLogger("simstream")
@@ -84,9 +85,11 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
 
     sys.setswitchinterval(SWITCH_S)
     metrics = Metrics(settings.publish_to or settings.prefix)
-    context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s))
+    spans = _open_spans(settings) if "judge" in chosen else None
+    context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s), spans=spans)
     stop_on_signals(context.stop)
     with (
+        spans or nullcontext(),
         HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
         open_log(settings, patience=settings.give_up_s) as log,
     ):
@@ -94,6 +97,13 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
         with service(log, settings, context, chosen, config=config) as supervisor:
             supervisor.wait()
     _logger.info("ended: all read pages are committed, or will be read again")
+
+
+def _open_spans(settings: Settings) -> PageSpans | None:
+    from simstream.telemetry.tracing import PageSpans, check_tracing
+
+    check_tracing(settings)
+    return PageSpans(settings.otlp_endpoint, settings.prefix) if settings.otlp_endpoint else None
 
 
 @contextmanager

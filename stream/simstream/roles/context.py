@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from simstream.settings import Settings
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
+from simstream.telemetry.tracing import PageSpans
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,5 @@ class RoleContext:
     metrics: Metrics = field(default_factory=Metrics)
     health: ServiceHealth = field(default_factory=ServiceHealth)
     stop: threading.Event = field(default_factory=threading.Event)
+    spans: PageSpans | None = None
+    """Where the elected judge sends spans; None: nowhere."""

@@ -48,6 +48,8 @@ class JudgedFrame(NamedTuple):
     """The number of these pages by arrival in the source topic, in ms."""
     headers: Mapping[int, Headers] = MappingProxyType({})
     """The headers that go on to the verdicts, by the pages' offsets; most pages have none."""
+    came: Sequence[tuple[int, int]] = ()
+    """`FrameHeader.came`."""
 
 
 def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
@@ -116,7 +118,8 @@ class LogJudge(Closing):
             end = begin + len(frame.columns)
             arrival_counts = frames.count_arrivals(frame.header, len(frame.columns))
             headers = page_headers.unpack(frame.header.headers, frame.header.start)
-            judged.append(JudgedFrame(record, verdicts[begin:end], place, arrival_counts, headers))
+            came = frame.header.came
+            judged.append(JudgedFrame(record, verdicts[begin:end], place, arrival_counts, headers, came))
             begin = end
         self._context.metrics.frames.inc(len(accepted))
         if self._book is not None:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 from simstream.errors import DiskFull, TransactionOutlived
 from simstream.log.base import OutgoingVerdict, Publisher
 from simstream.roles.judge.transaction_room import TransactionRoom
+from simstream.telemetry.tracing import TracedPage
 
 MAX_BYTES = 8 << 20
 """No more frames are taken while this many bytes of verdicts wait. One batch may exceed the limit."""
@@ -44,6 +45,8 @@ class PendingFrame(NamedTuple):
     frame: int = 0
     header_bytes: int = 0
     """The bytes of the headers that pages gave to its verdicts."""
+    traced: Sequence[TracedPage] = ()
+    """Its pages that get a span."""
 
     @property
     def bytes(self) -> int:
@@ -60,6 +63,7 @@ class CommittedBatch(NamedTuple):
     frame: int
     seconds: float
     """The seconds that it took."""
+    traced: Sequence[TracedPage] = ()
 
 
 class VerdictOutbox:
@@ -201,4 +205,5 @@ def _committed(frames: Sequence[PendingFrame], seconds: float) -> CommittedBatch
         arrival_counts.update(frame.arrival_counts)
         if frame.verdicts:
             appended[frame.appended_ms] += len(frame.verdicts)
-    return CommittedBatch(kinds, appended, arrival_counts, frames[-1].frame, seconds)
+    traced = [page for frame in frames for page in frame.traced]
+    return CommittedBatch(kinds, appended, arrival_counts, frames[-1].frame, seconds, traced)

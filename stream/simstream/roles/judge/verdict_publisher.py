@@ -13,6 +13,7 @@ from simstream.roles.judge.log_follower import FRAMES_A_POLL, NAME
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_batches
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
+from simstream.roles.judge.traced_pages import traced_pages
 from simstream.telemetry.metrics import RisingCounter
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
@@ -123,6 +124,7 @@ class VerdictPublisher:
             frame.arrival_counts,
             frame.place.frame,
             sum(len(name) + len(value) for one in headers.values() for name, value in one),
+            traced_pages(frame) if headers and self._context.spans else (),
         )
 
     def _bare(self, place: LogPlace) -> PendingFrame:
@@ -152,6 +154,8 @@ class VerdictPublisher:
         self._context.metrics.batch.labels("publish").observe(batch.seconds)
         self._log_judge.metrics.count_committed(batch.kinds, batch.appended, batch.arrival_counts)
         self._published = batch.frame
+        if batch.traced and self._context.spans:
+            self._context.spans.send(batch.traced, time.time_ns())
 
     def _waiting(self, outbox: VerdictOutbox) -> None:
         """Tell health and metrics while the outbox is full. The outbox calls it."""

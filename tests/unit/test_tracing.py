@@ -1,0 +1,120 @@
+"""Which pages get a span, what strangers may write into a traceparent, and what happens without the extra."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from simstream.errors import SettingsError, Unavailable
+from simstream.model import PageSource, Record, Verdict, VerdictKind
+from simstream.roles.judge.log_judge import JudgedFrame, LogPlace
+from simstream.roles.judge.traced_pages import traced_pages
+from simstream.settings import Settings
+from simstream.telemetry.tracing import MAX_WAITING, PageSpans, TracedPage, check_tracing, is_sampled
+from simstream.wire.page_headers import Headers
+from tests.e2e.otlp import receiving
+
+GOOD = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+HOSTILE = [
+    b"",
+    b"\xff" * 55,
+    GOOD[:52],
+    GOOD[:54],
+    GOOD.replace(b"0af7651916cd43dd8448eb211c80319c", b"0" * 32),
+    GOOD.replace(b"b7ad6b7169203331", b"0" * 16),
+    GOOD.replace(b"00-", b"ff-", 1),
+    GOOD.replace(b"-", b"_"),
+    GOOD + b"-more",
+    b"zz" + GOOD[2:],
+    GOOD.upper(),
+]
+
+
+def traced(*headers: tuple[str, bytes]) -> TracedPage:
+    return TracedPage(headers, "new", 7, PageSource("p", 0, 1), 1_000, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sampled"), [("01", True), ("03", True), ("ff", True), ("00", False), ("02", False)]
+)
+def test_the_flag_of_the_trace_says_whether_a_page_is_sampled(flags: str, sampled: bool) -> None:
+    value = GOOD[:53] + flags.encode()
+    assert is_sampled((("tenant", b"x"), ("TraceParent", value))) is sampled
+    assert not is_sampled((("tenant", value),))
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_traceparent_that_is_none_gives_no_span(value: bytes) -> None:
+    pytest.importorskip("opentelemetry.sdk.trace")
+    is_sampled((("traceparent", value),))
+    with receiving() as receiver:
+        with PageSpans(receiver.endpoint, "simstream") as spans:
+            spans.send([traced(("traceparent", value)), traced(("traceparent", GOOD))], 3_000_000_000)
+        [span] = receiver.spans
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (10**9, 3 * 10**9)
+
+
+@pytest.mark.parametrize("state", [b"\xff\x00", b"a=" + b"x" * 2_000, b"," * 2_000, b"a=1," * 500])
+def test_a_hostile_tracestate_costs_no_span(state: bytes) -> None:
+    pytest.importorskip("opentelemetry.sdk.trace")
+    with receiving() as receiver:
+        with PageSpans(receiver.endpoint, "simstream") as spans:
+            spans.send([traced(("traceparent", GOOD), ("tracestate", state))], 3_000_000_000)
+        assert len(receiver.spans) == 1
+
+
+def test_a_span_does_not_end_before_it_begins_if_the_clocks_disagree() -> None:
+    pytest.importorskip("opentelemetry.sdk.trace")
+    with receiving() as receiver:
+        with PageSpans(receiver.endpoint, "simstream") as spans:
+            spans.send([traced(("traceparent", GOOD))], 1_500_000)
+        [span] = receiver.spans
+    assert span.start_time_unix_nano == span.events[0].time_unix_nano == span.end_time_unix_nano == 1_500_000
+
+
+def test_spans_for_a_silent_receiver_take_bounded_room_and_the_end_waits_a_bounded_time() -> None:
+    pytest.importorskip("opentelemetry.sdk.trace")
+    with receiving() as receiver:
+        receiver.answers.clear()
+        spans = PageSpans(receiver.endpoint, "simstream")
+        begun = time.monotonic()
+        spans.send([traced(("traceparent", GOOD))] * (3 * MAX_WAITING), 3_000_000_000)
+        assert (
+            len(spans._provider._active_span_processor._span_processors[0]._batch_processor._queue) <= MAX_WAITING
+        )
+        spans.close()
+        assert time.monotonic() - begun < 15
+
+
+def verdict(offset: int) -> Verdict:
+    source = PageSource("p", 0, offset)
+    kind = VerdictKind.TOO_SHORT
+    return Verdict("a", None, kind, None, None, None, None, None, None, (), None, "p", offset, 0, source)
+
+
+def test_a_page_arrives_when_its_frame_says_so_also_if_the_first_pages_were_judged_before() -> None:
+    headers: dict[int, Headers] = dict.fromkeys((1, 3), (("traceparent", GOOD),))
+    record = Record("f", 0, 0, None, b"", (), 900)
+    came = ((100, 2), (200, 1), (300, 1))
+    judged = [verdict(offset) for offset in (2, 3)]
+    frame = JudgedFrame(record, judged, LogPlace(1, 4, ""), {}, headers, came)
+    assert [(one.source.offset, one.arrived_ms, one.appended_ms) for one in traced_pages(frame)] == [(3, 300, 900)]
+    assert [one.arrived_ms for one in traced_pages(frame._replace(came=()))] == [900]
+    assert traced_pages(frame._replace(headers={3: (("traceparent", GOOD[:53] + b"00"),)})) == []
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(Unavailable, match=r"which is not installed: run pip install 'simstream\[tracing\]'"):
+        check_tracing(Settings(otlp_endpoint="http://127.0.0.1:4318"))
+    check_tracing(Settings())
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "127.0.0.1:4318", "ftp://a", "http://", "http:///v1/traces", "http://[", "http://a:b"]
+)
+def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
+    with pytest.raises(SettingsError, match="give an address such as"):
+        check_tracing(Settings(otlp_endpoint=endpoint))
