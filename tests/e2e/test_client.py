@@ -14,7 +14,8 @@ import pytest
 from simstream import fingerprint
 from simstream.client import AsyncClient, Client, RawPage
 from simstream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
-from tests.e2e.harness import PATIENCE_S, Program
+from simstream.log.base import VERDICTS
+from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.test_readme import examples
 from tests.kafka_fixtures import TopicPlace
 
@@ -54,6 +55,15 @@ def name() -> str:
 
 def client(place: TopicPlace, **more: float) -> Client:
     return Client(place.address, place.prefix, timeout=PATIENCE_S, **more)  # type: ignore[arg-type]
+
+
+def test_a_header_of_a_submitted_page_goes_on_to_the_record_of_its_verdict(served: TopicPlace) -> None:
+    own = name()
+    with client(served) as pages:
+        pages.submit({"id": own, "text": "Too short."}, headers={"traceparent": "00-own", "other": "x"}).result()
+    with served.open() as log:
+        [record] = [one for one in read_topic(log, VERDICTS) if one.key == own.encode()]
+    assert record.headers == (("verdict", b"too_short"), ("traceparent", b"00-own"))
 
 
 def test_each_kind_of_page_gets_its_verdict(served: TopicPlace) -> None:

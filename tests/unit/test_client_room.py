@@ -188,6 +188,18 @@ def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
         sendable(page)  # type: ignore[arg-type]
 
 
+def test_further_headers_come_behind_those_of_the_page() -> None:
+    own = {"traceparent": "00-é", "tenant": b"\xff"}
+    assert sendable({"id": "a", "text": ""}, own).headers == (("traceparent", "00-é".encode()), ("tenant", b"\xff"))
+    assert [name for name, _ in sendable(RawPage("b", b""), own).headers] == ["content-type", "url", *own]
+
+
+@pytest.mark.parametrize("headers", [{"Content-Type": "x"}, {"url": b"x"}, {"a": 1}, {"a": None}, {1: "x"}])
+def test_a_header_that_says_something_of_the_page_or_is_no_text_is_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="the header "):
+        sendable({"id": "a", "text": ""}, headers)
+
+
 class BrokenLog:
     """A log that takes no page any more: its appender fails, and no new one is to be had."""
 

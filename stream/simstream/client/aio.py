@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from simstream.client.pages import Submitted
@@ -79,7 +80,12 @@ class AsyncClient:
             self._traffic = await asyncio.to_thread(Traffic, self._log, self._in_flight, self._timeout)
 
     async def submit(
-        self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None
+        self,
+        page: Submitted,
+        *,
+        wait: float = TIMEOUT,
+        timeout: float | None = None,
+        headers: Mapping[str, str | bytes] = MappingProxyType({}),
     ) -> asyncio.Future[Verdict]:
         """Send a page as soon as there is room and return a future of its verdict; see `Client.submit`.
 
@@ -87,6 +93,7 @@ class AsyncClient:
             page: A RawPage, or a mapping with the fields of a page.
             wait: Seconds to wait while `in_flight` pages are on their way.
             timeout: Seconds until the future gives up, by default the client's.
+            headers: Further headers of the page; see `Client.submit`.
 
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
@@ -113,15 +120,23 @@ class AsyncClient:
         except BaseException:
             traffic.room.withdraw(place)
             raise
-        return asyncio.wrap_future(traffic.send(page, timeout))
+        return asyncio.wrap_future(traffic.send(page, timeout, headers))
 
-    async def judge(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Verdict:
+    async def judge(
+        self,
+        page: Submitted,
+        *,
+        wait: float = TIMEOUT,
+        timeout: float | None = None,
+        headers: Mapping[str, str | bytes] = MappingProxyType({}),
+    ) -> Verdict:
         """Send a page and return its verdict.
 
         Args:
             page: A RawPage, or a mapping with the fields of a page.
             wait: Seconds to wait while `in_flight` pages are on their way.
             timeout: Seconds to wait for the verdict, by default the client's.
+            headers: Further headers of the page; see `Client.submit`.
 
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
@@ -139,7 +154,7 @@ class AsyncClient:
             >>> asyncio.run(ask())
             'a'
         """
-        return await (await self.submit(page, wait=wait, timeout=timeout))
+        return await (await self.submit(page, wait=wait, timeout=timeout, headers=headers))
 
     @property
     def ended(self) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from simstream.errors import UsageError
 from simstream.model import Record
-from simstream.wire.page import PageLimits, decode
+from simstream.wire.page import PAGE_HEADERS, PageLimits, decode
 
 Headers = tuple[tuple[str, bytes], ...]
 _encode = msgspec.json.Encoder().encode
@@ -56,13 +57,15 @@ class SendablePage(NamedTuple):
     verdict_key: bytes
 
 
-def sendable(page: Submitted) -> SendablePage:
-    """Return the record of a page, keyed by its id as `simstream feed` keys it.
+def sendable(page: Submitted, headers: Mapping[str, str | bytes] = MappingProxyType({})) -> SendablePage:
+    """Return the record of a page, keyed by its id as `simstream feed` keys it, with further headers.
 
-    Raises UsageError for a page without id and URL, or with a field that JSON cannot hold.
+    Raises UsageError for a page without id and URL, or with a field that JSON cannot hold, and for a header that
+    would say something of the page itself.
     """
+    further = _further(headers) if headers else ()
     if isinstance(page, RawPage):
-        return _made(page.id or page.url, page.body, _headers(page))
+        return _made(page.id or page.url, page.body, (*_headers(page), *further))
     if not isinstance(page, Mapping):
         raise UsageError(
             f"a page is a {type(page).__name__}, not a mapping", "give a mapping of its fields, or a RawPage"
@@ -76,7 +79,7 @@ def sendable(page: Submitted) -> SendablePage:
     own = page.get("id")
     if isinstance(own, int) and not isinstance(own, bool):
         own = str(own)
-    return _made(own or page.get("url"), value, ())
+    return _made(own or page.get("url"), value, further)
 
 
 def _made(name: Any, value: bytes, headers: Headers) -> SendablePage:
@@ -87,6 +90,18 @@ def _made(name: Any, value: bytes, headers: Headers) -> SendablePage:
     key = name.encode("utf-8", "surrogatepass")
     shown = decode(Record("", 0, 0, key, None), _LIMITS).id  # an id that cannot be written is shown otherwise
     return SendablePage(key, value, headers, shown.encode())
+
+
+def _further(headers: Mapping[str, str | bytes]) -> Headers:
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str | bytes):
+            raise UsageError(f"the header {name!r} is a {type(value).__name__}", "give names and values as text")
+        if name.lower() in PAGE_HEADERS:
+            raise UsageError(f"the header {name!r} belongs to the page itself", "give a RawPage, or leave it out")
+    return tuple(
+        (name, value.encode("utf-8", "replace") if isinstance(value, str) else value)
+        for name, value in headers.items()
+    )
 
 
 def _headers(page: RawPage) -> Headers:

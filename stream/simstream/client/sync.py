@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
+from types import MappingProxyType
 
 from simstream.client.pages import Submitted
 from simstream.client.traffic import Traffic, log_of
@@ -63,7 +65,14 @@ class Client(Closing):
     ) -> None:
         self._traffic = Traffic(log_of(log, prefix, pages_topic, publish_to, config, timeout), in_flight, timeout)
 
-    def submit(self, page: Submitted, *, wait: float = TIMEOUT, timeout: float | None = None) -> Future[Verdict]:
+    def submit(
+        self,
+        page: Submitted,
+        *,
+        wait: float = TIMEOUT,
+        timeout: float | None = None,
+        headers: Mapping[str, str | bytes] = MappingProxyType({}),
+    ) -> Future[Verdict]:
         """Send a page and return a future of its verdict.
 
         For a callback use `future.add_done_callback`. It runs in the client's own thread: it must be quick, and a
@@ -73,6 +82,8 @@ class Client(Closing):
             page: A RawPage, or a mapping with `id`, `url`, `title`, `text` or `html`, `time`, `status`.
             wait: Seconds to wait while `in_flight` pages are on their way.
             timeout: Seconds until the future gives up, by default the client's.
+            headers: Further headers of the page, such as `traceparent`. Those that the service's setting
+                `verdict_headers` names go on to the verdict's record.
 
         Returns:
             A future of the verdict. It raises VerdictLate after `timeout` seconds; the page may still be judged.
@@ -81,7 +92,7 @@ class Client(Closing):
 
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
-            UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or a header is not text.
             ClientClosed: The client was closed.
 
         Examples:
@@ -101,7 +112,7 @@ class Client(Closing):
         except BaseException:
             self._traffic.room.withdraw(place)
             raise
-        return self._traffic.send(page, timeout)
+        return self._traffic.send(page, timeout, headers)
 
     def close(self) -> None:
         """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.

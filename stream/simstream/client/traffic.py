@@ -6,8 +6,9 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from types import MappingProxyType
 
 from simstream.client.connecting import connect
 from simstream.client.pages import Submitted, sendable
@@ -92,14 +93,14 @@ class Traffic(Closing):
             "wait for verdicts before you submit more, and check with `simstream status` that the service runs",
         )
 
-    def send(self, page: Submitted, timeout: float | None) -> Future[Verdict]:
+    def send(self, page: Submitted, timeout: float | None, headers: Mapping[str, str | bytes]) -> Future[Verdict]:
         """Send a page that has a place, and return the future of its verdict.
 
         The place is given back once the page is done, or at once if this call raises.
         """
         try:
             seconds = self._timeout if timeout is None else timeout
-            entry = PendingPage(sendable(page), time.monotonic() + seconds)
+            entry = PendingPage(sendable(page, headers), time.monotonic() + seconds)
             self._pending.add(entry)
         except BaseException:
             self.room.leave()

@@ -28,6 +28,8 @@ MAX_VALUES = 500_000
 MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the last year with four digits; a later time counts as absent."""
 
+PAGE_HEADERS = ("content-type", "url", "time", "status", "damaged")
+"""The headers that say something of a page; all others are the sender's own."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GONE = (404, 410)
 
