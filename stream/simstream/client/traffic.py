@@ -93,7 +93,9 @@ class Traffic(Closing):
             "wait for verdicts before you submit more, and check with `simstream status` that the service runs",
         )
 
-    def send(self, page: Submitted, timeout: float | None, headers: Mapping[str, str | bytes]) -> Future[Verdict]:
+    def send(
+        self, page: Submitted, timeout: float | None, headers: Mapping[str, str | bytes] = MappingProxyType({})
+    ) -> Future[Verdict]:
         """Send a page that has a place, and return the future of its verdict.
 
         The place is given back once the page is done, or at once if this call raises.
