@@ -13,6 +13,7 @@ from simstream.roles.judge.log_judge import JudgedFrame, LogPlace
 from simstream.roles.judge.traced_pages import traced_pages
 from simstream.settings import Settings
 from simstream.telemetry.tracing import MAX_WAITING, PageSpans, TracedPage, check_tracing, is_sampled
+from simstream.wire.frame import FrameHeader
 from simstream.wire.page_headers import Headers
 from tests.e2e.otlp import receiving
 
@@ -96,13 +97,13 @@ def verdict(offset: int) -> Verdict:
 
 def test_a_page_arrives_when_its_frame_says_so_also_if_the_first_pages_were_judged_before() -> None:
     headers: dict[int, Headers] = dict.fromkeys((1, 3), (("traceparent", GOOD),))
-    record = Record("f", 0, 0, None, b"", (), 900)
-    came = ((100, 2), (200, 1), (300, 1))
+    header = FrameHeader("r", "p", "T", 0, 0, 4, 0, came=((100, 2), (200, 1), (300, 1)))
     judged = [verdict(offset) for offset in (2, 3)]
-    frame = JudgedFrame(record, judged, LogPlace(1, 4, ""), {}, headers, came)
-    assert [(one.source.offset, one.arrived_ms, one.appended_ms) for one in traced_pages(frame)] == [(3, 300, 900)]
-    assert [one.arrived_ms for one in traced_pages(frame._replace(came=()))] == [900]
-    assert traced_pages(frame._replace(headers={3: (("traceparent", GOOD[:53] + b"00"),)})) == []
+    frame = JudgedFrame(Record("f", 0, 0, None, b"", (), 900), judged, LogPlace(1, 4, ""), {}, header)
+    found = traced_pages(frame, headers)
+    assert [(one.source.offset, one.arrived_ms, one.appended_ms) for one in found] == [(3, 300, 900)]
+    assert [one.arrived_ms for one in traced_pages(frame._replace(header=None), headers)] == [900]
+    assert traced_pages(frame, {3: (("traceparent", GOOD[:53] + b"00"),)}) == []
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

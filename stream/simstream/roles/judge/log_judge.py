@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 from simstream.closing import Closing
@@ -21,8 +20,6 @@ from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import wrong_recipe
 from simstream.roles.judge.judge_metrics import JudgeMetrics
 from simstream.wire import frame as frames
-from simstream.wire import page_headers
-from simstream.wire.page_headers import Headers
 from simstream.wire.position import Position
 
 MAX_BATCH_BYTES = 512 << 10
@@ -46,10 +43,8 @@ class JudgedFrame(NamedTuple):
     place: LogPlace
     arrival_counts: Mapping[int, int]
     """The number of these pages by arrival in the source topic, in ms."""
-    headers: Mapping[int, Headers] = MappingProxyType({})
-    """The headers that go on to the verdicts, by the pages' offsets; most pages have none."""
-    came: Sequence[tuple[int, int]] = ()
-    """`FrameHeader.came`."""
+    header: frames.FrameHeader | None = None
+    """The header of the frame; None if the frame was ignored."""
 
 
 def in_batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
@@ -117,9 +112,7 @@ class LogJudge(Closing):
                 continue
             end = begin + len(frame.columns)
             arrival_counts = frames.count_arrivals(frame.header, len(frame.columns))
-            headers = page_headers.unpack(frame.header.headers, frame.header.start)
-            came = frame.header.came
-            judged.append(JudgedFrame(record, verdicts[begin:end], place, arrival_counts, headers, came))
+            judged.append(JudgedFrame(record, verdicts[begin:end], place, arrival_counts, frame.header))
             begin = end
         self._context.metrics.frames.inc(len(accepted))
         if self._book is not None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain, repeat
 
 from simstream.roles.judge.log_judge import JudgedFrame
 from simstream.telemetry.tracing import TracedPage, is_sampled
+from simstream.wire.page_headers import Headers
 
 
-def traced_pages(frame: JudgedFrame) -> list[TracedPage]:
-    """Return the pages with a sampled `traceparent`. A frame of an earlier version does not say when they came."""
-    sampled = {offset: headers for offset, headers in frame.headers.items() if is_sampled(headers)}
+def traced_pages(frame: JudgedFrame, headers: Mapping[int, Headers]) -> list[TracedPage]:
+    """Return the pages with a sampled `traceparent`; `headers` are those of the frame's pages, by their offset.
+
+    A frame of an earlier version does not say when its pages came.
+    """
+    sampled = {offset: own for offset, own in headers.items() if is_sampled(own)}
     if not sampled:
         return []
     appended = frame.record.timestamp
-    arrivals = list(chain.from_iterable(repeat(ms, pages) for ms, pages in frame.came)) or [appended]
+    came = frame.header.came if frame.header else ()
+    arrivals = list(chain.from_iterable(repeat(ms, pages) for ms, pages in came))
     skipped = len(arrivals) - len(frame.verdicts)  # pages below the position have no verdict
     return [
         TracedPage(
@@ -22,7 +28,7 @@ def traced_pages(frame: JudgedFrame) -> list[TracedPage]:
             one.verdict,
             one.ordinal,
             one.source,
-            arrivals[skipped + number] if frame.came else appended,
+            arrivals[skipped + number] if arrivals else appended,
             appended,
         )
         for number, one in enumerate(frame.verdicts)

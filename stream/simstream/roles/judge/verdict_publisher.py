@@ -15,6 +15,7 @@ from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOu
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.roles.judge.traced_pages import traced_pages
 from simstream.telemetry.metrics import RisingCounter
+from simstream.wire import page_headers
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.page_headers import VERDICT, Headers
@@ -115,7 +116,8 @@ class VerdictPublisher:
     def _pending(self, frame: JudgedFrame) -> PendingFrame:
         if not frame.verdicts:
             return self._bare(frame.place)
-        headers = frame.headers
+        header = frame.header
+        headers = page_headers.unpack(header.headers, header.start) if header else {}
         return PendingFrame(
             [_outgoing(verdict, headers.get(verdict.source.offset, ())) for verdict in frame.verdicts],
             positions.encode(self._log_judge.position(self._log_id, frame.place)),
@@ -124,7 +126,7 @@ class VerdictPublisher:
             frame.arrival_counts,
             frame.place.frame,
             sum(len(name) + len(value) for one in headers.values() for name, value in one),
-            traced_pages(frame) if headers and self._context.spans else (),
+            traced_pages(frame, headers) if headers and self._context.spans else (),
         )
 
     def _bare(self, place: LogPlace) -> PendingFrame:
