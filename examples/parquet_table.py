@@ -2,8 +2,8 @@
 
     python examples/parquet_table.py pages.parquet judged.parquet
 
-With pandas, `df.to_dict("records")` gives the rows and `df.assign(**columns)` takes the new columns; with polars,
-`df.to_dicts()` and `df.with_columns(**columns)`.
+`judge_table` takes tables of pandas and polars, too. With duckdb, pass `duckdb.sql("...").arrow()`; with Hugging
+Face's datasets, `dataset.with_format("arrow")[:]`. `to_pandas()` of its answer is a frame again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ADDED = ("verdict", "near_duplicate_of", "similarity", "cluster_id")
 def judged(table: pa.Table) -> pa.Table:
     """Return the table with columns for the verdicts; it needs a column `text` or `html`."""
     with Deduper() as deduper:
-        verdicts = deduper.judge(table.to_pylist())
+        verdicts = deduper.judge_table(table)
     for name in ADDED:
-        table = table.append_column(name, pa.array([getattr(verdict, name) for verdict in verdicts]))
+        table = table.append_column(name, verdicts[name])
     return table
 
 

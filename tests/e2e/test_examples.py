@@ -177,7 +177,7 @@ def test_what_the_readme_says_to_try_runs_from_the_root(
     tries = [shlex.split(line) for line in re.findall(r"`python examples/(.+)`", text)]
     assert {name for name, *_ in tries} == {path.name for path in EXAMPLES.glob("*.py")} - {"spider.py"}
     for name, *arguments in tries:
-        if not any("127.0.0.1" in word for word in arguments):
+        if name != "spark_frames.py" and not any("127.0.0.1" in word for word in arguments):  # test_spark runs it
             assert run(name, *arguments) != "", name
 
 

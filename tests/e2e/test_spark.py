@@ -1,11 +1,13 @@
-"""The Spark job in local mode: the same clusters as `dedup`, of files of several kinds."""
+"""Spark in local mode: the same clusters as `dedup`, of files of several kinds, and of a DataFrame."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from simstream.text.recipe import PRESETS
 from tests import corpora
 from tests.archives import answer, warc
-from tests.e2e.harness import Program, command_line, environment
+from tests.e2e.harness import ROOT, Program, environment
 
 pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -66,17 +68,18 @@ def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp
     expected = {(group["canonical"], frozenset(group["pages"])) for group in found}
     assert len(expected) > 20
 
-    arguments = ("spark", *names, "-o", "out", "--master", "local[2]")
+    program = alone.run("spark", "--program").stdout.decode().strip()
+    arguments = (*names, "-o", "out")
     done = subprocess.run(
-        command_line(*arguments),
+        [Path(sys.executable).with_name("spark-submit"), "--master", "local[2]", program, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=tmp_path,
-        env=environment(cache),
+        env=environment(cache, PYSPARK_PYTHON=sys.executable),
         timeout=PATIENCE_S,
         check=False,
     )
-    said = done.stderr.decode()
+    said = (done.stdout + done.stderr).decode()  # spark-submit makes one stream of both
     groups: dict[int, set[str]] = {}
     canonical = {}
     for row in pq.read_table(tmp_path / "out" / "clusters").to_pylist():
@@ -87,3 +90,54 @@ def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp
     assert done.returncode == 1
     assert "crawl.warc is damaged" in said
     assert "pages of it were read: get these files again" in said
+
+
+@pytest.mark.long
+def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path: Path) -> None:
+    demo = (resources.files("simstream.sources") / "demo_pages.jsonl").read_bytes()
+    pages = [json.loads(line) for line in demo.splitlines() if line.startswith(b'{"') and line.endswith(b"}")]
+    pages = [page for page in pages if isinstance(page.get("text", ""), str) and page.get("url")]
+    pages += [{**page, "id": f"{page.get('id')}{number}"} for number, page in enumerate(pages) if number % 3 == 0]
+    for second, page in enumerate(pages):
+        page |= {"id": page.get("id") or page["url"], "time": second + 1}
+        page |= {"address": page["id"], "body": page.get("text"), "odd.one": "x"}
+    write(tmp_path / "pages.jsonl", pages)
+    write(tmp_path / "ms.jsonl", [{**page, "time": page["time"] * 1000} for page in pages])
+    options = ("-o", "verdicts.jsonl", "--final", "--versions", "--distance", PRESETS["default"].distance)
+    alone.dedup("ms.jsonl", *options)
+    verdicts = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_bytes().splitlines()]
+    failed = {page["time"] * 1000 for page in pages if page.get("status", 200) >= 500}
+    last = {row["id"]: row for row in verdicts if row["time"] not in failed}  # a failed fetch is no version
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.master local[2]\nspark.sql.shuffle.partitions 3\nspark.ui.enabled false\n"
+        "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
+    )
+    script, example = Path(__file__).with_name("spark_frames.py"), ROOT / "examples" / "spark_frames.py"
+    done = subprocess.run(
+        [sys.executable, script, "pages.jsonl", "found", example, "unique"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(cache, SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=sys.executable),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-5000:]
+    said = done.stdout.decode()
+    found = {row.pop("id"): row for row in pq.read_table(tmp_path / "found").to_pylist()}
+    assert found.keys() == last.keys()
+    for name, row in last.items():
+        assert found[name]["canonical"] == row["final_canonical"], (name, row, found[name])
+        assert found[name]["cluster_size"] == row["final_size"], (name, row, found[name])
+        word = {"unchanged": "new"}.get(row["verdict"], row["verdict"])
+        if row["final_canonical"] is not None:
+            word = "new" if row["final_canonical"] == name else "near_duplicate"
+        assert found[name]["verdict"] == word, (name, row)
+    assert sum(row["verdict"] == "near_duplicate" for row in found.values()) > 40
+    assert "no id: the DataFrame has no column id or url" in said
+    assert "no text: the DataFrame has no column text or html" in said
+    assert re.search(r"no time: 2 rows have the id '.+', and there is no column time", said)
+    assert "by other names: True" in said
+    assert re.search(r"\d+ of \d+ pages kept in unique", said)
+    kept = pq.read_table(tmp_path / "unique")
+    assert 20 < kept.num_rows < len(last)

@@ -52,6 +52,24 @@ def test_verdicts_are_those_of_the_rows_as_mappings(cache: Path, chunks: int) ->
     assert {"new", "near_duplicate", "too_short", "unreadable"} <= set(found["verdict"].to_pylist())
 
 
+def test_a_pandas_frame_gives_what_its_arrow_table_gives(cache: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({
+        "id": [7, 8, 9],
+        "text": [STORY, None, STORY.upper()],
+        "time": pandas.to_datetime(["2026-03-01T00:00:00Z", "2026-03-02", None], format="ISO8601", utc=True),
+        "status": [None, 404, None],
+        "score": [.5, .25, None],
+    })  # fmt: skip
+    with Deduper(cache=cache, workers=0) as first, Deduper(cache=cache, workers=0) as second:
+        found = first.judge_table(frame)
+        assert found == second.judge_table(pa.Table.from_pandas(frame))
+    assert found["id"].to_pylist() == ["7", "8", "9"]
+    assert found["verdict"].to_pylist() == ["new", "too_short", "near_duplicate"]
+    assert found["time"].to_pylist()[1] == datetime(2026, 3, 2, tzinfo=UTC)
+    assert found.to_pandas()["near_duplicate_of"].to_list() == [None, None, "7"]
+
+
 def test_types_of_arrow_count_as_in_parquet_files(cache: Path) -> None:
     table = pa.table(
         {

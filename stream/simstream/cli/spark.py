@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,12 @@ from simstream.cli.progress import say
 from simstream.errors import InputError
 
 
+def _print_program(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(Path(__file__).with_name("spark_submit.py"))
+        context.exit()
+
+
 @click.command("spark")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
@@ -29,6 +36,14 @@ from simstream.errors import InputError
     metavar="FOLDER",
     required=True,
     help="Write pages, matches and clusters to FOLDER as Parquet.",
+)
+@click.option(
+    "--program",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_program,
+    help="Print the path of the program to give to spark-submit, and do nothing else.",
 )
 @click.option("--master", metavar="URL", help="Spark's master (default: that of spark-submit, else local[*]).")
 @click.option("--recipe", metavar=RECIPE_METAVAR, help=RECIPE_HELP)

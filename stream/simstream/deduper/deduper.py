@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Never
+from typing import Any, Final, Literal, Never
 
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages, RecordFingerprinter, recipe_of
@@ -21,7 +21,7 @@ from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 
-_MAX_RECORD_BYTES = 64 << 20
+MAX_RECORD_BYTES: Final = 64 << 20
 
 
 class Deduper(Closing):
@@ -89,7 +89,7 @@ class Deduper(Closing):
         workers: int = 1,
         timeout_s: float = TIMEOUT_S,
         memory_bytes: int = MEMORY_BYTES,
-        max_record_bytes: int = _MAX_RECORD_BYTES,
+        max_record_bytes: int = MAX_RECORD_BYTES,
         say: Callable[[str], None] | None = None,
         save_pages: int = 500,
         save_s: float = 10.0,

@@ -46,10 +46,16 @@ def table_records(table: Any, first: int, limit: int) -> Iterator[Record]:
     places = [names.index(name) for name in wanted]
     for whole in _batches(arrow, reader):
         pages = arrow.RecordBatch.from_arrays([whole.column(place) for place in places], wanted)
-        for begin in range(0, pages.num_rows, _BATCH_ROWS):
-            for key, value, headers in page_values(arrow, pages.slice(begin, _BATCH_ROWS), limit, fields):
-                yield Record(PYTHON, 0, first, key, value, headers, NO_TIME)
-                first += 1
+        yield from batch_records(arrow, pages, first, limit, fields)
+        first += pages.num_rows
+
+
+def batch_records(arrow: Any, pages: Any, first: int, limit: int, fields: FieldNames) -> Iterator[Record]:
+    """Yield the record of each row of a RecordBatch of `page_columns`, numbered from `first`."""
+    for begin in range(0, pages.num_rows, _BATCH_ROWS):
+        for key, value, headers in page_values(arrow, pages.slice(begin, _BATCH_ROWS), limit, fields):
+            yield Record(PYTHON, 0, first, key, value, headers, NO_TIME)
+            first += 1
 
 
 def _batches(arrow: Any, reader: Any) -> Iterator[Any]:

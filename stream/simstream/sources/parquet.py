@@ -85,6 +85,8 @@ def _values(name: str, column: Any, arrow: Any) -> list[Any]:
     """Return a column's values as JSON has them: times in ms since 1970, names as strings."""
     if arrow.types.is_timestamp(column.type) or arrow.types.is_date(column.type):
         column = column.cast(arrow.timestamp("ms"), safe=False).cast(arrow.int64())
+    if _is_span(column.type, arrow):
+        raise _unreadable(name, column)
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:  # pyarrow leaves the strings of a file unchecked
@@ -96,6 +98,14 @@ def _values(name: str, column: Any, arrow: Any) -> list[Any]:
     if name == "id":
         return [str(value) if isinstance(value, int) else _text(value) for value in values]
     return [_text(value) for value in values] if name in ("url", "title") else values
+
+
+def _is_span(kind: Any, arrow: Any) -> bool:
+    """Return whether values are times of day or durations: if pandas is there, pyarrow makes its types of them."""
+    inner = (kind.field(place).type for place in range(kind.num_fields))
+    return (
+        arrow.types.is_time(kind) or arrow.types.is_duration(kind) or any(_is_span(each, arrow) for each in inner)
+    )
 
 
 def _values_of_bytes(name: str, column: Any, arrow: Any) -> list[Any]:

@@ -1,8 +1,9 @@
 """A large collection at once, with Spark (extra `spark`): fingerprints, matches and clusters.
 
-`fingerprints` makes fingerprints of files. `versions` finds the last version of each page. `pairs` finds matches in
-blocks of permuted fingerprints. `forest` ties them to clusters. Each works on partitions. `job` strings them
-together. `session` is the Spark session that the job runs in.
+`near_duplicates` takes a DataFrame and returns one; `job` takes files and writes Parquet. `fingerprints` makes
+fingerprints. `versions` finds the last version of each page. `pairs` finds matches in blocks of permuted
+fingerprints. `forest` ties them to clusters. Each works on partitions. `comparison` strings them together.
+`session` is the Spark session that the job runs in.
 """
 
 from simstream.errors import Unavailable
@@ -13,3 +14,5 @@ except ImportError as error:
     raise Unavailable(
         "the batch job needs PySpark, which is not installed", "run pip install 'simstream[spark]'"
     ) from error
+
+from simstream.spark.frames import near_duplicates as near_duplicates

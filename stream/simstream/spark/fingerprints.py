@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from simstream.errors import InputError
-from simstream.model import Record
+from simstream.model import Page, Record
 from simstream.sources.batches import record_batches
 from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
@@ -43,6 +43,10 @@ class FingerprintTask:
     versions: bool = False
     """Whether all pages of one id are versions of one page, in any file and with any text."""
 
+    @property
+    def limits(self) -> PageLimits:
+        return PageLimits(max_record_bytes=self.max_record_bytes)
+
 
 def fingerprinted(files: Iterable[tuple[int, str]], how: FingerprintTask) -> Iterator[Row]:
     """Yield the rows of each file, given by number and path.
@@ -54,15 +58,15 @@ def fingerprinted(files: Iterable[tuple[int, str]], how: FingerprintTask) -> Ite
         try:
             pages: Iterable[Record] = read_pages([path], how.max_record_bytes, how.fields)
             for records in record_batches(pages if how.versions else PageNames().separate(pages)):
-                yield from _rows(records, number, how)
+                yield from page_rows([decode(record, how.limits) for record in records], number, how)
                 number += len(records)
         except InputError as error:
             yield number, b"", error.what, TROUBLE, 0, b"", False
 
 
-def _rows(records: Sequence[Record], first: int, how: FingerprintTask) -> Iterator[Row]:
-    limits = PageLimits(max_record_bytes=how.max_record_bytes)
-    columns = _fingerprinter(how).columns([decode(record, limits) for record in records])
+def page_rows(pages: Sequence[Page], first: int, how: FingerprintTask) -> Iterator[Row]:
+    """Return the rows of pages, numbered from `first`."""
+    columns = _fingerprinter(how).columns(pages)
     return zip(
         range(first, first + len(columns)),
         [identity.tobytes() for identity in columns.identity],
