@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 from confluent_kafka import Producer
 
@@ -18,6 +19,12 @@ PATIENCE_S = 120.0
 IN_TRANSACTION, ABORTED = 0.15, 0.5
 """The share of bursts in a transaction, and the share of these that are aborted: no judge may judge aborted
 ones."""
+
+
+def headers_of(line: bytes) -> list[tuple[str, bytes]]:
+    """The headers of a page: every third has none."""
+    number = crc32(line)
+    return [("traceparent", b"00-%032x-%016x-01" % (number, number))] if number % 3 else []
 
 
 class SeededFeed(Closing):
@@ -62,7 +69,7 @@ class SeededFeed(Closing):
             producer.begin_transaction()
         for number, line in enumerate(lines):
             more = {"timestamp": timestamps[number]} if timestamps else {}
-            producer.produce(self._name, line, key_of(line), **more)
+            producer.produce(self._name, line, key_of(line), headers=headers_of(line), **more)
             producer.poll(0)
         left = producer.flush(PATIENCE_S)
         assert left == 0, f"{left} pages could not be appended"

@@ -34,6 +34,7 @@ def check(log: Log, cache: Path, source: Sequence[Record], published: Sequence[R
     values = by_ordinal(published)
     verdicts = [wire.decode(value) for value in values]
     check_source(source, verdicts)
+    check_headers(source, published)
     check_contents(cache, source, verdicts)
     same(values, naive_verdicts(log, **policy))
     check_position(log, verdicts)
@@ -58,6 +59,14 @@ def check_source(source: Sequence[Record], verdicts: Sequence[Verdict]) -> None:
     for partition in {partition for partition, _ in pages}:
         offsets = [offset for where, offset in judged if where == partition]
         assert offsets == sorted(offsets), f"the pages of partition {partition} were judged out of order"
+
+
+def check_headers(source: Sequence[Record], published: Sequence[Record]) -> None:
+    """Each verdict has its page's `traceparent`, whoever published it in the end."""
+    pages = {(record.partition, record.offset): record.headers for record in source}
+    for record in published:
+        place = wire.decode(record.value or b"").source
+        assert record.headers[1:] == pages[place.partition, place.offset], f"headers differ at {place}"
 
 
 @remember
