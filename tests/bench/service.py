@@ -139,9 +139,11 @@ class RunningService:
         return time.perf_counter()
 
     def wait_ready(self) -> None:
-        """Until every role says that it is ready. Raises TimeoutError."""
+        """Until every role says that it is ready. Raises TimeoutError, and RuntimeError if it has ended."""
         end = time.monotonic() + PATIENCE_S
         while not self._get("/health/ready").startswith("ready"):
+            if (code := self._process.poll()) is not None:
+                raise RuntimeError(f"serve has ended with {code}: try its flags without the bench")
             if time.monotonic() > end:
                 raise TimeoutError("serve is not ready")
             time.sleep(0.05)
