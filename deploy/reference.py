@@ -27,6 +27,7 @@ from simstream.cli.main import COMMANDS, main
 from simstream.model import Verdict
 from simstream.settings import Settings
 from simstream.telemetry.metrics import Metrics
+from simstream.telemetry.news_metrics import NewsMetrics
 from simstream.telemetry.registry import MetricLabel
 from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.row_layouts import NearPair
@@ -159,7 +160,7 @@ def metrics_page() -> str:
     """Return a table of all metrics."""
     rows = [
         [f"`{each.name}`", f"{each.kind}, {each.unit}", "; ".join(map(_label, each.labels)), each.sentence]
-        for each in Metrics().described
+        for each in (*Metrics().described, *NewsMetrics().described)
     ]
     return table(("metric", "kind, unit", "labels", "meaning"), rows)
 

@@ -28,8 +28,8 @@ FILE = "simstream.toml"
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 _VARIABLES = "SIMSTREAM_"
-_OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA"})
-"""Variables that are not settings: the settings file, and the evaluation corpora of the tests."""
+_OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA", "SIMSTREAM_WEBHOOK_SECRET"})
+"""Variables that are not settings: the settings file, the evaluation corpora of the tests, the webhooks' secret."""
 _MIN_DURATIONS_MS = {
     "window": 0,
     "give_up_after": 1_000,

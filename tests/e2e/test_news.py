@@ -5,14 +5,19 @@ One of each serves all tests; every test tells stories of its own, some days aft
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import random
+import re
 import secrets
 import signal
+import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +53,10 @@ class NewsFeedProgram:
         self.start_feed()
         self.news.ready()
 
-    def start_feed(self) -> None:
+    def start_feed(self, *arguments: str, **variables: str) -> None:
         """Start the feed, anew where it runs or ran."""
         self._running.close()
-        self.news = self._running.enter_context(self.program.news("--window", "72h"))
+        self.news = self._running.enter_context(self.program.news("--window", "72h", *arguments, **variables))
         self.url = f"http://127.0.0.1:{self.news.port}/"
 
     def until_judged(self) -> None:
@@ -296,6 +301,69 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: NewsFeedProgram) -> None
     assert room.titled("Before the kill", 2)["newest_title"] == "While it was away"
     room.until(lambda: room.stories(words="other") == before, "it knows again what it had shown")
     assert "begins with 0 pages" not in room.news.output
+
+
+class WebhookReceiver(ThreadingHTTPServer):
+    """Takes webhooks, and notes kind and title of each whose signature is right."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), WebhookHandler)
+        self.key = secrets.token_bytes(32)
+        self.told: list[tuple[str, str]] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class WebhookHandler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: WebhookReceiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + body
+        wanted = base64.b64encode(hmac.new(self.server.key, signed, "sha256").digest()).decode()
+        if self.headers["webhook-signature"] == f"v1,{wanted}":
+            event = json.loads(body)
+            self.server.told.append((event["type"], event["data"]["title"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.long
+def test_webhooks_tell_each_story_once_over_kills_and_never_an_old_one(room: NewsFeedProgram) -> None:
+    now, sentences = room.next_days(), story(500)
+    room.tell(page("a.example/w", "Old news", story(501), now))
+    room.titled("Old news")
+    with WebhookReceiver() as receiver:
+        flags = ("--webhook", f"http://127.0.0.1:{receiver.server_port}/", "--webhook-updates")
+        secret = f"whsec_{base64.b64encode(receiver.key).decode()}"
+
+        def start() -> None:
+            room.news.kill()
+            room.start_feed(*flags, SIMSTREAM_WEBHOOK_SECRET=secret)
+            room.news.ready()
+
+        start()
+        room.tell(page("b.example/w", "Fresh news", sentences, now))
+        wanted = [("story.created", "Fresh news")]
+        room.until(lambda: receiver.told == wanted, "the new story is told")
+        room.tell(page("c.example/w", "The same, elsewhere", sentences, now + HOUR))
+        wanted.append(("story.updated", "Fresh news"))
+        room.until(lambda: receiver.told == wanted, "its new version is told")
+        room.news.kill()
+        room.tell(page("d.example/w", "While it was away", story(502), now + HOUR))
+        room.until_judged()
+        start()
+        wanted.append(("story.created", "While it was away"))
+        room.until(lambda: receiver.told == wanted, "what came in the meantime is told, and nothing else")
+        status, text = room.news.get("/metrics")
+        assert status == 200
+        assert re.search(r'simstream_webhooks_total\{.*result="delivered".*\} 1.0', text)
+        receiver.shutdown()
+    room.open_feed()
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import click
@@ -22,9 +23,15 @@ PORT = 8300
 @click.option("--http-port", metavar="PORT", help=f"Port of the page (default: {PORT}).")
 @caller_options
 @click.option("--window", metavar="72h", help="Drop stories older than this, by stream time (default: 72h).")
+@click.option(
+    "--webhook",
+    metavar="URL",
+    help="POST each new story to URL, signed with the secret in SIMSTREAM_WEBHOOK_SECRET.",
+)
+@click.option("--webhook-updates", is_flag=True, help="POST a story again for each new version of it.")
 @log_options
 @settings_options
-def command(config: str | None, **flags: Any) -> None:
+def command(config: str | None, webhook: str | None, webhook_updates: bool, **flags: Any) -> None:
     """Follow verdicts and pages, and serve a card for each story as JSON and as a web page, until Ctrl-C.
 
     Run only one news process for each log. It keeps its state in a topic of its own, so a restart goes on from
@@ -37,18 +44,24 @@ def command(config: str | None, **flags: Any) -> None:
             f"the news feed needs a Kafka log, and --log is {settings.log}", "give --log kafka://HOST:PORT"
         )
     try:
-        from simstream.feeds.run import run
+        from simstream.feeds.run import WebhookOptions, run
+        from simstream.feeds.webhook import SECRET_VARIABLE, WebhookTarget
     except ModuleNotFoundError as error:
         raise Unavailable(
             f"the news feed needs {error.name}, which is not installed", "run pip install 'simstream[feed]'"
         ) from None
+    told = None
+    if webhook is not None:
+        told = WebhookOptions(WebhookTarget(webhook, os.environ.get(SECRET_VARIABLE, "")), webhook_updates)
+    elif webhook_updates:
+        raise UsageError("--webhook-updates was given without --webhook", "add --webhook URL")
     log_to_stderr(settings.log_format, settings.log_level or "info")
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     # Faust takes a pause for a stream that hangs. The feed's own condition says what it waits for.
     logging.getLogger("faust.transport.drivers.aiokafka").setLevel(logging.CRITICAL)
     with open_log(settings, patience=settings.give_up_s) as log:
-        run(settings, log)
+        run(settings, log, told)
 
 
 def _settle(config: str | None, flags: dict[str, Any]) -> Settings:

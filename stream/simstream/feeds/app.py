@@ -65,6 +65,8 @@ class FeedState:
         """The app's name, which stays the same as long as the log."""
         self.sign = ""
         """A new sign for each start of the feed; empty until the cards show all that it began with."""
+        self.on_start: list[Callable[[StoryCards], None]] = []
+        """Called with the cards once they show all that the feed began with."""
         self.is_crashed: Callable[[], bool] = lambda: False
         """Whether the app has crashed. Then the stories no longer change."""
 
@@ -90,7 +92,11 @@ class FeedState:
             aged = self.fold.age()
             more = self.cards.refresh() or aged
             await asyncio.sleep(0)
-        self.sign = self.sign or secrets.token_hex(4)
+        if not self.sign:
+            self.sign = secrets.token_hex(4)
+            self.cards.note_changes = bool(self.on_start)
+            for hear in self.on_start:
+                hear(self.cards)
         self.condition.has_read_table = True
 
 

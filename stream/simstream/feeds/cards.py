@@ -8,7 +8,7 @@ after each slice, so that other tasks can go on.
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator
+from collections.abc import Collection, Container, Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +60,9 @@ class StoryCards:
         self._words = words or TitleWords(default_cache())
         self.revision = 0
         """A number that grows whenever a card changes."""
+        self.changed: dict[int, None] = {}
+        """The clusters whose cards are new or have changed, if somebody asks for them: see `note_changes`."""
+        self.note_changes = False
         self._shelves = StoryShelves(self.growth_ms, self._words)
         self._cards: dict[int, StoryCard] = {}
         """By cluster."""
@@ -104,6 +107,10 @@ class StoryCards:
     def get(self, cluster: int) -> StoryCard | None:
         """Return the card of a cluster, by its id or the id of a cluster that was merged into it."""
         return self._cards.get(self._fold.groups.root(cluster))
+
+    def all(self) -> Collection[StoryCard]:
+        """Return all cards, as they are now."""
+        return self._cards.values()
 
     def spread(self, card: StoryCard, most: int) -> list[tuple[str, PageVersion]]:
         """Return a card's pages in the order in which they joined.
@@ -188,6 +195,8 @@ class StoryCards:
             card = self._shelves.card(shelf, group.cluster) if group is not None else None
             if card is not None:
                 self._shown[shelf] = self._cards[card.cluster] = card
+                if self.note_changes:
+                    self.changed[card.cluster] = None
                 for order, keys in self._orders.items():
                     keys.add(_key(order, card))
 

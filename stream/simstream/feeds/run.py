@@ -9,8 +9,9 @@ import signal
 import socket
 import tempfile
 import threading
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from faust.web.base import BlueprintManager
@@ -30,21 +31,32 @@ from simstream.feeds.prepare import (
 )
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion
+from simstream.feeds.story_events import StoryEvents
 from simstream.feeds.title_words import TitleWords
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
+from simstream.feeds.webhook import WebhookSender, WebhookTarget
 from simstream.log import open_log, options_of
 from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.settings import Settings
 from simstream.telemetry.callers import callers_of
+from simstream.telemetry.news_metrics import NewsMetrics
 from simstream.wire.page import PageLimits
 
 MAX_COMPARED = 8
 """The number of comparisons that may wait for their turn; two run at once."""
+Work = Callable[[], Coroutine[Any, Any, None]]
 _logger = logging.getLogger("simstream.news")
 
 
-def run(settings: Settings, log: Log) -> None:
+class WebhookOptions(NamedTuple):
+    """Where stories are told, and whether new versions are told, too."""
+
+    target: WebhookTarget
+    updates: bool
+
+
+def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> None:
     """Serve the feed until SIGTERM or Ctrl-C. Raises the errors of the log, and LogError for errors of Faust."""
     callers = callers_of(settings.allowed_hosts, settings.http_host, settings.token_file)
     verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
@@ -63,13 +75,18 @@ def run(settings: Settings, log: Log) -> None:
         web: Any = app.web
         web.blueprints = BlueprintManager()  # Faust's own pages would show tables to everybody
         web._runner = BoundedRunner(web.web_app)
-        FeedWeb(feed, _ComparisonRunner(feed, texts), callers).serve_on(web.web_app)
+        metrics = NewsMetrics(settings.publish_to or settings.prefix)
+        FeedWeb(feed, _ComparisonRunner(feed, texts), callers, metrics).serve_on(web.web_app)
+        beside = [FeedWatch(app, feed, ends).run]
+        if webhook is not None:
+            events = StoryEvents(feed, webhook.updates)
+            beside.append(WebhookSender(webhook.target, events, metrics).run)
         with _StopDeadline(settings.stop_timeout_s) as deadline:
-            asyncio.run(_serve(app, settings, deadline, FeedWatch(app, feed, ends)))
+            asyncio.run(_serve(app, settings, deadline, beside))
 
 
-async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: FeedWatch) -> None:
-    """Run the app, and the watch once the app has started."""
+async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, beside: list[Work]) -> None:
+    """Run the app, and the work beside it once the app has started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -81,7 +98,7 @@ async def _serve(app: Any, settings: Settings, deadline: _StopDeadline, watch: F
             if (failed := starting.exception()) is not None:
                 raise _named(failed)
             _logger.info("stories and health on http://%s:%d", settings.http_host, settings.http_port)
-            watching = asyncio.ensure_future(watch.run())
+            watching = asyncio.ensure_future(asyncio.gather(*(work() for work in beside)))
             await _first(stop.wait(), app._crashed.wait(), watching)
             if not watching.cancel():
                 watching.result()

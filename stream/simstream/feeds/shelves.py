@@ -43,6 +43,8 @@ class StoryCard(msgspec.Struct, frozen=True, gc=False):
     last: int
     updated: int
     """The time at which the newest version was first seen."""
+    joined: int
+    """The ordinal with which the newest version joined."""
 
 
 class ShelvedPage(msgspec.Struct, frozen=True, gc=False):
@@ -173,6 +175,7 @@ class StoryShelves:
             first=next(self._firsts.since((shelf,)))[1],
             last=next(self._lasts.before((shelf + 1,)))[1],
             updated=next(self._firsts.before((shelf + 1,)))[1],
+            joined=next(self._joined.before((shelf + 1,)))[1],
         )
 
     def size(self, shelf: int) -> int:

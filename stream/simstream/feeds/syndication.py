@@ -73,7 +73,7 @@ def entry_of(head: FeedHead, log: str, card: StoryCard, members: Iterable[tuple[
     """Return a story as an entry. `log` names the log whose clusters are counted."""
     listed = [_listed(*member) for member in members]
     return FeedEntry(
-        id=_urn(f"{log}/{card.cluster}"),
+        id=story_urn(log, card.cluster),
         title=tidy(card.title) or tidy(card.site) or "Untitled",
         page=f"{head.page}#story/{card.cluster}",
         url=web_address(card.url),
@@ -125,6 +125,11 @@ def write_json_feed(head: FeedHead, entries: Iterable[FeedEntry]) -> bytes:
         "items": items,
     }
     return msgspec.json.encode(feed)
+
+
+def story_urn(log: str, cluster: int) -> str:
+    """Return the id of a story in feeds and webhooks. `log` names the log whose clusters are counted."""
+    return _urn(f"{log}/{cluster}")
 
 
 def web_address(url: str | None) -> str | None:

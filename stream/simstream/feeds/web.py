@@ -18,6 +18,8 @@ from simstream.feeds.slices import SearchRunner, unhurried
 from simstream.feeds.web_feeds import WRITERS, FeedAnswers
 from simstream.feeds.web_objects import asked_of, left_out, story, timeline
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
+from simstream.telemetry.metrics import CONTENT_TYPE
+from simstream.telemetry.news_metrics import NewsMetrics
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
@@ -49,10 +51,17 @@ class _TableUnread(Exception):
 class FeedWeb:
     """The routes of the news page. `compare` compares two pages by their ids; `callers` says who may ask."""
 
-    def __init__(self, feed: FeedState, compare: Compare, callers: CallerRules | None = None) -> None:
+    def __init__(
+        self,
+        feed: FeedState,
+        compare: Compare,
+        callers: CallerRules | None = None,
+        metrics: NewsMetrics | None = None,
+    ) -> None:
         self._feed = feed
         self._compare = compare
         self._callers = callers or CallerRules()
+        self._metrics = metrics or NewsMetrics()
         self._searches = SearchRunner()
         self._feeds = FeedAnswers(feed, self._searches)
         files = resources.files("simstream.feeds") / "static"
@@ -73,6 +82,7 @@ class FeedWeb:
         app.router.add_get("/api/compare", self._in_time(self._compared))
         for path in WRITERS:
             app.router.add_get(path, self._in_time(self._as_feed))
+        app.router.add_get("/metrics", self._count)
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
 
@@ -145,6 +155,9 @@ class FeedWeb:
         if self._feed.condition.state == "away":
             raise LogError(*REASONS["no_broker"])
         return _json(await self._compare(a, b))
+
+    async def _count(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _live(self, request: web.Request) -> web.Response:
         if self._feed.is_crashed():

@@ -1,0 +1,108 @@
+"""Decides which stories are news: new ones, and stories with a new version, each told once.
+
+Nothing that the feed knows from its table is news. On its first start, when the table is empty, nothing is news
+until the feed is up to date: it only reads what is old.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from simstream.feeds.app import FeedState
+from simstream.feeds.cards import SLICE_PAGES, StoryCards
+from simstream.feeds.shelves import StoryCard
+from simstream.feeds.syndication import story_urn
+from simstream.feeds.web_objects import story
+
+TITLE_S: Final = 10.0
+"""A new story waits so many seconds for the title of its first page."""
+
+
+class StoryEvent(msgspec.Struct, frozen=True):
+    """What happened to a story. The id depends only on the log, so the same event always has the same id."""
+
+    id: str
+    body: bytes
+
+
+class StoryEvents:
+    """Finds the events. `updates`: a new version of a known story is an event, too. `clock` counts seconds."""
+
+    def __init__(self, feed: FeedState, updates: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._feed = feed
+        self._updates = updates
+        self._clock = clock
+        self._cards: StoryCards | None = None
+        self._is_silent = False
+        self._has_more = False
+        self._told: dict[int, int] = {}
+        """By cluster, the ordinal with which the newest version that was told joined."""
+        self._untitled: dict[int, float] = {}
+        """When stories that wait for their titles came."""
+        feed.on_start.append(self._begin)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether changed pages or stories wait for the next call of `take`."""
+        return self._cards is not None and (self._has_more or bool(self._cards.changed))
+
+    def take(self) -> Iterator[StoryEvent]:
+        """Yield the events of at most SLICE_PAGES changed stories since the last call."""
+        if self._cards is None:
+            return
+        self._has_more = self._cards.refresh()
+        changed = self._cards.changed
+        some = list(islice(self._untitled, SLICE_PAGES))
+        some += [changed.popitem()[0] for _ in range(min(len(changed), SLICE_PAGES))]
+        for cluster in some:
+            yield from self._look(cluster)
+        if self._feed.condition.state == "ready" and not self.has_more:
+            self._is_silent = False
+        if len(self._told) > 2 * len(self._cards) + 1_000:
+            self._told = {cluster: told for cluster, told in self._told.items() if self._cards.get(cluster)}
+
+    def _begin(self, cards: StoryCards) -> None:
+        """Take what the table held as told."""
+        self._is_silent = self._is_silent or (self._cards is None and not len(cards))
+        self._cards, self._untitled = cards, {}
+        for card in cards.all():
+            self._note(card)
+        cards.changed.clear()
+
+    def _look(self, cluster: int) -> Iterator[StoryEvent]:
+        assert self._cards is not None
+        card = self._cards.get(cluster)
+        since = self._untitled.pop(cluster, self._clock())
+        if card is None:
+            return
+        told = self._told.get(card.cluster)
+        if self._is_silent or (told is not None and (card.joined <= told or not self._updates)):
+            self._note(card)
+        elif told is None and self._awaits_title(card) and self._clock() - since < TITLE_S:
+            self._untitled[card.cluster] = since
+        else:
+            self._note(card)
+            yield self._event(card, "story.created" if told is None else "story.updated")
+
+    def _note(self, card: StoryCard) -> None:
+        self._told[card.cluster] = max(card.joined, self._told.get(card.cluster, -1))
+
+    def _awaits_title(self, card: StoryCard) -> bool:
+        assert self._cards is not None
+        [(_, founder), *_] = self._cards.spread(card, 1)
+        return founder.awaits_title
+
+    def _event(self, card: StoryCard, kind: str) -> StoryEvent:
+        urn = story_urn(self._feed.name, card.cluster)
+        body: dict[str, Any] = {
+            "type": kind,
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "data": story(card) | {"feed_id": urn},
+        }
+        number = card.cluster if kind == "story.created" else card.joined
+        return StoryEvent(f"{urn.rpartition(':')[2]}.{kind.rpartition('.')[2]}.{number}", msgspec.json.encode(body))

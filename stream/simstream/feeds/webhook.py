@@ -1,0 +1,179 @@
+"""Sends events to one receiver, signed as Standard Webhooks say. Best effort: what cannot be delivered in time is
+dropped and counted, and a receiver of any kind never holds up the feed.
+
+https://github.com/standard-webhooks/standard-webhooks, version 1: HMAC-SHA256 over `ID.TIMESTAMP.BODY`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import hmac
+import logging
+import random
+import time
+from base64 import b64decode, b64encode
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from simstream.errors import SettingsError
+from simstream.feeds.story_events import StoryEvent, StoryEvents
+from simstream.telemetry.news_metrics import NewsMetrics
+
+SECRET_VARIABLE: Final = "SIMSTREAM_WEBHOOK_SECRET"
+_MAKE_SECRET: Final = (
+    'make one with: python -c "import base64, secrets; '
+    "print('whsec_' + base64.b64encode(secrets.token_bytes(32)).decode())\""
+)
+_RETRIED: Final = (408, 425, 429)
+_logger = logging.getLogger("simstream.news")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookLimits:
+    """Bounds on what a receiver can cost."""
+
+    most_waiting: int = 1_000
+    """The most events that wait. A further one takes the place of the oldest."""
+    at_once: int = 4
+    """Requests at once."""
+    answer_s: float = 10.0
+    """Seconds for one request, with its answer's headers. The body of an answer is never read."""
+    first_pause_s: float = 1.0
+    """The pause before the second request. It doubles up to `longest_pause_s`; a random part of it is left out."""
+    longest_pause_s: float = 60.0
+    give_up_s: float = 900.0
+    """Seconds after which an event is dropped."""
+    look_s: float = 1.0
+    """Seconds between two looks for events."""
+
+
+class _WaitingEvent(NamedTuple):
+    event: StoryEvent
+    since: float
+
+
+class WebhookTarget:
+    """An address and its key. `secret` is `whsec_` and 24 to 64 bytes in Base64. Raises SettingsError."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        try:
+            parts = urlsplit(url)
+            is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_known = False
+        if not is_known:
+            raise SettingsError(
+                "--webhook is not an address of the web", "give one such as https://example.com/hook"
+            )
+        try:
+            key = b64decode(secret.removeprefix("whsec_"), validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+        if not 24 <= len(key) <= 64:
+            raise SettingsError(
+                f"--webhook needs a secret of 24 to 64 bytes in {SECRET_VARIABLE}, as whsec_ and Base64",
+                _MAKE_SECRET,
+            )
+        self.url = url
+        self.host = parts.hostname or ""
+        self._key = key
+
+    def headers(self, event: StoryEvent, timestamp: int) -> dict[str, str]:
+        """Return the headers of a request at this time, in seconds since 1970."""
+        signed = b"%s.%d.%s" % (event.id.encode(), timestamp, event.body)
+        signature = b64encode(hmac.digest(self._key, signed, "sha256")).decode()
+        return {
+            "content-type": "application/json",
+            "webhook-id": event.id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": f"v1,{signature}",
+            "user-agent": "simstream",
+        }
+
+
+class WebhookSender:
+    """Sends all events, until it is cancelled."""
+
+    def __init__(
+        self,
+        target: WebhookTarget,
+        events: StoryEvents,
+        metrics: NewsMetrics,
+        limits: WebhookLimits | None = None,
+    ) -> None:
+        self._target = target
+        self._events = events
+        self._metrics = metrics
+        self._limits = limits or WebhookLimits()
+        self._waiting: deque[_WaitingEvent] = deque()
+        self._has_events = asyncio.Event()
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Look for events, and send them."""
+        timeout = aiohttp.ClientTimeout(total=self._limits.answer_s)
+        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            await asyncio.gather(self._look(), *(self._send_all(session) for _ in range(self._limits.at_once)))
+
+    async def _look(self) -> None:
+        while True:
+            self._collect()
+            await asyncio.sleep(0 if self._events.has_more else self._limits.look_s)
+
+    def _collect(self) -> None:
+        for event in self._events.take():
+            if len(self._waiting) >= self._limits.most_waiting:
+                self._drop("overflow", f"more than {self._limits.most_waiting} wait", self._waiting.popleft().event)
+            self._waiting.append(_WaitingEvent(event, time.monotonic()))
+            self._has_events.set()
+
+    async def _send_all(self, session: aiohttp.ClientSession) -> None:
+        while True:
+            await self._has_events.wait()
+            if not self._waiting:
+                self._has_events.clear()
+                continue
+            await self._send(session, self._waiting.popleft())
+
+    async def _send(self, session: aiohttp.ClientSession, waiting: _WaitingEvent) -> None:
+        """Repeat the request until the receiver takes the event or refuses it, or the time is over."""
+        pause = self._limits.first_pause_s
+        while True:
+            status, why = await self._ask(session, waiting.event)
+            if 200 <= status < 300:
+                self._metrics.webhooks.labels("delivered").inc()
+                self._is_failing = False
+                break
+            if 300 <= status < 500 and status not in _RETRIED:
+                self._drop("refused", why, waiting.event)
+                break
+            pause = min(2 * pause, self._limits.longest_pause_s)
+            rest = pause * random.uniform(0.25, 0.5)
+            if time.monotonic() + rest - waiting.since > self._limits.give_up_s:
+                self._drop("expired", why, waiting.event)
+                break
+            await asyncio.sleep(rest)
+            self._metrics.webhook_retries.inc()
+
+    async def _ask(self, session: aiohttp.ClientSession, event: StoryEvent) -> tuple[int, str]:
+        """Send one request. Returns the status of the answer, or 0, and a sentence."""
+        headers = self._target.headers(event, int(time.time()))
+        try:
+            async with session.post(
+                self._target.url, data=event.body, headers=headers, allow_redirects=False
+            ) as answer:
+                answer.close()  # the body may never end
+                return answer.status, f"it answers {answer.status}"
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
+            return 0, f"it does not answer ({type(error).__name__})"
+
+    def _drop(self, result: str, why: str, event: StoryEvent) -> None:
+        self._metrics.webhooks.labels(result).inc()
+        level = logging.DEBUG if self._is_failing else logging.WARNING  # one line, not one for each story
+        self._is_failing = True
+        _logger.log(level, "webhooks for %s are dropped, such as %s: %s", self._target.host, event.id, why)

@@ -1,0 +1,41 @@
+"""Defines the metrics of the news feed, which its own port serves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import generate_latest
+
+from simstream.telemetry.metrics import PREFIX_LABEL
+from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, MetricRegistry
+
+WEBHOOK_RESULT: Final = MetricLabel("result", ("delivered", "refused", "expired", "overflow"))
+
+
+class NewsMetrics:
+    """The counters of one news process. `prefix` is the prefix of the verdicts that it shows."""
+
+    def __init__(self, prefix: str = "") -> None:
+        make = self._registry = MetricRegistry()
+        self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
+        self.webhooks = make.counter(
+            "webhooks",
+            "Webhooks of the news feed: delivered, refused by the receiver, dropped after their time, or dropped "
+            "as too many waited.",
+            WEBHOOK_RESULT,
+            unit="webhooks",
+        )
+        self.webhook_retries = make.counter(
+            "webhook_retries",
+            "Requests to the receiver of webhooks after the first one of a webhook.",
+            unit="requests",
+        )
+
+    @property
+    def described(self) -> list[MetricDescription]:
+        """Return the descriptions of all metrics."""
+        return self._registry.described
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._exposed)

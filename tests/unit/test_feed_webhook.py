@@ -1,0 +1,290 @@
+"""Webhooks: which stories are told, what a receiver gets, and receivers of every bad kind, over loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from deploy.kafka.broker import free_port
+from simstream.errors import SettingsError
+from simstream.feeds.app import FeedState
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.story_events import TITLE_S, StoryEvent, StoryEvents
+from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget
+from simstream.telemetry.news_metrics import WEBHOOK_RESULT, NewsMetrics
+from tests.unit.test_feed_costs import verdict
+from tests.unit.test_feed_syndication import STORIES, Page, add
+
+SECRET = "whsec_" + b64encode(bytes(range(32))).decode()
+QUICK = WebhookLimits(answer_s=0.3, first_pause_s=0.05, longest_pause_s=0.1, give_up_s=1.0, look_s=0.01)
+
+
+def started(*pages: Page, updates: bool = False, now: Callable[[], float] = time.monotonic) -> tuple[Any, Any]:
+    """A feed that began with these pages, and its events."""
+    feed = FeedState(FoldLimits())
+    table: dict[str, bytes] = {}
+    feed.begin(table)
+    feed.name = "log.news"
+    add(feed, *pages)
+    feed.begin(table)
+    events = StoryEvents(feed, updates, now)
+    asyncio.run(feed.settle())
+    return feed, events
+
+
+def told(events: StoryEvents) -> list[tuple[str, str]]:
+    """Kind and title of the events that there are."""
+    bodies = [json.loads(event.body) for event in events.take()]
+    return sorted((body["type"], body["data"]["title"]) for body in bodies)
+
+
+def test_a_new_story_is_told_once_and_what_was_there_before_never() -> None:
+    feed, events = started(*STORIES)
+    assert told(events) == []
+    add(feed, ("https://n.example/1", "Brand new", 3), ("https://n.example/2", "Bridge again", 1))
+    assert told(events) == [("story.created", "Brand new")]
+    add(feed, ("https://m.example/2", "Brand new too", 3))
+    assert told(events) == []
+
+
+def test_new_versions_are_told_if_asked_and_a_version_that_only_came_again_is_not() -> None:
+    feed, events = started(*STORIES, updates=True)
+    add(feed, ("https://n.example/1", "Bridge again", 1), ("https://n.example/2", "New", 4))
+    assert told(events) == [("story.created", "New"), ("story.updated", "Bridge opened")]
+    feed.fold.give_up_title("0/0")
+    assert told(events) == []
+
+
+def test_events_have_the_same_id_after_a_restart_from_an_older_table() -> None:
+    ids = []
+    for _ in range(2):
+        feed, events = started(*STORIES, updates=True)
+        add(feed, ("https://n.example/1", "New", 3), ("https://n.example/2", "Bridge", 1))
+        ids.append(sorted(event.id for event in list(events.take())))
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 2
+
+
+def test_on_its_first_start_nothing_is_told_until_the_feed_is_up_to_date() -> None:
+    feed, events = started()
+    add(feed, *STORIES)
+    assert told(events) == []
+    feed.condition.hear({})
+    assert feed.condition.state == "ready"
+    assert told(events) == []
+    add(feed, ("https://n.example/1", "New", 3))
+    assert told(events) == [("story.created", "New")]
+
+
+def test_a_feed_that_comes_back_tells_what_came_while_it_was_away() -> None:
+    feed, events = started(*STORIES)
+    assert feed.condition.state == "loading"
+    add(feed, ("https://n.example/1", "Missed", 3))
+    assert told(events) == [("story.created", "Missed")]
+
+
+def test_a_story_waits_some_seconds_for_its_title() -> None:
+    clock = [100.0]
+    feed, events = started(*STORIES, now=lambda: clock[0])
+    feed.fold.apply(verdict(7, 7))
+    assert told(events) == []
+    clock[0] += TITLE_S - 1
+    assert told(events) == []
+    clock[0] += 2
+    assert told(events) == [("story.created", "")]
+    assert told(events) == []
+
+
+def test_many_changed_stories_are_told_in_slices_and_forgotten_once_they_leave() -> None:
+    feed, events = started(*STORIES)
+    add(feed, *((f"https://s{n}.example/", f"t{n}", n) for n in range(3, 1003)))
+    count, largest = 0, 0
+    while (some := list(events.take())) or events.has_more:
+        count, largest = count + len(some), max(largest, len(some))
+    assert (count, largest) == (1000, 256)
+    feed.fold.apply(verdict(5000, 5000, ahead=10 * 86_400_000))
+    asyncio.run(feed.settle())
+    add(feed, *((f"https://r{n}.example/", f"t{n}", 6000 + n) for n in range(3)))
+    assert len(events._told) < 2_100
+
+
+def test_the_signature_is_that_of_the_example_of_standard_webhooks() -> None:
+    target = WebhookTarget("https://a.example/", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    event = StoryEvent("msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}')
+    signature = target.headers(event, 1614265330)["webhook-signature"]
+    assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "secret", "whsec_" + "A" * 28, "whsec_" + "A" * 400])
+def test_a_secret_that_is_missing_or_weak_is_refused_without_being_shown(secret: str) -> None:
+    with pytest.raises(SettingsError, match="SIMSTREAM_WEBHOOK_SECRET") as error:
+        WebhookTarget("https://a.example/", secret)
+    assert len(secret) < 8 or secret not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["", "a.example", "ftp://a.example", "https://", "https://[x", "https://a:99999/"])
+def test_an_address_that_is_not_one_of_the_web_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="--webhook"):
+        WebhookTarget(url, SECRET)
+
+
+class Few:
+    """So many events, once."""
+
+    has_more = False
+
+    def __init__(self, count: int) -> None:
+        self._events = [StoryEvent(f"id{number}", b'{"n":%d}' % number) for number in range(count)]
+
+    def take(self) -> list[StoryEvent]:
+        events, self._events = self._events, []
+        return events
+
+
+class Receiver:
+    """A receiver of webhooks. `answer` makes its answers; every request's signature is checked."""
+
+    def __init__(self, answer: Callable[[web.Request, int], Awaitable[web.StreamResponse]]) -> None:
+        self.requests: list[tuple[str, int]] = []
+        self._answer = answer
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        name, timestamp = request.headers["webhook-id"], request.headers["webhook-timestamp"]
+        key = b64decode(SECRET.removeprefix("whsec_"))
+        wanted = hmac.new(key, f"{name}.{timestamp}.{body.decode()}".encode(), "sha256").digest()
+        version, _, signature = request.headers["webhook-signature"].partition(",")
+        assert (version, b64decode(signature)) == ("v1", wanted)
+        assert abs(time.time() - int(timestamp)) < 30
+        assert request.content_type == "application/json"
+        self.requests.append((name, int(timestamp)))
+        return await self._answer(request, len(self.requests))
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[str]:
+        app = web.Application()
+        app.router.add_post("/hook", self.take)
+        async with TestServer(app) as server:
+            yield str(server.make_url("/hook"))
+
+
+def counts(metrics: NewsMetrics) -> dict[str, int]:
+    """How the webhooks ended."""
+    found = {result: int(metrics.webhooks.labels(result)._value.get()) for result in WEBHOOK_RESULT.values}
+    return {result: count for result, count in found.items() if count}
+
+
+async def send(url: str, count: int = 1, limits: WebhookLimits = QUICK) -> NewsMetrics:
+    """Send so many events, and wait until each was delivered or dropped."""
+    metrics = NewsMetrics()
+    events: Any = Few(count)
+    sending = asyncio.ensure_future(WebhookSender(WebhookTarget(url, SECRET), events, metrics, limits).run())
+    end = time.monotonic() + 10
+    while sum(counts(metrics).values()) < count and not sending.done():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+    sending.cancel()
+    await asyncio.wait([sending])
+    assert sending.cancelled(), sending.exception()
+    return metrics
+
+
+async def fine(request: web.Request, number: int) -> web.StreamResponse:
+    return web.Response(status=204)
+
+
+async def broken_twice(request: web.Request, number: int) -> web.StreamResponse:
+    return web.Response(status=(500, 429, 200)[min(number, 3) - 1])
+
+
+async def broken(request: web.Request, number: int) -> web.StreamResponse:
+    return web.Response(status=503)
+
+
+async def moved(request: web.Request, number: int) -> web.StreamResponse:
+    return web.Response(status=307, headers={"Location": "/hook"})
+
+
+async def unknown(request: web.Request, number: int) -> web.StreamResponse:
+    return web.Response(status=404)
+
+
+async def slow(request: web.Request, number: int) -> web.StreamResponse:
+    await asyncio.sleep(0.6)
+    return web.Response()
+
+
+async def endless(request: web.Request, number: int) -> web.StreamResponse:
+    answer = web.StreamResponse()
+    await answer.prepare(request)
+    while True:
+        await answer.write(b"x" * 65536)
+
+
+async def many_headers(request: web.Request, number: int) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.write(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 100_000)
+    await asyncio.sleep(0.1)
+    return web.Response()
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "requests"),
+    [
+        (fine, "delivered", (1, 1)),
+        (broken_twice, "delivered", (3, 3)),
+        (endless, "delivered", (1, 1)),
+        (moved, "refused", (1, 1)),
+        (unknown, "refused", (1, 1)),
+        (broken, "expired", (6, 40)),
+        (slow, "expired", (2, 5)),
+        (many_headers, "expired", (2, 40)),
+    ],
+)
+def test_a_receiver_of_every_kind_gets_a_bounded_number_of_signed_requests(
+    answer: Callable[..., Awaitable[web.StreamResponse]], result: str, requests: tuple[int, int]
+) -> None:
+    async def run() -> None:
+        receiver = Receiver(answer)
+        async with receiver.listen() as url:
+            metrics = await send(url)
+        assert counts(metrics) == {result: 1}
+        assert requests[0] <= len(receiver.requests) <= requests[1]
+        assert {name for name, _ in receiver.requests} == {"id0"}
+        assert int(metrics.webhook_retries._value.get()) >= len(receiver.requests) - 1
+
+    asyncio.run(run())
+
+
+def test_a_receiver_that_is_dead_costs_each_story_its_time_and_is_told_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = f"http://user:password@127.0.0.1:{free_port()}/hook"
+    metrics = asyncio.run(send(url, 3))
+    assert counts(metrics) == {"expired": 3}
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "127.0.0.1" in line
+    assert "password" not in line
+
+
+def test_the_oldest_stories_make_room_if_too_many_wait() -> None:
+    async def run() -> None:
+        receiver = Receiver(fine)
+        async with receiver.listen() as url:
+            metrics = await send(url, 50, replace(QUICK, most_waiting=20))
+        assert counts(metrics) == {"delivered": 20, "overflow": 30}
+        assert {name for name, _ in receiver.requests} == {f"id{number}" for number in range(30, 50)}
+        assert b'simstream_webhooks_total{result="overflow"} 30.0' in metrics.text()
+
+    asyncio.run(run())
