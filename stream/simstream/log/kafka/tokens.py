@@ -46,7 +46,7 @@ class Token(NamedTuple):
 class TokenSource:
     """The tokens of one function, for all clients of the process. Safe between threads.
 
-    A function that hangs keeps one thread, however often a token is asked for.
+    A function that hangs costs one thread and one wait, however often a token is asked for.
     """
 
     def __init__(self, name: str, function: Callable[[str], Any], client: Mapping[str, Any]) -> None:
@@ -60,33 +60,23 @@ class TokenSource:
         self._error = ""
         self._call: _Call | None = None
 
-    def token(self) -> Token:
-        """Return a token that has not ended. Waits at most MAX_CALL_S for the function, or for its other callers.
+    def token(self, _config: str | None = None) -> Token:
+        """Return a token. Waits at most MAX_CALL_S for the function, or for its other callers.
 
-        If the function fails, a line is logged, and the present token is returned until it ends.
-        Raises NotAdmitted.
+        If the function fails, a line is logged, and the present token stays in use. Once it has ended too, brokers
+        refuse it, and the service waits as for brokers that are away. Without any token it raises NotAdmitted.
         """
         with self._lock:
             now = time.time()
             if self._token is None or now >= self._renew_at:
                 self._renew(now)
-            if self._token is None or time.time() >= self._token.ends:
+            if self._token is None:
                 raise NotAdmitted(
                     f"there is no OAuth token: kafka.oauth_cb {self._name} {self._error}",
                     "correct the function, and look at the server that it asks",
                 )
-            return self._token
-
-    def for_client(self, _config: str | None = None) -> Token:
-        """Return a token to a client that asks for one. If there is none, the client asks again a moment later."""
-        try:
-            return self.token()
-        except NotAdmitted:
-            if self._token is None:
-                raise
-            return self._token._replace(
-                ends=time.time() + 2 * RETRY_S
-            )  # the brokers judge the token, not the client
+            has_ended = self._token.ends <= time.time() + 1  # the client would refuse it, and not ask again
+            return self._token._replace(ends=time.time() + 2 * RETRY_S) if has_ended else self._token
 
     def _renew(self, now: float) -> None:
         if self._error and time.monotonic() - self._failed_at < RETRY_S:
@@ -94,7 +84,8 @@ class TokenSource:
         if self._call is None:
             self._call = _Call(self._function, str(self._client.get("sasl.oauthbearer.config", "")))
         call, token = self._call, None
-        if not call.done.wait(MAX_CALL_S):
+        if not call.done.wait(0 if call.is_late else MAX_CALL_S):
+            call.is_late = True
             trouble = f"has not returned after {time.monotonic() - call.began:.0f} s"
         else:
             self._call = None
@@ -121,6 +112,8 @@ class _Call:
         self.done = threading.Event()
         self.result: Any = None
         self.error: BaseException | None = None
+        self.is_late = False
+        """Whether a caller has waited for it in vain. Nobody waits again."""
         threading.Thread(target=self._run, args=(function, config), name="oauth", daemon=True).start()
 
     def _run(self, function: Callable[[str], Any], config: str) -> None:
@@ -146,7 +139,7 @@ def token_settings(client: Mapping[str, Any]) -> dict[str, Any]:
         )
     source = _source(str(client[OAUTH_CB]), tuple(sorted(client.items())))
     source.token()
-    return {OAUTH_CB: source.for_client}
+    return {OAUTH_CB: source.token}
 
 
 @cache
