@@ -9,13 +9,14 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from deploy.kafka.broker import KafkaBroker, missing_packages
+from deploy.registry.registry import SchemaRegistry, missing
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions
 
@@ -56,11 +57,11 @@ class TopicPlace:
             time.sleep(0.05)
 
 
-def need_broker() -> None:
+def need_broker(what: str = "a broker", missing: Sequence[str] | None = None) -> None:
     """Skip where no broker can run; in CI, fail."""
-    missing = missing_packages()
+    missing = missing_packages() if missing is None else missing
     if missing:
-        advice = f"a broker needs: apt-get install {' '.join(missing)}"
+        advice = f"{what} needs: apt-get install {' '.join(missing)}"
         if os.environ.get("CI") == "true":
             pytest.fail(advice)
         pytest.skip(advice)
@@ -71,6 +72,14 @@ def broker() -> Iterator[KafkaBroker]:
     """A real broker for the whole session; a test that kills it starts it again."""
     need_broker()
     with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistry]:
+    """A real schema registry for the whole session. A test uses subjects of its own."""
+    need_broker("a schema registry", missing())
+    with SchemaRegistry() as running:
         yield running
 
 

@@ -39,6 +39,7 @@ SimstreamError                what happened, and what to do
 │   ├── VerdictLate           no verdict came in time; the page may still be judged
 │   ├── ClientFull            too many pages wait for their verdict, and none made room in time
 │   └── ClientClosed          the client was closed
+├── RegistryFailed            exit 1: the schema registry gave no proper answer
 ├── FrameDamaged              a frame's checksum or layout is wrong
 ├── AnswerDamaged             the checksum or the layout of a shard's answer is wrong
 └── Unavailable               exit 2: this installation does not have the part that was asked for
@@ -225,6 +226,10 @@ class ClientFull(ClientError):
 
 class ClientClosed(ClientError):
     """The client was closed; the page may still be judged."""
+
+
+class RegistryFailed(SimstreamError):
+    """The schema registry gave no proper answer. No page is lost; try again when it works."""
 
 
 class FrameDamaged(SimstreamError):

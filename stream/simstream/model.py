@@ -100,6 +100,8 @@ REASONS = (
     "kernel_error",
     "bad_encoding",
     "damaged",
+    "bad_schema",
+    "bad_value",
 )
 """Why a page is `too_short` or `unreadable`. Frames hold the index: append only, never reorder."""
 

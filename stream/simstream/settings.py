@@ -21,12 +21,21 @@ from msgspec import Meta
 from simstream import kafka_settings
 from simstream.errors import InputMissing, SettingsError, SimstreamError
 from simstream.kafka_settings import BOOTSTRAP, SettingValue
+from simstream.setting_groups import (
+    ClusterAlertSettings,
+    DeadLetterSettings,
+    ExtractSettings,
+    FieldSettings,
+    FrameSettings,
+    NotNegative,
+    Positive,
+    RegistrySettings,
+    cores,
+)
 from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
 from simstream.wire.page_headers import parse_names
 
 FILE = "simstream.toml"
-Positive = Annotated[int, Meta(ge=1)]
-NotNegative = Annotated[int, Meta(ge=0)]
 _VARIABLES = "SIMSTREAM_"
 _OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA", "SIMSTREAM_WEBHOOK_SECRET"})
 """Variables that are not settings: the settings file, the evaluation corpora of the tests, the webhooks' secret."""
@@ -44,70 +53,9 @@ _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _LISTS = ("allowed_hosts", "verdict_headers", BOOTSTRAP)
 """Settings that are lists: in the file they may be arrays."""
+_URL = re.compile(r"https?://[\w.:\[\]/,-]+")
+"""One or more addresses of a registry, with commas between them."""
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a frame closes."""
-
-    max_bytes: Annotated[int, Meta(ge=1024, le=4 << 20)] = 512 << 10
-    """A frame closes at so many bytes."""
-    max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
-    """A frame closes at so many pages."""
-    linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 15
-    """How long a broker holds pages back to send more at once, in ms."""
-
-
-class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The processes that find the main content of HTML."""
-
-    workers: NotNegative = msgspec.field(default_factory=cores)
-    """Processes that extract HTML; not set: one for each core. 0: the service extracts in its own process,
-    unprotected."""
-    timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
-    """The greatest CPU time for one page, in seconds. A page that needs more is `extract_failed`."""
-    memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
-    """The greatest address space of one process. A page that needs more is `extract_failed`."""
-
-
-class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What many unreadable pages mean."""
-
-    stop_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """The share of unreadable pages at which the service stops. 0: it never stops for them."""
-
-
-class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the JSON of your own topic has the fields of a page: paths such as `body.content`."""
-
-    text: str | None = None
-    """The path of the text in the JSON of `pages`, such as `body.content`; not set: `text`."""
-    html: str | None = None
-    """The path of the HTML, which counts without text; not set: `html`, or none if `fields.text` is set."""
-    id: str | None = None
-    """The path of the id, or `header:NAME`; it counts before the key. Not set: the key, else the field `id`."""
-    url: str | None = None
-    """The path of the URL; not set: `url`."""
-    title: str | None = None
-    """The path of the title; not set: `title`."""
-    time: str | None = None
-    """The path of the time; not set: `time`."""
-    status: str | None = None
-    """The path of the HTTP status; not set: `status`."""
-
-
-class ClusterAlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A log line names each cluster that reaches both limits."""
-
-    pages: Positive = 1000
-    """A smaller cluster is not named, in live pages."""
-    share: Annotated[float, Meta(ge=0, le=1)] = 0.01
-    """A cluster with a smaller share of all live pages is not named."""
 
 
 class _Seconds:
@@ -134,6 +82,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verdict_headers: str = "traceparent,tracestate"
     """Headers that go on from a page to its verdict, at most 16. The values of one page have 2,048 bytes at most; a
     longer one is left out and counted."""
+    pages_format: Literal["json", "avro", "json_schema"] = "json"
+    """The format of the values of `pages`; all but `json` begin with the id of a schema in a schema registry."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None
@@ -197,6 +147,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
     fields: FieldSettings = FieldSettings()
+    registry: RegistrySettings = RegistrySettings()
     kafka: dict[str, str | int | float | bool] = {}
     """Values may be secret: print only what `kafka_settings.show_value` returns."""
 
@@ -298,6 +249,7 @@ def resolve(
     settings = _with_durations(settings, origin, found)
     settings = _without_malformed_paths(settings, origin, found)
     settings = _without_malformed_names(settings, origin, found)
+    settings = _without_malformed_url(settings, origin, found)
     if wrong is None and found:
         raise found[0]
     if wrong is not None:
@@ -306,7 +258,12 @@ def resolve(
 
 
 def refuse_paths(settings: Settings, sender: str) -> None:
-    """Raise SettingsError if `[fields]` names a path: `sender` sends pages whose fields have their own names."""
+    """Raise SettingsError unless `pages` takes JSON whose fields have their own names, which `sender` sends."""
+    if settings.pages_format != "json":
+        raise SettingsError(
+            f"{sender} cannot send to a topic whose pages_format is {settings.pages_format}",
+            "send pages with your own producer and its serializer",
+        )
     if settings.field_paths is not None:
         raise SettingsError(
             f"{sender} cannot send to a topic whose pages have the fields of [fields]",
@@ -403,6 +360,19 @@ def _without_malformed_names(settings: Settings, origin: Mapping[str, str], wron
     except SettingsError as error:
         wrong.append(SettingsError(f"{error.what} ({origin['verdict_headers']})", error.todo))
         return msgspec.structs.replace(settings, verdict_headers=names()["verdict_headers"])
+
+
+def _without_malformed_url(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """Return the settings without a malformed registry.url. Adds its error, which never shows a password."""
+    url = settings.registry.url
+    if url is None or _URL.fullmatch(url):
+        return settings
+    if "@" in url:
+        what, todo = "holds a user or a password", "name them in registry.user and registry.password_file"
+    else:
+        what, todo = f"is {url!r}", "give an address such as https://registry.example:8081"
+    wrong.append(SettingsError(f"registry.url {what} ({origin['registry.url']})", todo))
+    return msgspec.structs.replace(settings, registry=msgspec.structs.replace(settings.registry, url=None))
 
 
 def _kafka(

@@ -16,7 +16,8 @@ import click
 import numpy as np
 
 from simstream.model import Page, PageKind
-from simstream.settings import cores, default_cache
+from simstream.setting_groups import cores
+from simstream.settings import default_cache
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.fingerprinter import Fingerprinter

@@ -83,7 +83,8 @@ def test_the_program_for_spark_submit_is_the_command_line(cache: Path) -> None:
 def test_no_python_example_is_without_a_test() -> None:
     for path in DOCUMENTS:
         for code in blocks(path, "python"):
-            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider")  # the last: tests/unit/test_tokens.py
+            # The last two: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py
+            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider", "AvroSerializer(")
             assert any(part in code for part in tested), relative(path)
 
 

@@ -28,7 +28,8 @@ from compose_spec import PyCompose
 from deploy.kafka.acls import GRANTS
 from simstream.cli import main
 from simstream.index.shard import check_count
-from simstream.settings import ExtractSettings, Settings, resolve, unknown_variables
+from simstream.setting_groups import ExtractSettings
+from simstream.settings import Settings, resolve, unknown_variables
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpServer
 from simstream.telemetry.metrics import Metrics

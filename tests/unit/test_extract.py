@@ -15,7 +15,8 @@ import pytest
 
 from simstream.cli.options import make_deduper
 from simstream.errors import ExtractionNotStarted
-from simstream.settings import ExtractSettings, Settings
+from simstream.setting_groups import ExtractSettings
+from simstream.settings import Settings
 from simstream.text.extraction import process as extraction_process
 from simstream.text.extraction.extract import ExtractedText, extract_one
 from simstream.text.extraction.pool import ExtractionPool

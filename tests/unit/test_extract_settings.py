@@ -11,7 +11,8 @@ from simstream.cli.main import main
 from simstream.cli.serve import service
 from simstream.log import open_log
 from simstream.roles.context import RoleContext
-from simstream.settings import ExtractSettings, Settings
+from simstream.setting_groups import ExtractSettings
+from simstream.settings import Settings
 from simstream.text.extraction.pool import ExtractionPool
 
 EXTRACT = ExtractSettings(1, 20.0, 96 << 20)

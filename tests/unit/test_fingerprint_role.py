@@ -20,7 +20,8 @@ from simstream.model import FingerprintColumns, Page
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole
 from simstream.roles.supervisor import RoleSupervisor
-from simstream.settings import FrameSettings, Settings, default_cache
+from simstream.setting_groups import FrameSettings
+from simstream.settings import Settings, default_cache
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter

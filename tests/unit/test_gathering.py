@@ -13,7 +13,7 @@ import pytest
 from simstream.model import Page, Record
 from simstream.roles.fingerprint.share_gatherer import MAX_PARSED_PAGES, ShareGatherer
 from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
-from simstream.settings import FrameSettings
+from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
 from simstream.wire.frame import FrameHeader

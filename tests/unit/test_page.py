@@ -8,7 +8,8 @@ from hashlib import blake2b
 import pytest
 
 from simstream.model import REASONS, Page, PageKind, Record
-from simstream.wire.page import MAX_VALUES, PageLimits, decode, own_name, time_ms
+from simstream.wire.json_tree import MAX_VALUES
+from simstream.wire.page import PageLimits, decode, own_name, time_ms
 
 LIMITS = PageLimits(max_record_bytes=1 << 20)
 STAMP = 1_700_000_000_000

@@ -17,7 +17,7 @@ from simstream.cli.progress import say
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 from simstream.errors import SimstreamError
 from simstream.model import COMPARED_VERDICTS, VerdictKind
-from simstream.settings import FieldSettings
+from simstream.setting_groups import FieldSettings
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     Feeds, fingerprints and judges pages as `serve` does, and prints each committed verdict as a line.
     """
     settings = settle(config, state="", **flags)  # the demo must not use the state of a service
-    settings = structs.replace(settings, fields=FieldSettings())  # its pages have the usual names
+    settings = structs.replace(settings, pages_format="json", fields=FieldSettings())  # its pages are ordinary ones
     from simstream.log import open_log
     from simstream.sources.demo import demo_records
     from simstream.sources.read import read_pages

@@ -111,14 +111,14 @@ def _settle(config: str | None, inputs: Sequence[str], flags: Mapping[str, Any])
 
 
 def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> ExplainAnswer:
+    from simstream.registry.schemas import limits_of
     from simstream.tools.explain.explainer import Explainer
     from simstream.tools.explain.from_files import FileHistory
     from simstream.tools.explain.from_log import LogHistory
     from simstream.wire.page import PageLimits
 
     with make_deduper(settings) as deduper:
-        paths = None if files.inputs else settings.field_paths
-        limits = PageLimits(settings.max_record_bytes, paths)
+        limits = PageLimits(settings.max_record_bytes) if files.inputs else limits_of(settings)
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits)
         if not files.inputs:
             with open_log(settings) as log:

@@ -43,6 +43,11 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
         raise UsageError(
             f"the news feed needs a Kafka log, and --log is {settings.log}", "give --log kafka://HOST:PORT"
         )
+    if settings.pages_format != "json":
+        raise UsageError(
+            f"the news feed reads pages in JSON, and pages_format is {settings.pages_format}",
+            "read the topic `verdicts` with a program of yours",
+        )
     try:
         from simstream.feeds.run import WebhookOptions, run
         from simstream.feeds.webhook import SECRET_VARIABLE, WebhookTarget

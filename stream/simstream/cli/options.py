@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from simstream.errors import UsageError
-from simstream.settings import ResolvedSettings, Settings, cores, resolve
+from simstream.setting_groups import cores
+from simstream.settings import ResolvedSettings, Settings, resolve
 
 if TYPE_CHECKING:
     from simstream.deduper import Deduper

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simstream import __version__
-from simstream.cli.checks import refuse_misspelt_variables, refuse_shared_port
+from simstream.cli.checks import refuse_misspelt_variables, refuse_registry, refuse_shared_port
 from simstream.cli.options import (
     caller_options,
     judging_options,
@@ -65,6 +65,8 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     refuse_misspelt_variables()
     settings = settle(config, **flags)
     refuse_shared_port(settings, roles)
+    if "fingerprint" in roles:
+        refuse_registry(settings)
     log_to_stderr(settings.log_format, settings.log_level or "info")
     try:
         serve(settings, roles, config)

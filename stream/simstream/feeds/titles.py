@@ -12,7 +12,6 @@ from simstream.kernels.html.page_parts import BLOCKS, OG_TITLE, TEXT_END, TEXT_S
 from simstream.model import Page, PageKind, Record
 from simstream.text.extraction.article import parts_of
 from simstream.text.extraction.fast import html_in_utf8
-from simstream.wire.field_paths import FieldPaths
 from simstream.wire.page import PageLimits, decode, title_at
 
 MAX_CHARACTERS = 200
@@ -43,7 +42,7 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
         return None
     if page.kind is not PageKind.READABLE:
         return PageSheet("", time, gone=page.kind is PageKind.TOO_SHORT)
-    title = _own_title(record, limits.paths)
+    title = _own_title(record, limits)
     if page.text is not None or not page.content_type.startswith("text/html"):
         return PageSheet(title or _first_line(page), time)
     html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
@@ -66,12 +65,12 @@ def _is_control(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") and not char.isspace()
 
 
-def _own_title(record: Record, paths: FieldPaths | None) -> str:
+def _own_title(record: Record, limits: PageLimits) -> str:
     """Return the JSON field `title`, if the value is JSON and has it."""
     if (record.value or b"").lstrip()[:1] != b"{":
         return ""
-    if paths is not None:
-        return tidy(title_at(record.value or b"", paths))
+    if limits.paths is not None:
+        return tidy(title_at(record.value or b"", limits))
     try:
         return tidy(_decode_fields(record.value or b"").title or "")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

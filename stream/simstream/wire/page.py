@@ -2,29 +2,28 @@
 
 The fast path is one msgspec decode. If msgspec refuses a value, the standard library's slower decoder reads it
 again. That decoder tells a wrong type from broken JSON, and still finds the page's id. If a topic has its fields
-elsewhere (`wire/field_paths`), the whole JSON is decoded, and the same checks follow.
+elsewhere (`wire/field_paths`) or another format (`wire/registered`), the whole value is decoded, and the same
+checks follow.
 """
 
 from __future__ import annotations
 
-import codecs
-import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NoReturn
 
 import msgspec
 
 from simstream.model import MAX_ID_BYTES, MAX_URL_BYTES, Page, PageKind, Record
+from simstream.wire.bad_value import BadValueError
 from simstream.wire.field_paths import FieldPaths
 from simstream.wire.identity_hash import identity_of, replace_bad_id
+from simstream.wire.json_tree import slow_tree_of, tree_of
 
 JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")
 NO_TIME = -1
 """The timestamp of a record from a file. A page that keeps it had no readable `time`."""
-MAX_VALUES = 500_000
-"""The most arrays, objects and fields of a JSON page that is decoded as a whole."""
 MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the last year with four digits; a later time counts as absent."""
 
@@ -32,6 +31,7 @@ PAGE_HEADERS = ("content-type", "url", "time", "status", "damaged")
 """The headers that say something of a page; all others are the sender's own."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GONE = (404, 410)
+_NO_TEXT = "the page has neither `text` nor `html`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,9 @@ class PageLimits:
 
     max_record_bytes: int = 1 << 20
     paths: FieldPaths | None = None
-    """Where the JSON has the fields; None: each has its own name, and no other place is looked at."""
+    """Where the value has the fields; None: each has its own name, and no other place is looked at."""
+    read: Callable[[bytes], dict[str, object]] | None = None
+    """Reads a value of another format than JSON, and raises BadValueError; None: values are JSON."""
 
 
 class PageFields(msgspec.Struct, gc=False):
@@ -70,7 +72,6 @@ class _PageNames(msgspec.Struct, gc=False):
 
 
 _decode_fields = msgspec.json.Decoder(PageFields).decode
-_decode_tree = msgspec.json.Decoder().decode
 _decode_naming = msgspec.json.Decoder(_PageNames).decode
 _STRINGS = ("id", "url", "title", "text", "html")
 
@@ -99,10 +100,12 @@ def decode(record: Record, limits: PageLimits) -> Page:
     if len(value) > limits.max_record_bytes:
         what = f"the value has {len(value)} bytes, and max_record_bytes is {limits.max_record_bytes}"
         return _refuse(_name(record, None, url), "too_large", what)
-    if not kind or kind == JSON_TYPE:
-        return _from_json(record, value) if paths is None else _from_other_json(record, value, paths)
     if kind in RAW_TYPES:
         return _from_raw(record, value, headers)
+    if limits.read is not None or (paths is not None and kind in ("", JSON_TYPE)):
+        return _from_tree(record, value, limits)
+    if not kind or kind == JSON_TYPE:
+        return _from_json(record, value)
     what = f"content-type {kind[:100]!r} is none of {JSON_TYPE}, {', '.join(RAW_TYPES)}"
     return _refuse(_name(record, None, url), "bad_content_type", what)
 
@@ -122,16 +125,16 @@ def own_name(value: bytes) -> bytes | None:
     except ValueError:
         try:
             naming, _ = _fields_of(value)
-        except _BadJsonError:
+        except BadValueError:
             return None
     return _utf8(naming.id) or _utf8(naming.url)
 
 
-def title_at(value: bytes, paths: FieldPaths) -> str:
-    """Return the title of a JSON page with its fields at these paths; "" if there is none."""
+def title_at(value: bytes, limits: PageLimits) -> str:
+    """Return the title of a page whose value is decoded as a whole; "" if there is none."""
     try:
-        fields, _ = _sort_out(paths.find_fields(_tree_of(value)), paths)
-    except _BadJsonError:
+        fields, _ = _fields_at(value, limits)
+    except BadValueError:
         return ""
     return fields.title or ""
 
@@ -166,21 +169,27 @@ def _from_json(record: Record, value: bytes) -> Page:
     except ValueError:
         try:
             fields, wrong = _fields_of(value)
-        except _BadJsonError as error:
-            return _refuse(_name(record, None, None), "bad_json", str(error))
-    return _from_fields(record, fields, wrong, "the page has neither `text` nor `html`")
+        except BadValueError as error:
+            return _refuse(_name(record, None, None), error.reason, str(error))
+    return _from_fields(record, fields, wrong, _NO_TEXT)
 
 
-def _from_other_json(record: Record, value: bytes, paths: FieldPaths) -> Page:
-    """Return the page in a JSON value with its fields at these paths. Cost: about twice that of `_from_json`."""
+def _from_tree(record: Record, value: bytes, limits: PageLimits) -> Page:
+    """Return the page in a value that is decoded as a whole. Cost for JSON: about twice that of `_from_json`."""
+    paths = limits.paths
     try:
-        tree = _tree_of(value)
-    except _BadJsonError as error:
-        return _refuse(_name(record, None, None), "bad_json", str(error))
-    fields, wrong = _sort_out(paths.find_fields(tree), paths)
-    if paths.names_id and (named := _utf8(fields.id)):
+        fields, wrong = _fields_at(value, limits)
+    except BadValueError as error:
+        return _refuse(_name(record, None, None), error.reason, str(error))
+    if paths is not None and paths.names_id and (named := _utf8(fields.id)):
         record = msgspec.structs.replace(record, key=named)
-    return _from_fields(record, fields, wrong, paths.explain_no_text())
+    return _from_fields(record, fields, wrong, paths.explain_no_text() if paths else _NO_TEXT)
+
+
+def _fields_at(value: bytes, limits: PageLimits) -> tuple[PageFields, str]:
+    """Return the fields of a value, and a sentence about fields of a wrong type, or "". Raises BadValueError."""
+    tree = (limits.read or tree_of)(value)
+    return _sort_out(limits.paths.find_fields(tree) if limits.paths else tree, limits.paths)
 
 
 def _from_fields(record: Record, fields: PageFields, wrong: str, no_text: str) -> Page:
@@ -299,64 +308,12 @@ def _close(page: Page, kind: PageKind) -> Page:
     return page
 
 
-class _BadJsonError(ValueError):
-    """The value is no JSON object; the message is the page's detail."""
-
-
 def _fields_of(value: bytes) -> tuple[PageFields, str]:
     """Return the fields from the slow decoder, and a sentence about fields of a wrong type, or "".
 
-    Raises _BadJsonError.
+    Raises BadValueError.
     """
-    return _sort_out(_slow_tree_of(value))
-
-
-def _tree_of(value: bytes) -> dict[str, object]:
-    """Return the whole JSON object, from the fast decoder if it takes the value. Raises _BadJsonError."""
-    _refuse_many_values(value)
-    try:
-        tree = _decode_tree(value)
-    except RecursionError:
-        raise _BadJsonError("the JSON is nested too deeply") from None
-    except ValueError:
-        return _slow_tree_of(value)
-    return _object_of(tree)
-
-
-def _slow_tree_of(value: bytes) -> dict[str, object]:
-    """Return the JSON object from the slow decoder.
-
-    It accepts two things that the fast decoder refuses: a byte-order mark, and lone surrogates, which JSON can
-    write (`"\\ud800"`). Raises _BadJsonError.
-    """
-    _refuse_many_values(value)
-    try:
-        tree = json.loads(
-            value.removeprefix(codecs.BOM_UTF8).decode(), parse_int=_integer, parse_constant=_no_number
-        )
-    except UnicodeDecodeError as error:
-        raise _BadJsonError(f"the JSON is not valid UTF-8 (at byte {error.start})") from None
-    except RecursionError:
-        raise _BadJsonError("the JSON is nested too deeply") from None
-    except ValueError as error:
-        raise _BadJsonError(f"the JSON is broken: {error}") from None
-    return _object_of(tree)
-
-
-def _refuse_many_values(value: bytes) -> None:
-    """Raise _BadJsonError if decoding the whole value could make more than MAX_VALUES arrays, objects and fields.
-
-    Each of them is a Python object or more: 10 MB of `[]` would take two seconds and 270 MB. Brackets and colons of
-    a text count, too, as finding texts would cost as much as decoding. Cost: 1 to 3 ns a byte above 500 KB.
-    """
-    if len(value) > MAX_VALUES and len(value) - len(value.translate(None, b"[{:")) > MAX_VALUES:
-        raise _BadJsonError(f"the JSON has more than {MAX_VALUES:,} arrays, objects and fields")
-
-
-def _object_of(tree: object) -> dict[str, object]:
-    if not isinstance(tree, dict):
-        raise _BadJsonError(f"the JSON is no object but {type(tree).__name__}")
-    return tree
+    return _sort_out(slow_tree_of(value))
 
 
 def _sort_out(tree: dict[str, object], paths: FieldPaths | None = None) -> tuple[PageFields, str]:
@@ -386,12 +343,3 @@ def _sort_out(tree: dict[str, object], paths: FieldPaths | None = None) -> tuple
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _integer(digits: str) -> int | float:
-    """Return a JSON number as an int, or as a float if it has more digits than an id may have."""
-    return int(digits) if len(digits) <= MAX_ID_BYTES else float(digits)
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")

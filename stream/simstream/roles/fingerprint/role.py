@@ -14,15 +14,17 @@ from functools import partial
 
 from simstream.errors import DeliveryFailed, SimstreamError
 from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, PageConsumer, PollResult
+from simstream.model import Record
+from simstream.registry.schemas import book_of, limits_of
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
+from simstream.roles.fingerprint.schema_wait import SchemaWait
 from simstream.roles.fingerprint.share_gatherer import ShareGatherer
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, count_arrivals
 from simstream.roles.topics import check_topics
 from simstream.text.fingerprinter import Fingerprinter
-from simstream.wire.page import PageLimits
 from simstream.wire.page_headers import HeaderChoice
 
 NAME = "fingerprint"
@@ -101,13 +103,16 @@ class FingerprintRole:
         info = self._log.topic(PAGES)
         check_topics(self._log, [FINGERPRINTS])
         check_recipe(self._log, self._fingerprinter.recipe_id)
-        limits = PageLimits(settings.max_record_bytes, settings.field_paths)
+        book = book_of(settings)
+        self._schemas = SchemaWait(book, self._context.metrics, settings.give_up_s)
+        limits = limits_of(settings, book)
         headers = HeaderChoice(settings.verdict_header_names)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame, headers)
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
         with ExitStack() as stack:
             pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME)
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # the end does not wait for a slow page
+            stack.callback(self._schemas.forget)
             consumer = stack.enter_context(self._log.open_consumer(self._frame.linger_ms))
             while not self._context.stop.is_set():
                 try:
@@ -166,14 +171,18 @@ class FingerprintRole:
             return False, "the log does not answer"
         waiting = self._sent[0].frames - out.acknowledged() if self._sent else 0
         stuck = waiting > 0 and time.monotonic() - self._committed_at > 10
-        return not stuck, "frames are not acknowledged" if stuck else ""
+        trouble = "frames are not acknowledged" if stuck else self._schemas.trouble
+        return not trouble, trouble
 
     def _read(self, consumer: PageConsumer) -> None:
-        """Poll until there is other work. Without room only stay a member of the group."""
-        if self._has_room():
+        """Poll until there is other work. Without room or schema only stay a member of the group."""
+        if self._has_room() and not self._schemas.is_waiting:
             self._take(consumer, consumer.poll(self._frame.max_pages, self._poll_s()))
             return
-        if self._working:
+        if self._schemas.is_waiting:
+            self._schemas.wait(TURN_S if self._working else FULL_S)
+            self._gather(self._schemas.admit())
+        elif self._working:
             wait_for([self._working[0][1]], FULL_S)  # batches behind it cannot be sent before it
         else:
             self._context.stop.wait(FULL_S)  # frames wait for their acknowledgement
@@ -211,19 +220,26 @@ class FingerprintRole:
             if flow := self._flows.pop(partition, None):
                 flow.running = False
             self._commits.pop(partition, None)
+            self._schemas.drop(partition)
         for start in polled.started:
             self._intake.note_start(start)
+            self._schemas.drop(start.partition)
             if flow := self._flows.get(start.partition):
                 flow.running = False
             self._flows[start.partition] = PartitionFlow(start.partition, start.offset, start.first)
         read = {record.partition for record in polled.records} | {start.partition for start in polled.started}
         self._read_at |= dict.fromkeys(read, self._kept_at)
         if polled.records:
-            began = time.perf_counter()
-            self._gatherer.add(polled.records, self._flows)
-            self._context.metrics.batch.labels("decode").observe(time.perf_counter() - began)
             self._intake.count_read(polled.records)
+            self._gather(self._schemas.admit(polled.records))
         self._intake.set_lag(consumer)
+
+    def _gather(self, records: Sequence[Record]) -> None:
+        """Decode records, and gather their pages."""
+        if records:
+            began = time.perf_counter()
+            self._gatherer.add(records, self._flows)
+            self._context.metrics.batch.labels("decode").observe(time.perf_counter() - began)
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:
         """Begin to work on full batches, and on batches that have waited long enough while a thread is idle."""
@@ -272,7 +288,8 @@ class FingerprintRole:
         quiet = [flow for flow in self._flows.values() if self._read_at.get(flow.partition, 0.0) <= edge]
         if not quiet:
             return
-        busy = self._gatherer.partitions.union(*(batch.partitions for batch, _ in self._working))
+        working = (batch.partitions for batch, _ in self._working)
+        busy = self._gatherer.partitions.union(self._schemas.partitions, *working)
         positions = consumer.positions()
         for flow in quiet:
             to = positions.get(flow.partition, 0)
@@ -353,6 +370,7 @@ class FingerprintRole:
         for flow in self._flows.values():
             flow.running = False
         self._gatherer.forget()
+        self._schemas.forget()
         self._working.clear()
         self._sent.clear()
         self._bytes_sent = 0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.model import FingerprintColumns, Page, PageKind, Record
-from simstream.settings import FrameSettings
+from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire import frame as frames
 from simstream.wire import page_headers

@@ -152,7 +152,7 @@ def whereabouts(log: Log, page_id: str, limits: PageLimits, tick: Tick) -> str:
             return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
     for record in _records(log, PAGES, PAGES_A_POLL, tick):
         is_named = limits.paths is None and name == record.key
-        may_name = limits.paths is not None or name in (record.value or b"")
+        may_name = limits.paths is not None or limits.read is not None or name in (record.value or b"")
         if is_named or (may_name and decode(record, limits).id == page_id):
             where = f"partition {record.partition}, offset {record.offset}"
             return f"is in {record.topic} ({where}) and waits to be fingerprinted"

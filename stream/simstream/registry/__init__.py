@@ -1,0 +1,1 @@
+"""The schema registry of a topic whose values are not plain JSON."""

@@ -1,0 +1,146 @@
+"""Asks a schema registry for schemas, through the Kafka client's own class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from simstream.errors import RegistryFailed, SettingsError, Unavailable
+from simstream.setting_groups import RegistrySettings
+from simstream.wire.registered import RegisteredSchema, bad_schema
+
+TIMEOUT_S = 5.0
+"""Seconds that one step of a request may take: to connect, to send, to receive the next bytes."""
+MAX_SCHEMA_BYTES = 1 << 20
+"""The greatest size of a schema with all schemas that it needs."""
+MAX_REFERENCES = 100
+"""The most schemas that a schema may need."""
+MAX_SECRET_BYTES = 64 << 10
+"""The greatest size of a file with a password or a token."""
+_NOT_FOUND = (40401, 40402, 40403)
+"""A registry's own codes for an unknown subject, version or schema. A 404 without one comes from something else."""
+_WRONG_ANSWERS = (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError)
+"""What an answer that is no JSON, or of another form, causes within the client: it checks no form."""
+
+
+class RegistryClient:
+    """Fetches schemas by their ids: one request for a schema, and one for each schema that it needs."""
+
+    def __init__(self, settings: RegistrySettings, is_protobuf: bool = False) -> None:
+        """Raises SettingsError, and Unavailable if a package is missing."""
+        try:
+            from confluent_kafka.schema_registry import SchemaRegistryClient
+            from confluent_kafka.schema_registry.common._httpx_compat import httpx
+            from confluent_kafka.schema_registry.error import SchemaRegistryError
+        except ImportError as error:
+            raise _missing(error) from error
+        self.url = settings.url
+        self._format = "serialized" if is_protobuf else None  # a file descriptor, not the text of a .proto file
+        self._refusal: Any = SchemaRegistryError
+        self._troubles = (httpx.HTTPError, *_WRONG_ANSWERS)
+        try:
+            self._client = SchemaRegistryClient(_client_options(settings))
+        except (ValueError, OSError) as error:  # an SSLError is an OSError
+            raise SettingsError(f"[registry] does not work: {error}", "correct its settings") from None
+
+    def fetch(self, number: int) -> RegisteredSchema | None:
+        """Return the schema with this id; None if the registry says that there is none.
+
+        Raises BadValueError if the schema is too large or needs one that is gone, and RegistryFailed without a
+        proper answer.
+        """
+        found = self._asked(f"schema {number}", self._client.get_schema, number, fmt=self._format)
+        if found is None:
+            return None
+        needed: dict[str, str] = {}
+        size = len(found.schema_str)
+        for name, text in self._needed_by(found, set()):
+            needed[name] = text
+            size += len(text)
+            if size > MAX_SCHEMA_BYTES:
+                break
+        if size > MAX_SCHEMA_BYTES:
+            raise bad_schema(f"schema {number} has more than {MAX_SCHEMA_BYTES:,} bytes")
+        return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, tuple(needed.items()))
+
+    def _needed_by(self, schema: Any, seen: set[str]) -> Iterator[tuple[str, str]]:
+        """Yield names and texts of the schemas that this one needs, each after its own. Raises BadValueError."""
+        for reference in schema.references or ():
+            if reference.name in seen:
+                continue
+            seen.add(reference.name)
+            if len(seen) > MAX_REFERENCES:
+                raise bad_schema(f"the schema needs more than {MAX_REFERENCES} others")
+            what = f"the schema {reference.name}"
+            version = reference.subject, reference.version, True, self._format
+            found = self._asked(what, self._client.get_version, *version)
+            if found is None:
+                raise bad_schema(f"the schema needs {reference.name[:200]}, and the registry has no such schema")
+            yield from self._needed_by(found.schema, seen)
+            yield reference.name, found.schema.schema_str
+
+    def _asked(self, what: str, ask: Any, *values: Any, **options: Any) -> Any:
+        """Return the registry's answer; None if it knows no such schema. Raises RegistryFailed."""
+        try:
+            found = ask(*values, **options)
+            schema = getattr(found, "schema", found)
+            if not isinstance(schema.schema_str, str):
+                raise self._failed(f"gives no text for {what}")
+        except self._refusal as error:
+            if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
+                return None
+            raise self._failed(f"answers {error.http_status_code} for {what}") from None
+        except self._troubles as error:
+            raise self._failed(f"gives no proper answer for {what} ({type(error).__name__}: {error})") from None
+        return found
+
+    def _failed(self, trouble: str) -> RegistryFailed:
+        return RegistryFailed(
+            f"the schema registry {self.url} {trouble[:300]}", "see whether it runs, and check [registry]"
+        )
+
+
+def check_files(settings: RegistrySettings) -> None:
+    """Raise SettingsError if the settings contradict one another or name an unreadable file."""
+    _client_options(settings)
+
+
+def _client_options(settings: RegistrySettings) -> dict[str, Any]:
+    """Return the options of the Kafka client's class. It never tries again: the callers do."""
+    options: dict[str, Any] = {"url": settings.url, "timeout": TIMEOUT_S, "max.retries": 0, "cache.capacity": 1}
+    if (settings.user is None) != (settings.password_file is None):
+        raise SettingsError("registry.user and registry.password_file belong together", "give both of them")
+    if settings.user is not None and settings.token_file is not None:
+        raise SettingsError("registry.user and registry.token_file are both set", "give one of them")
+    if settings.password_file is not None:
+        password = _secret("password_file", settings.password_file)
+        options["basic.auth.user.info"] = f"{settings.user}:{password}"
+    if settings.token_file is not None:
+        options["bearer.auth.credentials.source"] = "STATIC_TOKEN"
+        options["bearer.auth.token"] = _secret("token_file", settings.token_file)
+        options["bearer.auth.logical.cluster"] = ""
+    if settings.ca_file is not None:
+        if not Path(settings.ca_file).is_file():
+            raise SettingsError(f"registry.ca_file names {settings.ca_file}, which is no file", "name a PEM file")
+        options["ssl.ca.location"] = settings.ca_file
+    return options
+
+
+def _secret(name: str, path: str) -> str:
+    """Return the content of a file without the space around it. Raises SettingsError."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_SECRET_BYTES + 1).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
+        raise SettingsError(f"registry.{name} names {path}: {why}", "name a readable file") from None
+    if not text or len(text) > MAX_SECRET_BYTES or not text.isprintable():
+        raise SettingsError(f"registry.{name} names {path}, which holds no secret in one line", "put only it there")
+    return text
+
+
+def _missing(error: ImportError) -> Unavailable:
+    return Unavailable(
+        f"pages_format needs {error.name}, which is not installed", "run pip install 'simstream[registry]'"
+    )

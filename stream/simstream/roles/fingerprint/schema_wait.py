@@ -1,0 +1,168 @@
+"""Holds records back until the schemas of their values are known. The role's loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from simstream.errors import RegistryFailed
+from simstream.model import Record
+from simstream.registry.schemas import SchemaAnswer, SchemaBook
+from simstream.telemetry.metrics import Metrics
+
+UNKNOWN_PAUSE_S = 0.01
+"""Seconds between the answer that an id is unknown and the next request: ids that a stranger makes up cost the
+registry at most 100 requests a second."""
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
+"""Seconds between a failed request and the next one: twice as many after each failure."""
+_logger = logging.getLogger("simstream.fingerprint")
+
+
+class _Inquiry:
+    """Asks for schemas in a thread of its own, until each has an answer."""
+
+    def __init__(self, book: SchemaBook, numbers: Iterable[int], metrics: Metrics) -> None:
+        self.answers: dict[int, SchemaAnswer] = {}
+        self.began = time.monotonic()
+        self.failure: RegistryFailed | None = None
+        self.done = threading.Event()
+        self._stop = threading.Event()
+        self._error: Exception | None = None
+        self._book, self._numbers, self._metrics = book, list(numbers), metrics
+        # A daemon: a registry that answers one byte at a time must not keep the process from ending.
+        threading.Thread(target=self._run, name="schemas", daemon=True).start()
+
+    def cancel(self) -> None:
+        """End after the current request."""
+        self._stop.set()
+
+    def raise_error(self) -> None:
+        """Raise the error that ended the thread, if one did."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            for number in self._numbers:
+                self._ask(number)
+        except Exception as error:  # noqa: BLE001  # the role's thread raises it
+            self._error = error
+        self.done.set()
+
+    def _ask(self, number: int) -> None:
+        pause_s = MIN_PAUSE_S
+        while not self._stop.is_set():
+            try:
+                answer = self._book.ask(number)
+            except RegistryFailed as failure:
+                self.failure = failure
+                self._metrics.registry_requests.labels("failed").inc()
+                self._stop.wait(pause_s)
+                pause_s = min(MAX_PAUSE_S, 2 * pause_s)
+                continue
+            self.failure = None
+            self.answers[number] = answer
+            self._metrics.registry_requests.labels("found" if answer.is_final else "unknown").inc()
+            if not answer.is_final:
+                self._stop.wait(UNKNOWN_PAUSE_S)
+            return
+
+
+class SchemaWait:
+    """Admits records in the order of reading. For the role's thread only.
+
+    Every id is asked for after the pages that name it were read: a page is `unreadable` for an unknown schema only
+    if the registry did not know the schema then.
+    """
+
+    def __init__(self, book: SchemaBook | None, metrics: Metrics, give_up_s: float) -> None:
+        """Without a book it admits every record at once."""
+        self._book = book
+        self._metrics = metrics
+        self._give_up_s = give_up_s
+        self._held: list[Record] = []
+        self._next: list[Record] = []
+        """Records that came while schemas were asked for, as they may from a new partition. They wait for a round
+        of their own."""
+        self._inquiry: _Inquiry | None = None
+        self._told = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether records wait for a schema."""
+        return self._inquiry is not None or bool(self._next)
+
+    @property
+    def partitions(self) -> set[int]:
+        """The partitions that have waiting records."""
+        return {record.partition for record in (*self._held, *self._next)}
+
+    @property
+    def trouble(self) -> str:
+        """What the registry did instead of answering; empty if nothing is wrong."""
+        failure = self._inquiry.failure if self._inquiry else None
+        return f"waits for a schema: {failure.what}" if failure else ""
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the answers, at most so long."""
+        if self._inquiry is not None:
+            self._inquiry.done.wait(seconds)
+
+    def admit(self, records: Sequence[Record] = ()) -> Sequence[Record]:
+        """Return the records whose schemas are known, in order; none while schemas are asked for.
+
+        Raises RegistryFailed if the registry has not answered for too long.
+        """
+        if self._book is None:
+            return records
+        self._next += records
+        if self._inquiry is None:
+            self._held, self._next = self._next, []
+            self._book.begin()
+            wanted = {self._book.unknown_of(record.value) for record in self._held}
+            if numbers := sorted(number for number in wanted if number is not None):
+                self._inquiry = _Inquiry(self._book, numbers, self._metrics)
+                return ()
+        elif not self._take_answers(self._inquiry):
+            return ()
+        admitted, self._held = self._held, []
+        return admitted
+
+    def drop(self, partition: int) -> None:
+        """Drop the records of a partition that went: they are read again from the commit."""
+        self._held = [record for record in self._held if record.partition != partition]
+        self._next = [record for record in self._next if record.partition != partition]
+
+    def forget(self) -> None:
+        """Drop all records, and stop asking."""
+        self._held, self._next = [], []
+        if self._inquiry is not None:
+            self._inquiry.cancel()
+        self._inquiry = None
+        self._metrics.registry_wait.set(0)
+
+    def _take_answers(self, inquiry: _Inquiry) -> bool:
+        """Return whether all answers are there, and keep them."""
+        assert self._book is not None
+        waited_s = time.monotonic() - inquiry.began
+        if not inquiry.done.is_set():
+            self._metrics.registry_wait.set(waited_s)
+            if inquiry.failure is not None:
+                self._note_failure(inquiry.failure, waited_s)
+            return False
+        inquiry.raise_error()
+        if self._told:
+            _logger.info("the schema registry answers again, after %.1f s: pages are read on", waited_s)
+        self._told, self._inquiry = False, None
+        self._metrics.registry_wait.set(0)
+        self._book.keep(inquiry.answers)
+        return True
+
+    def _note_failure(self, failure: RegistryFailed, waited_s: float) -> None:
+        if waited_s > self._give_up_s:
+            raise failure
+        if not self._told:
+            _logger.warning("%s; no page is read until it answers", failure.what)
+            self._told = True

@@ -1,0 +1,243 @@
+"""What the service makes of a registry's answers: each kind from a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from simstream.errors import RegistryFailed
+from simstream.model import Record
+from simstream.registry.client import RegistryClient
+from simstream.registry.schemas import SchemaBook
+from simstream.roles.fingerprint.schema_wait import SchemaWait
+from simstream.setting_groups import RegistrySettings
+from simstream.telemetry.metrics import Metrics
+from simstream.wire.avro_value import compile_avro
+from simstream.wire.bad_value import BadValueError
+
+PAGE = json.dumps({"type": "record", "name": "Page", "fields": [{"name": "text", "type": "string"}]})
+GONE = 404, b'{"error_code": 40403, "message": "Schema not found"}'
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: AnsweringServer
+
+    def do_GET(self) -> None:
+        status, body = self.server.answer(self.path)
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class AnsweringServer(ThreadingHTTPServer):
+    """Answers as `answers` says, by path."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        return self.answers.get(path.partition("?")[0], self.answers.get("*", GONE))
+
+    def has(self, number: int, **schema: object) -> None:
+        self.answers[f"/schemas/ids/{number}"] = 200, json.dumps({"schema": PAGE, **schema}).encode()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def server() -> Iterator[AnsweringServer]:
+    with AnsweringServer() as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def client(server: AnsweringServer, **settings: str) -> RegistryClient:
+    return RegistryClient(RegistrySettings(url=server.url, **settings))
+
+
+def book(server: AnsweringServer) -> SchemaBook:
+    return SchemaBook(client(server), "AVRO", compile_avro)
+
+
+def value(number: int, text: str = "abc") -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + bytes([2 * len(text)]) + text.encode()
+
+
+def records(*numbers: int, partition: int = 0) -> list[Record]:
+    return [Record("pages", partition, offset, None, value(number)) for offset, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, b""),
+        (503, b"<html>busy</html>"),
+        (401, b'{"error_code": 401, "message": "Unauthorized"}'),
+        (404, b"<html>no such page</html>"),
+        (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'),
+        (302, b""),
+        (200, b""),
+        (200, b"<html>hello</html>"),
+        (200, b"[]"),
+        (200, b"7"),
+        (200, b'{"schema": 7}'),
+        (200, b"{}"),
+        (200, b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+    ],
+)
+def test_an_improper_answer_is_the_registrys_fault(server: AnsweringServer, answer: tuple[int, bytes]) -> None:
+    server.answers["*"] = answer
+    with pytest.raises(RegistryFailed, match="the schema registry http://127"):
+        client(server).fetch(7)
+    assert len(server.asked) == 1
+
+
+def test_no_schema_is_what_the_registry_itself_says(server: AnsweringServer) -> None:
+    assert client(server).fetch(7) is None
+
+
+def test_user_and_token_come_from_files(server: AnsweringServer, tmp_path: object) -> None:
+    from pathlib import Path
+
+    secret = Path(str(tmp_path)) / "secret"
+    secret.write_text("pass:word\n")
+    server.has(7)
+    client(server, user="u", password_file=str(secret)).fetch(7)
+    client(server, token_file=str(secret)).fetch(7)
+    assert [given for _, given in server.asked] == ["Basic dTpwYXNzOndvcmQ=", "Bearer pass:word"]
+
+
+def test_references_are_fetched_before_the_schema_and_only_once(server: AnsweringServer) -> None:
+    def needs(*names: str) -> list[dict[str, object]]:
+        return [{"name": name, "subject": name, "version": 1} for name in names]
+
+    server.has(7, references=needs("a", "b"))
+    for name, more in (("a", ("b",)), ("b", ())):
+        body = {"subject": name, "version": 1, "id": 1, "schema": name, "references": needs(*more)}
+        server.answers[f"/subjects/{name}/versions/1"] = 200, json.dumps(body).encode()
+    found = client(server).fetch(7)
+    assert found is not None
+    assert found.references == (("b", "b"), ("a", "a"))
+    del server.answers["/subjects/b/versions/1"]
+    with pytest.raises(BadValueError, match="needs b"):
+        client(server).fetch(7)
+
+
+def test_a_schema_of_ten_megabytes_or_of_another_kind_makes_pages_unreadable(server: AnsweringServer) -> None:
+    server.has(1, schema="x" * (10 << 20))
+    server.has(2, schemaType="JSON")
+    server.has(3, schema='{"type": "record"}')
+    pages = book(server)
+    for number, said in ((1, "more than 1,048,576 bytes"), (2, "a schema of JSON"), (3, "malformed")):
+        for _ in range(2):
+            with pytest.raises(BadValueError, match=said) as caught:
+                pages.read(value(number))
+            assert caught.value.reason == "bad_schema"
+    assert len(server.asked) == 3
+
+
+def test_a_known_schema_is_asked_for_once(server: AnsweringServer) -> None:
+    server.has(7)
+    pages = book(server)
+    assert [pages.read(value(7)) for _ in range(3)] == [{"text": "abc"}] * 3
+    assert len(server.asked) == 1
+
+
+def test_the_readers_that_are_kept_are_bounded(server: AnsweringServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simstream.registry.schemas.MAX_KEPT_BYTES", 5_000)
+    for number in range(20):
+        server.has(number)
+    pages = book(server)
+    for number in range(20):
+        pages.begin()
+        pages.read(value(number))
+    assert len(pages._kept) <= 4
+    pages.begin()
+    assert pages.unknown_of(value(0)) == 0
+    assert pages.unknown_of(value(19)) is None
+
+
+@contextmanager
+def waiting(server: AnsweringServer, give_up_s: float = 60.0) -> Iterator[SchemaWait]:
+    wait = SchemaWait(book(server), Metrics(), give_up_s)
+    yield wait
+    wait.forget()
+
+
+def admitted(wait: SchemaWait, given: list[Record]) -> list[Record]:
+    out, end = [*wait.admit(given)], time.monotonic() + 20
+    while wait.is_waiting and time.monotonic() < end:
+        wait.wait(0.05)
+        out += wait.admit()
+    return out
+
+
+def test_records_wait_for_their_schemas_and_keep_their_order(server: AnsweringServer) -> None:
+    server.has(1)
+    server.has(2)
+    with waiting(server) as wait:
+        first = records(1, 2, 9, 1)
+        assert wait.admit(first) == ()
+        assert wait.partitions == {0}
+        assert admitted(wait, []) == first
+        assert wait.admit(records(1, 2, 1)) == records(1, 2, 1)
+    assert sorted(path for path, _ in server.asked) == [f"/schemas/ids/{number}" for number in (1, 2, 9)]
+
+
+def test_an_unknown_id_is_asked_for_again_after_later_pages_were_read(server: AnsweringServer) -> None:
+    with waiting(server) as wait:
+        assert len(admitted(wait, records(5, 5, 5))) == 3
+        with pytest.raises(BadValueError, match="no schema 5"):
+            wait._book.read(value(5))  # type: ignore[union-attr]
+        server.has(5)
+        assert len(admitted(wait, records(5))) == 1
+        assert wait._book.read(value(5)) == {"text": "abc"}  # type: ignore[union-attr]
+    assert len(server.asked) == 2
+
+
+def test_ids_that_a_stranger_makes_up_cost_at_most_100_requests_a_second(server: AnsweringServer) -> None:
+    with waiting(server) as wait:
+        began = time.monotonic()
+        assert len(admitted(wait, records(*range(1, 60), *range(1, 60)))) == 118
+        assert time.monotonic() - began > 0.5
+    assert len(server.asked) == 59
+
+
+def test_records_that_come_meanwhile_wait_for_a_round_of_their_own(server: AnsweringServer) -> None:
+    server.has(1)
+    server.answers["*"] = 500, b""
+    with waiting(server) as wait:
+        assert wait.admit(records(2)) == ()
+        assert wait.admit(records(1, partition=1)) == ()
+        assert wait.partitions == {0, 1}
+        end = time.monotonic() + 10
+        while not wait.trouble and time.monotonic() < end:
+            time.sleep(0.01)
+        assert "answers 500" in wait.trouble
+        wait.drop(0)
+        server.answers["*"] = GONE
+        assert admitted(wait, []) == records(1, partition=1)
+
+
+def test_a_registry_that_fails_for_too_long_ends_the_role(server: AnsweringServer) -> None:
+    server.answers["*"] = 500, b""
+    with waiting(server, give_up_s=0.2) as wait, pytest.raises(RegistryFailed, match="answers 500"):
+        admitted(wait, records(1))
