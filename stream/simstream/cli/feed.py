@@ -9,22 +9,28 @@ from typing import Any
 
 import click
 
+from simstream.cli.feed_rss import send_entries
 from simstream.cli.options import field_options, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input
 from simstream.cli.progress import say, with_progress
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
+from simstream.errors import UsageError
 from simstream.settings import refuse_paths
 
 
 @click.command("feed")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--resume", metavar="FILE", help="Keep the position in FILE, and go on from there.")
+@click.option("--rss", is_flag=True, help="Take each INPUT for an RSS or Atom feed: an address, or a file.")
+@click.option("--every", metavar="10m", help="With --rss: ask each feed again so often, until Ctrl-C.")
 @field_options
 @log_options
 @settings_options
 def command(
     inputs: tuple[str, ...],
     resume: str | None,
+    rss: bool,
+    every: str | None,
     text_field: str | None,
     id_field: str | None,
     config: str | None,
@@ -36,9 +42,18 @@ def command(
 
     With --resume FILE, a second run over the same inputs goes on where the first stopped, also after a kill. Then
     it sends what was added at their end. Every page arrives; a few may arrive twice.
+
+    With --rss, an entry of a feed is a page: its id is its link, its text that of its content or summary. An entry
+    is sent once in a run, and again if it has changed. A feed that cannot be read is named, the others are sent.
     """
     settings = settle(config, **flags)
     refuse_paths(settings, "feed")
+    if rss:
+        if resume or text_field or id_field:
+            raise UsageError("--rss was given with an option for files", "leave out --resume and the fields")
+        return send_entries(inputs, every, settings)
+    if every is not None:
+        raise UsageError("--every was given without --rss", "add --rss if the inputs are feeds")
     from simstream.log.base import PAGES
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of

@@ -1,0 +1,86 @@
+"""Makes records of pages from the entries of RSS and Atom feeds: each entry once, and again if it has changed."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from simstream.errors import InputError
+from simstream.model import Record
+from simstream.terminal import printable
+from simstream.tools.feed.entries import RssEntry, read_entries
+from simstream.tools.feed.fetch import RssSource, fetch
+from simstream.wire.page import NO_TIME
+
+AT_ONCE: Final = 8
+"""So many feeds are fetched at once, and held in memory."""
+MAX_REMEMBERED: Final = 200_000
+"""So many entries are remembered, the newest, so as not to send them again."""
+
+
+class RssReader:
+    """The feeds of one run. `say` hears a sentence about each feed that cannot be read."""
+
+    def __init__(self, inputs: Sequence[str], say: Callable[[str], None]) -> None:
+        self._sources = [RssSource(name) for name in inputs]
+        self._say = say
+        self._sent: OrderedDict[str, bytes] = OrderedDict()
+        self.failed = 0
+        """The number of feeds that could not be read in the last round."""
+
+    def records(self) -> Iterator[Record]:
+        """Ask each feed once, and yield its entries that are new or have changed. Raises Unavailable."""
+        self.failed = 0
+        for start in range(0, len(self._sources), AT_ONCE):
+            some = self._sources[start : start + AT_ONCE]
+            fetched = fetch(some)
+            for number, source in enumerate(some):
+                found, fetched[number] = fetched[number], None
+                try:
+                    if isinstance(found, InputError):
+                        raise found
+                    entries = [] if found is None else read_entries(found)
+                except InputError as error:
+                    source.tag = source.changed = ""  # a feed that could not be read is asked for again
+                    self.failed += 1
+                    self._say(f"{printable(source.name)}: {error.what}: {error.todo}")
+                    continue
+                yield from self._new(source, entries)
+
+    def _new(self, source: RssSource, entries: list[RssEntry]) -> Iterator[Record]:
+        unnamed = 0
+        for offset, entry in enumerate(reversed(entries)):  # a feed begins with its newest entry
+            page = _page(source.name, entry)
+            if page is None:
+                unnamed += 1
+                continue
+            value = msgspec.json.encode(page)
+            digest = blake2b(value, digest_size=8).digest()
+            if self._sent.get(page["id"]) == digest:
+                continue
+            self._sent[page["id"]] = digest
+            self._sent.move_to_end(page["id"])
+            if len(self._sent) > MAX_REMEMBERED:
+                self._sent.popitem(last=False)
+            yield Record(source.name, 0, offset, page["id"].encode(), value, (), NO_TIME)
+        if unnamed:
+            self._say(f"{printable(source.name)}: {unnamed:,} entries have neither link nor id, and are left out")
+
+
+def _page(feed: str, entry: RssEntry) -> dict[str, Any] | None:
+    """Return an entry as a page: its id is its link, else its id within the feed."""
+    is_linked = entry.link.lower().startswith(("http://", "https://"))
+    if not is_linked and not entry.guid:
+        return None
+    page: dict[str, Any] = {"id": entry.link if is_linked else f"{feed}#{entry.guid}"}
+    if is_linked:
+        page["url"] = entry.link
+    page |= {"title": entry.title, "text": entry.text}
+    if entry.time is not None:
+        page["time"] = max(0, min(entry.time, int(time.time() * 1000)))
+    return page

@@ -1,0 +1,221 @@
+"""RSS and Atom feeds as input: what becomes a page, what is asked again, and servers of every bad kind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simstream.errors import InputError
+from simstream.model import PageKind
+from simstream.tools.feed import fetch
+from simstream.tools.feed.entries import RssBody, read_entries
+from simstream.tools.feed.rss import RssReader
+from simstream.wire.page import PageLimits, decode
+
+ITEM = """<item><title>南京市长江大桥</title><link>https://a.example/{n}</link><guid>g{n}</guid>
+<description>&lt;p&gt;大桥&lt;b&gt;通车&lt;/b&gt;{more}&lt;/p&gt;&lt;script&gt;x&lt;/script&gt;</description>
+<pubDate>Mon, 02 Mar 2026 08:00:00 GMT</pubDate></item>"""
+
+
+def rss(*items: str, encoding: str = "utf-8", declared: bool = True) -> bytes:
+    head = f'<?xml version="1.0" encoding="{encoding}"?>' if declared else ""
+    return f'{head}<rss version="2.0"><channel><title>t</title>{"".join(items)}</channel></rss>'.encode(encoding)
+
+
+def item(number: int, more: str = "") -> str:
+    return ITEM.format(n=number, more=more)
+
+
+def pages(reader: RssReader) -> list[dict[str, Any]]:
+    """The pages of one round."""
+    return [json.loads(record.value or b"") for record in reader.records()]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (rss(item(1)), None),
+        (rss(item(1), encoding="gbk"), None),
+        (rss(item(1), encoding="gbk", declared=False), "text/xml; charset=gb2312"),
+        (rss(item(1), encoding="utf-16"), None),
+        (rss(item(1), "<item><title>broken & not closed <br>"), "text/html"),
+    ],
+)
+def test_an_entry_is_read_in_every_encoding_and_from_broken_xml(body: bytes, content_type: str | None) -> None:
+    entry = read_entries(RssBody(body, content_type))[0]
+    assert (entry.guid, entry.link, entry.title) == ("g1", "https://a.example/1", "南京市长江大桥")
+    assert (entry.text, entry.time) == ("大桥通车", 1_772_438_400_000)
+
+
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title>t</title>
+<entry><id>urn:1</id><title>One</title><updated>2999-01-01T00:00:00Z</updated>
+<link href="javascript:alert(1)"/><content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml">Whole
+text</div></content><summary>Short</summary></entry>
+<entry><title>No id</title></entry>
+<entry><id>urn:2</id><title>Only a title</title></entry></feed>"""
+
+
+def test_an_atom_entry_gives_its_content_and_never_a_time_to_come(tmp_path: Path) -> None:
+    path, said = tmp_path / "feed.xml", list[str]()
+    path.write_bytes(ATOM)
+    second, first = pages(RssReader([str(path)], said.append))
+    assert (first["id"], first["title"], first["text"]) == (f"{path}#urn:1", "One", "Whole text")
+    assert "url" not in first
+    assert time.time() * 1000 - 60_000 < first["time"] <= time.time() * 1000
+    assert (second["id"], second["text"]) == (f"{path}#urn:2", "Only a title")
+    assert "1 entries have neither link nor id" in said[0]
+
+
+def test_records_are_pages_that_the_service_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(rss(item(1)))
+    [record] = RssReader([str(path)], print).records()
+    page = decode(record, PageLimits(1 << 20))
+    assert (page.kind, page.id, page.url) == (PageKind.READABLE, "https://a.example/1", "https://a.example/1")
+    assert page.text == "大桥通车"
+
+
+BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>
+<rss version="2.0"><channel><title>&b;</title></channel></rss>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (BOMB, "entities"),
+        (BOMB.decode().encode("utf-16"), "entities"),
+        (b"<html><p>An article</p></html>", "neither RSS nor Atom"),
+        (b"", "neither RSS nor Atom"),
+        (b"\0" * 5000, "neither RSS nor Atom"),
+        (b"<rss version='2.0'><channel><item><title>" + b"<a " * 3_000_000, "too much time"),
+    ],
+)
+def test_what_is_no_feed_or_costs_too_much_is_refused(body: bytes, why: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(InputError, match=why):
+        read_entries(RssBody(body), cpu_s=1)
+    assert time.monotonic() - began < 20
+
+
+def test_an_entry_is_sent_once_and_again_if_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(rss(item(2), item(1)))
+    reader = RssReader([str(path)], print)
+    assert [page["id"][-1] for page in pages(reader)] == ["1", "2"]
+    assert pages(reader) == []
+    path.write_bytes(rss(item(3), item(2), item(1, "！")))
+    assert [page["id"][-1] for page in pages(reader)] == ["1", "3"]
+
+
+class FeedServer(ThreadingHTTPServer):
+    """A server whose answers a test decides, and the headers that it was asked with."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), FeedHandler)
+        self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        self.asked: list[dict[str, str]] = []
+
+    def address(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+    def handle_error(self, *_: object) -> None:
+        """A client that leaves is no error of the test."""
+
+
+class FeedHandler(BaseHTTPRequestHandler):
+    server: FeedServer
+
+    def do_GET(self) -> None:
+        self.server.asked.append({name.lower(): value for name, value in self.headers.items()})
+        self.server.answers[self.path](self)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[FeedServer]:
+    with FeedServer() as running:
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def giving(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(to: BaseHTTPRequestHandler) -> None:
+        to.send_response(status)
+        for name, value in headers.items():
+            to.send_header(name.replace("_", "-"), value)
+        to.end_headers()
+        to.wfile.write(body)
+
+    return answer
+
+
+def test_a_server_is_asked_only_for_changes(server: FeedServer) -> None:
+    server.answers["/rss"] = giving(rss(item(1)), ETag='"a"', Last_Modified="Mon, 02 Mar 2026 08:00:00 GMT")
+    reader = RssReader([server.address("/rss")], print)
+    assert [page["url"] for page in pages(reader)] == ["https://a.example/1"]
+    server.answers["/rss"] = giving(b"", 304)
+    assert pages(reader) == []
+    assert reader.failed == 0
+    assert server.asked[0].keys().isdisjoint({"if-none-match", "if-modified-since"})
+    assert server.asked[1]["if-none-match"] == '"a"'
+    assert server.asked[1]["if-modified-since"] == "Mon, 02 Mar 2026 08:00:00 GMT"
+
+
+def endless(to: BaseHTTPRequestHandler) -> None:
+    giving(b"")(to)
+    while True:
+        to.wfile.write(b"<rss>" * 100_000)
+
+
+def dripping(to: BaseHTTPRequestHandler) -> None:
+    for _ in range(100):
+        to.wfile.write(b"H")
+        time.sleep(0.1)
+
+
+def silent(to: BaseHTTPRequestHandler) -> None:
+    time.sleep(5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (giving(b"", 500), "answers 500"),
+        (giving(b"", 302, Location="/bad"), "TooManyRedirects"),
+        (giving(b"", 302, Location="file:///etc/passwd"), "cannot be asked"),
+        (giving(gzip.compress(rss(item(1))), Content_Encoding="gzip"), "compresses"),
+        (giving(b"<html>"), "neither RSS nor Atom"),
+        (endless, "more than 10 MB"),
+        (dripping, "cannot be asked|takes more than"),
+        (silent, "takes more than"),
+    ],
+)
+def test_a_bad_server_costs_little_and_other_feeds_are_sent(
+    server: FeedServer,
+    answer: Callable[[BaseHTTPRequestHandler], None],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch, "FETCH_S", 1.0)
+    server.answers |= {"/bad": answer, "/good": giving(rss(item(1)))}
+    said: list[str] = []
+    reader = RssReader([server.address("/bad"), server.address("/good"), "http://[broken/"], said.append)
+    assert [page["url"] for page in pages(reader)] == ["https://a.example/1"]
+    assert reader.failed == 2
+    assert len(said) == 2
+    assert re.search(why, said[0]), said
