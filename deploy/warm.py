@@ -15,9 +15,12 @@ from collections.abc import Iterator
 
 from simstream import Deduper
 from simstream.cli.main import invoke
+from simstream.judge.policy import Link, make_policy
+from simstream.judge.warming import warm_judge
 from simstream.settings import resolve
 from simstream.text import probes
 from simstream.text.extraction.fast import extract_fast
+from simstream.text.recipe_file import load_recipe
 
 PAGES = 20_000
 """Enough pages for several segments, their merges, and buckets that end."""
@@ -48,7 +51,9 @@ def main() -> int:
     count = parser.parse_args().pages
     extract_fast(probes.HTML, "text/html")
     code, cache = invoke(["demo", "--quiet"]), resolve({}).settings.cache_folder
-    for link in ("any", "canonical"):
+    links: tuple[Link, ...] = ("any", "canonical")
+    for link in links:
+        warm_judge(make_policy(load_recipe("default"), "", link=link))
         with tempfile.TemporaryDirectory() as folder:
             made = list(pages(count))
             for half in (made[: count // 2], made[count // 2 :]):  # the second from the state of the first

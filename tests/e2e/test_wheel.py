@@ -30,6 +30,16 @@ def run(*line: object, cwd: Path) -> str:
     return done.stdout
 
 
+COUNTED_DEMO = """
+from simstream.cli.main import invoke
+from simstream.kernels.html.markup import survey
+from simstream.kernels.judge.departures import tidy
+invoke(["demo"])
+html, judge = (sum(one.stats.cache_misses.values()) for one in (survey, tidy))
+print(f"compiled here: {html} and {judge}")
+"""
+
+
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel that was built from it, as `make dist` builds them."""
@@ -83,8 +93,9 @@ def test_the_sdist_holds_what_the_wheel_is_built_of_and_no_tests(release: Path) 
 
 def test_the_demo_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
     assert str(python.parents[1]) in run(python, "-c", "import simstream; print(simstream.__file__)", cwd=tmp_path)
-    said = run(python.parent / "simstream", "demo", cwd=tmp_path)
+    said = run(python, "-c", COUNTED_DEMO, cwd=tmp_path)
     assert "108 pages, 108 verdicts" in said
+    assert said.endswith("compiled here: 0 and 0\n"), "other processes compile meanwhile"
 
 
 def test_python_runs_the_package_as_its_command(python: Path, tmp_path: Path) -> None:

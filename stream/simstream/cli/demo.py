@@ -77,7 +77,7 @@ def _run(
         fed.append(feed(log, records, settings.max_record_bytes, refused=say))
 
     verdicts: list[Verdict] = []
-    with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}) as supervisor:
+    with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}, few=True) as supervisor:
         started = time.perf_counter()
         if show:
             click.echo(verdict_table.header())

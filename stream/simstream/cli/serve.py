@@ -30,6 +30,7 @@ from simstream.errors import SimstreamError, Unavailable
 from simstream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
+    from simstream.compiling import CompilingProcess
     from simstream.judge.policy import Policy
     from simstream.log.base import Log
     from simstream.roles.context import RoleContext
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from simstream.text.fingerprinter import Fingerprinter
 
 _logger = logging.getLogger("simstream")
+JUDGING = frozenset(("judge", "match", "query"))
+"""The roles that need the judge's kernels."""
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while another thread waits for it. Python's default is 5 ms."""
 
@@ -116,8 +119,10 @@ def service(
     chosen: tuple[str, ...],
     beside: Mapping[str, Callable[[], None]] = MappingProxyType({}),
     config: str | None = None,
+    few: bool = False,
 ) -> Iterator[RoleSupervisor]:
-    """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file."""
+    """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file. `few`: there
+    will be few pages, so what only many need is not compiled beforehand."""
     from simstream.judge.warming import warm_judge
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
@@ -128,6 +133,7 @@ def service(
     speak = say if settings.log_format == "text" else _logger.info
     with (
         ExitStack() as stack,
+        _warming(settings, chosen, few) as warming,
         make_fingerprinter(settings, speak, workers, clock=time.monotonic) as fingerprinter,
     ):
         recipe = fingerprinter.recipe
@@ -136,14 +142,15 @@ def service(
         roles = dict(beside)
         if "fingerprint" in chosen:
             roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run
+        if set(chosen) & JUDGING:
+            if warming is not None:
+                warming.wait()
+            warm_judge(policy, few=few)
         if "judge" in chosen:
-            warm_judge(policy)
             roles["judge"] = JudgeRole(log, policy, context).run
         if "match" in chosen:
-            warm_judge(policy)
             roles["match"] = MatchRole(log, policy, context).run
         if "query" in chosen:
-            warm_judge(policy)
             roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))
             _logger.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
         _logger.info(
@@ -157,6 +164,20 @@ def service(
         supervisor = RoleSupervisor(context, roles)
         supervisor.start()
         yield supervisor
+
+
+@contextmanager
+def _warming(settings: Settings, chosen: tuple[str, ...], few: bool) -> Iterator[CompilingProcess | None]:
+    """Compile the judge's kernels beside those of text, if none are compiled yet and the roles need both."""
+    from simstream.judge.warming import warming_process
+    from simstream.text.fingerprinter import compiled
+    from simstream.text.recipe_file import load_recipe
+
+    if compiled(settings.cache_folder) or not set(chosen) & JUDGING:
+        yield None
+        return
+    with warming_process(policy_of(settings, load_recipe(settings.recipe), ""), few) as process:
+        yield process
 
 
 @contextmanager

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.compiling import CompilingProcess
 from simstream.index.crowds import MAX_UNCROWDED_CANDIDATES
 from simstream.index.index import Index, join
 from simstream.index.keys import KeyColumns
@@ -22,21 +26,39 @@ WARMED_FOR = (1, 100_000, 10_000_000)
 """Entries of a segment that is scanned, of one with wide low parts, and of one with narrow low parts."""
 
 
-def warm_judge(policy: Policy, beat: Beat = lambda: None) -> None:
+STEPS = ((0, PAGES, 0), (PAGES, 1, 0), (PAGES + 1, 1, 3 * WINDOW_MS))
+"""First number, count and time of made-up pages: a crowd, one more page like it, and one so late that all others
+leave the window at once."""
+FEW = ((0, 2, 0), (2, 1, 3 * WINDOW_MS))
+
+
+def warm_judge(policy: Policy, beat: Beat = lambda: None, few: bool = False) -> None:
     """Compile all that a judge of this policy needs, or load it from numba's cache: then no page waits for it.
 
-    Cost: some .1 s, or a minute where nothing is compiled yet. `beat` is called while made-up pages leave.
+    `few`: only what the first pages need. Cost: some .1 s, or a minute where nothing is compiled yet. `beat` is
+    called while made-up pages leave.
     """
-    _warm_resolver(policy, beat)
+    if few:
+        _warm_resolver(policy, beat, FEW)
+        return
+    _warm_resolver(policy, beat, STEPS)
     _warm_index(policy)
 
 
-def _warm_resolver(policy: Policy, beat: Beat) -> None:
-    """Judge made-up pages: a crowd, one more page like it, and one so late that all others leave the window at
-    once."""
+def warming_process(policy: Policy, few: bool) -> CompilingProcess:
+    """Return a process that does `warm_judge`."""
+    return CompilingProcess(__name__, "_main", pickle.dumps((policy, few)))
+
+
+def _main() -> None:
+    policy, few = pickle.load(sys.stdin.buffer)  # from `warming_process`, and nobody else
+    warm_judge(policy, few=few)
+
+
+def _warm_resolver(policy: Policy, beat: Beat, steps: Sequence[tuple[int, int, int]]) -> None:
     state = JudgeState(replace(policy, window_ms=WINDOW_MS), beat=beat)
     try:
-        for first, count, time in ((0, PAGES, 0), (PAGES, 1, 0), (PAGES + 1, 1, 3 * WINDOW_MS)):
+        for first, count, time in steps:
             columns = _columns(first, count, time, policy.sketch_words)
             sources = [PageSource("", 0, offset) for offset in columns.offset.tolist()]
             state.resolver.judge(columns, columns.time, first, sources)

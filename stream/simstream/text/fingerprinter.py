@@ -46,7 +46,7 @@ from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Mode
 from simstream.text.extraction.extract import is_plain
-from simstream.text.extraction.extractor import extract_here, extraction_digests, make_extractor
+from simstream.text.extraction.extractor import extract_here, extraction_digests, extraction_process, make_extractor
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.extraction.prose import prose
 from simstream.text.keywords import heaviest_tags
@@ -86,21 +86,26 @@ class Fingerprinter(Closing):
     ) -> None:
         self.recipe = recipe
         self.sketch_words = recipe.sketch_words
-        if say is not None and not compiled(cache):
+        first = not compiled(cache)
+        if say is not None and first:
             say("compiling kernels and building tables, once: this takes half a minute, or more on a busy machine")
-        self._dictionary = dictionary.load(cache, changes_of(recipe))
-        self._weights = weights.load(recipe, self._dictionary, cache, secret)
-        self._rules = RecipeRules(
-            np.uint64(recipe.seed),
-            recipe.hmm,
-            recipe.min_words,
-            recipe.sketch_characters,
-            recipe.top,
-            recipe.fingerprints - 1,
-            recipe.sketch_fill == "mixed",
-        )
-        self._variant = _variant(recipe)
-        self._kernel = fingerprint_batch
+        with extraction_process(recipe.extract) if first else contextlib.nullcontext() as compiling:
+            self._dictionary = dictionary.load(cache, changes_of(recipe))
+            self._weights = weights.load(recipe, self._dictionary, cache, secret)
+            self._rules = RecipeRules(
+                np.uint64(recipe.seed),
+                recipe.hmm,
+                recipe.min_words,
+                recipe.sketch_characters,
+                recipe.top,
+                recipe.fingerprints - 1,
+                recipe.sketch_fill == "mixed",
+            )
+            self._variant = _variant(recipe)
+            self._kernel = fingerprint_batch
+            if compiling is not None:
+                self.texts([""])  # compiles the kernels of text meanwhile
+                compiling.wait()
         self._extractor = make_extractor(recipe.extract, workers, timeout_s, memory_bytes, clock)
         self.recipe_id = self._identify()
         _mark_compiled(cache)

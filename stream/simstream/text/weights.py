@@ -129,7 +129,8 @@ def _dictionary_shares(dictionary: Dictionary) -> WeightSource:
 
 def _flat(words: list[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return all code points of the words, and where each word ends."""
-    points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+    points = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32).copy()  # writable: for
+    # kernels read-only arrays are other types, and each kernel would be compiled twice
     return points, np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
+from simstream.compiling import CompilingProcess
+from simstream.text import probes
 from simstream.text.extraction.extract import ExtractedText, extract_one
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.recipe import HtmlPart
@@ -50,6 +53,15 @@ def extract_here(part: HtmlPart, raw: bytes, content_type: str) -> ExtractedText
 
     refusal(raw)
     return extract_one(raw, content_type)
+
+
+def extraction_process(part: HtmlPart) -> CompilingProcess:
+    """Return a process that compiles every kernel that `part` needs."""
+    return CompilingProcess(__name__, "_compile", part.encode())
+
+
+def _compile() -> None:
+    extract_here(cast(HtmlPart, sys.stdin.read()), probes.HTML, "text/html")
 
 
 def extraction_digests(part: HtmlPart) -> tuple[str, ...]:
