@@ -5,6 +5,7 @@ SimstreamError                what happened, and what to do
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
 │   └── InputMissing          a named file or folder does not exist or cannot be read
 ├── InputError                exit 1: an input file is cut off or damaged
+├── StoreError                exit 1: an object store or a web server broke off, or does not answer
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
 ├── PageUnknown               exit 1: no page has this id, or the page has no verdict yet
 ├── ExtractionNotStarted      exit 1: no process that extracts HTML can be started
@@ -87,6 +88,10 @@ class InputMissing(UsageError):
 
 class InputError(SimstreamError):
     """An input is cut off or damaged."""
+
+
+class StoreError(SimstreamError):
+    """An object store or a web server broke off or does not answer; its file may be whole."""
 
 
 class OutputError(SimstreamError):

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from contextlib import ExitStack
 from math import isnan
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
-from simstream.cli.options import field_options, judging_options, make_deduper, versions_option
-from simstream.cli.progress import say, with_progress
-from simstream.cli.repeated_names import report_separated, separate
+from simstream.cli.options import field_options, judging_options, versions_option
+from simstream.cli.progress import say
+from simstream.cli.repeated_names import report_separated
 from simstream.errors import InputError
 
 if TYPE_CHECKING:
-    from simstream.cli.dedup_judging import FileJudge
-    from simstream.model import Record
-    from simstream.settings import Settings
-    from simstream.tools.dedup.exact_pairs import ExactPairs
+    from collections import Counter
+
     from simstream.tools.dedup.unread import UnreadPages
+
+
+class DedupOptions(NamedTuple):
+    """The options of a command line, but for those that are settings."""
+
+    inputs: tuple[str, ...]
+    output: str
+    keep: str | None
+    pairs: str | None
+    least_jaccard: float | None
+    exact: bool
+    clusters: str | None
+    final: bool
+    against: tuple[str, ...]
+    max_unreadable: float | None
+    versions: bool
+    text_field: str | None
+    id_field: str | None
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The path of each further output, by its option."""
+        named = {"--keep": self.keep, "--pairs": self.pairs, "--clusters": self.clusters}
+        return {option: path for option, path in named.items() if path is not None}
 
 
 class _ShareType(click.FloatRange):
@@ -71,23 +90,7 @@ class _ShareType(click.FloatRange):
 @versions_option
 @field_options
 @judging_options
-def command(
-    inputs: tuple[str, ...],
-    output: str,
-    keep: str | None,
-    pairs: str | None,
-    least_jaccard: float | None,
-    exact: bool,
-    clusters: str | None,
-    final: bool,
-    against: tuple[str, ...],
-    max_unreadable: float | None,
-    versions: bool,
-    text_field: str | None,
-    id_field: str | None,
-    config: str | None,
-    **flags: Any,
-) -> None:
+def command(config: str | None, **flags: Any) -> None:
     """Write one verdict for each page of INPUT..., in the order of the input.
 
     INPUT is JSONL (.jsonl; - is stdin), CSV (.csv), a web archive (.warc, .arc), Parquet, an HTML or text file, or
@@ -107,67 +110,33 @@ def command(
     Fingerprints and sketches only choose which texts are compared, within --distance and
     --similarity (default: J - 0.25). Short pages are compared like all others.
     """
+    given = DedupOptions(**{name: flags.pop(name) for name in DedupOptions._fields})
     settings, automatic = settle_for_files(config, flags)
-    from simstream.cli.dedup_judging import FileJudge, with_candidates
-    from simstream.cli.dedup_outputs import CLUSTERS, FINAL, KEEP, PAIRS, FurtherOutputs, check
-    from simstream.cli.row_output import written_rows
-    from simstream.sources.fields import FieldNames
+    from simstream.cli.dedup_judging import with_candidates
+    from simstream.cli.dedup_outputs import check
+    from simstream.cli.dedup_run import DedupRun
+    from simstream.sources.addresses import public_address
+    from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
-    from simstream.tools.dedup.input_copy import make_copier
-    from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
-    from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
-    from simstream.tools.dedup.unread import UnreadPages
-    from simstream.tools.dedup.verdict_spool import VerdictSpool
+    from simstream.tools.dedup.true_matches import LeastJaccard
 
-    size = size_of([*inputs, *against])  # report an unreadable input before anything is built
-    named = {KEEP: keep, PAIRS: pairs, CLUSTERS: clusters}
-    places = {option: path for option, path in named.items() if path is not None}
-    check(inputs, against, {"--output": output, **places}, exact)
-    fields, names = FieldNames(text_field, id_field), None if versions else PageNames()
-    copy = None if keep is None else make_copier(inputs, keep, settings.max_record_bytes, fields)
-    kinds, unread = Counter[str](), UnreadPages()
-    rule = None if least_jaccard is None else LeastJaccard(least_jaccard, settings.threads)
+    inputs, against = files_of(given.inputs), files_of(given.against)  # report an unreadable input at once
+    check(inputs, against, {"--output": given.output, **given.places}, given.exact)
+    rule = None if given.least_jaccard is None else LeastJaccard(given.least_jaccard, settings.threads)
     if automatic:
-        settings = with_auto_distance(settings, size, confirmed=rule is not None)
+        settings = with_auto_distance(settings, size_of([*inputs, *against]), confirmed=rule is not None)
     if rule is not None:
         settings = with_candidates(settings, rule)
+    run = DedupRun(given, settings, inputs, against, rule, None if given.versions else PageNames())
     began = perf_counter()
-    with make_deduper(settings) as deduper, ExitStack() as stack:
-        policy = deduper.policy if rule is None else candidate_policy(deduper.policy)
-        options = {*places, FINAL} if final else {*places}
-        extras = FurtherOutputs(policy, options, _exact_pairs(settings, stack) if exact and rule is None else None)
-        judge = stack.enter_context(FileJudge(deduper, settings.threads, extras, rule))
-        if against:
-            title = "reading the corpus to compare with"
-            corpus = separate(with_progress(against, settings.max_record_bytes, title, fields), names)
-            _compare_with(corpus, judge)
-        out = stack.enter_context(written_rows(output, inputs, FINAL_VERDICT_ROWS if final else VERDICT_ROWS))
-        held = stack.enter_context(VerdictSpool()) if final else None
-        extras.begin(places, inputs, stack, copy)
-        broken: InputError | None = None
-        try:
-            read = with_progress(inputs, settings.max_record_bytes, "judging", fields)
-            records = separate(read if copy is None else copy.noted(read), names)
-            for verdict in judge.stream(records):
-                (out if held is None else held).write(verdict)
-                kinds[verdict.verdict] += 1
-                unread.take(verdict)
-        except InputError as error:
-            broken = error  # what was read before the damage counts
-        if held is not None:
-            extras.write_finals(held, out)
-        extras.finish()
-        if broken is not None:
-            if str(unread):
-                say(str(unread))
-            raise broken
+    run.judge()
     if automatic:
         say(f"judged with --distance {settings.distance}")
-    if output != "-":
-        _sum_up(output, kinds, perf_counter() - began)
-    report_separated(names)
-    _judge_unread(unread, max_unreadable)
+    if given.output != "-":
+        _sum_up(public_address(given.output), run.kinds, perf_counter() - began)
+    report_separated(run.names)
+    _judge_unread(run.unread, given.max_unreadable)
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:
@@ -180,12 +149,6 @@ def _judge_unread(unread: UnreadPages, most: float | None) -> None:
         say(str(unread))
 
 
-def _exact_pairs(settings: Settings, stack: ExitStack) -> ExactPairs:
-    from simstream.tools.dedup.exact_pairs import ExactPairs
-
-    return stack.enter_context(ExactPairs(settings.threads))
-
-
 def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
     from simstream.telemetry.process_memory import peak
 
@@ -194,12 +157,3 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
     held = peak()
     memory = f", peak memory {held / 1e6:,.0f} MB" if held else ""
     say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
-
-
-def _compare_with(corpus: Iterable[Record], judge: FileJudge) -> None:
-    """Make the pages of a corpus live."""
-    from simstream.model import INCOMPARABLE_VERDICTS
-
-    kinds = Counter[str](verdict.verdict for verdict in judge.stream(corpus))
-    left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
-    say(f"{kinds.total():,} pages to compare with; {left_out:,} of them are too short or unreadable")

@@ -16,7 +16,7 @@ from simstream.cli.row_output import RowFile, written_rows
 from simstream.errors import UsageError
 from simstream.model import ENDING_KINDS, Verdict
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.input_files import files_of
+from simstream.sources.input_files import STDIN, InputFile
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.tools.dedup.keep import KeepSelector
 from simstream.tools.dedup.row_layouts import (
@@ -104,19 +104,20 @@ class FurtherOutputs:
                 out.write(_exact(*pair))
 
     def begin(
-        self, places: Mapping[str, str], inputs: Sequence[str], stack: ExitStack, copy: InputCopier | None
+        self, places: Mapping[str, str], inputs: Sequence[InputFile], stack: ExitStack, copy: InputCopier | None
     ) -> None:
         """Begin the inputs: all earlier pages are the corpus that they are compared with.
 
         Opens the output of each option; `stack` closes it. `copy` writes the pages of --keep.
         """
         self._first, self._copy = self._pages, copy
+        names = [file.path for file in inputs]
         for option, path in places.items():
             if option == KEEP:
                 compressed = copy is None or copy.compresses
-                self._kept = stack.enter_context(written(path, inputs, compressed=compressed))
+                self._kept = stack.enter_context(written(path, names, compressed=compressed))
             else:
-                self._rows[option] = stack.enter_context(written_rows(path, inputs, self._layout(option)))
+                self._rows[option] = stack.enter_context(written_rows(path, names, self._layout(option)))
 
     def _layout(self, option: str) -> RowLayout:
         if option == CLUSTERS:
@@ -166,7 +167,9 @@ def _exact(a: str, b: str, distance: int | None, similarity: float | None, alike
     return ExactPair(a, b, distance, similarity, round(alike, 4))
 
 
-def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, str], exact: bool) -> None:
+def check(
+    inputs: Sequence[InputFile], against: Sequence[InputFile], outputs: Mapping[str, str], exact: bool
+) -> None:
     """Raise UsageError if inputs and outputs do not fit together, before anything is read.
 
     `outputs`: the path of each option, and the path of the verdicts.
@@ -177,11 +180,11 @@ def check(inputs: Sequence[str], against: Sequence[str], outputs: Mapping[str, s
         )
     if [path for path in outputs.values() if is_table(path)]:
         load_pyarrow("writing a table")
-    if "-" in against and "-" in inputs:
+    files = [file.path for file in inputs]
+    if STDIN in files and STDIN in [file.path for file in against]:
         raise UsageError("INPUT and --against are both stdin", "name a file for one of them")
-    files = [file.path for file in files_of([*inputs, *against])]
     for path in set(outputs.values()):
-        refuse_input(path, files)
+        refuse_input(path, [*files, *(file.path for file in against)])
     for (one, first), (other, second) in combinations(outputs.items(), 2):
         if (places_of(first) & places_of(second)) - {"/dev/null"}:
             raise UsageError(f"{one} and {other} go to the same place, {second}", "name a file for each")

@@ -6,15 +6,19 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
 
-from simstream.errors import InputError, OutputError, UsageError
+from simstream.errors import InputError, OutputError, StoreError, UsageError
 from simstream.files.zstandard import zstd
+from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
+from simstream.sources.stores import check_writable, put
 
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
@@ -53,17 +57,22 @@ class _CheckedWriter(io.RawIOBase):
 def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Iterator[BinaryIO]:
     """Return a file to write to; it becomes `path` at the end.
 
-    `-` is stdout. Devices and pipes are written directly. The file is compressed if its name ends in .gz, .xz or
-    .zst, unless `compressed` is False. After an InputError the file keeps what was written; after any other error
-    `path` is unchanged.
+    `-` is stdout. Devices and pipes are written directly. The file of an address lies in a temporary file until it
+    is whole. The file is compressed if its name ends in .gz, .xz or .zst, unless `compressed` is False. After an
+    InputError the file keeps what was written; after any other error `path` is unchanged.
     Raises UsageError if `path` cannot be written or is one of the inputs, and OutputError if the system accepts
-    no more bytes.
+    no more bytes, or if the store refuses the whole file. Then the temporary file stays.
     """
+    path = local_path(path)
     if path == "-":
         with io.BufferedWriter(_CheckedWriter(sys.stdout.buffer, path)) as out:
             yield cast(BinaryIO, out)
         return
     refuse_input(path, inputs)
+    if protocol_of(path):
+        with _stored(path, compressed=compressed) as out:
+            yield out
+        return
     beside = _beside(path)
     direct = beside == path
     keep, handle = False, _opened(beside, path)
@@ -83,6 +92,31 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
             os.replace(beside, path) if keep else os.unlink(beside)
 
 
+@contextmanager
+def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
+    """Return a temporary file, which is put to the address at the end as `written` says."""
+    shown = public_address(address)
+    if is_web(address) or is_pattern(address) or address.endswith("/"):
+        raise UsageError(f"{shown} cannot be written", "name a file in a store, such as s3://bucket/file.parquet")
+    check_writable(address)
+    folder = tempfile.mkdtemp(prefix="simstream-")
+    whole = os.path.join(folder, os.path.basename(shown))
+    try:
+        with written(whole, [], compressed=compressed) as out:
+            yield out
+    except OutputError as error:
+        raise OutputError(f"{shown} cannot be made: {error.what}", "free space there, or set TMPDIR") from error
+    finally:
+        try:
+            if os.path.exists(whole):
+                put(whole, address)
+        except StoreError as error:
+            folder = ""
+            raise OutputError(f"{error.what}; the whole file is {whole}", "copy it there yourself") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def print_json(value: object) -> None:
     """Print a value as one line of JSON."""
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
@@ -91,6 +125,10 @@ def print_json(value: object) -> None:
 
 def refuse_input(path: str, inputs: Sequence[str]) -> None:
     """Raise UsageError if the output is one of the inputs. Give the files of a folder, not its name."""
+    if protocol_of(path := local_path(path)):
+        if public_address(path) in map(public_address, inputs):
+            raise UsageError(f"{public_address(path)} is an input, too", "name another file with -o")
+        return
     for place in {path, _beside(path)}:
         if os.path.exists(place) and any(os.path.exists(name) and os.path.samefile(name, place) for name in inputs):
             raise UsageError(f"{path} is an input, too", "name another file with -o")
@@ -98,6 +136,8 @@ def refuse_input(path: str, inputs: Sequence[str]) -> None:
 
 def places_of(path: str) -> set[str]:
     """Return the real paths of all files that `written` makes for an output."""
+    if protocol_of(path := local_path(path)):
+        return {public_address(path)}
     return {path} if path == "-" else {os.path.realpath(path), os.path.realpath(_beside(path))}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from simstream.terminal import printable
 if TYPE_CHECKING:
     from simstream.model import Record
     from simstream.sources.fields import FieldNames
+    from simstream.sources.input_files import Inputs
 
 
 def say(sentence: str) -> None:
@@ -23,7 +24,7 @@ def say(sentence: str) -> None:
 
 
 def with_progress(
-    inputs: Sequence[str],
+    inputs: Inputs,
     max_record_bytes: int,
     title: str,
     fields: FieldNames | None = None,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
-from typing import BinaryIO, Final, NamedTuple
+from glob import glob
+from typing import BinaryIO, Final, NamedTuple, cast
 
-from simstream.errors import InputMissing, UsageError
+from simstream.errors import InputMissing, StoreError, UsageError
 from simstream.model import MAX_ID_BYTES
+from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.lines import COMPRESSIONS
+from simstream.sources.ranges import RemoteFile
+from simstream.sources.stores import StoredFile, listed
+from simstream.sources.web_files import WebFile
 from simstream.wire.identity_hash import replace_bad_id
 
 STDIN: Final = "-"
@@ -41,33 +47,54 @@ class FileKind(Enum):
 
 
 class InputFile(NamedTuple):
-    """`bytes`: its size on disk, 0 for stdin."""
+    """One file. `path`: a local path, an address, or `-`. `bytes`: its size, 0 for stdin and pipes."""
 
     path: str
     kind: FileKind
     bytes: int
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the path is an address."""
+        return protocol_of(self.path) != ""
 
-def files_of(inputs: Sequence[str]) -> list[InputFile]:
-    """Return all files in order. A folder gives its HTML files, or if it has none, its text files.
+    @property
+    def is_regular(self) -> bool:
+        """Whether the file has a size and can be read twice."""
+        return self.path != STDIN and (self.is_remote or os.path.isfile(self.path))
 
-    The files of a folder are in byte order of their relative paths. Raises InputMissing, and UsageError for a file
-    of an unknown kind.
+
+Inputs = Sequence[str | InputFile]
+"""What a user names; or files that `files_of` has found, which are not looked for again."""
+
+
+def files_of(inputs: Inputs) -> list[InputFile]:
+    """Return all files in order.
+
+    A pattern such as `*.parquet` gives all files of such a name. A folder gives its HTML files, or if it has none,
+    its text files. These are in byte order of their paths. Raises InputMissing; UsageError for a file of an unknown
+    kind; and for addresses StoreError and Unavailable.
     """
     files: list[InputFile] = []
-    for path in inputs:
-        if path == STDIN:
+    for named in inputs:
+        if isinstance(named, InputFile):
+            files.append(named)
+        elif named == STDIN:
             files.append(InputFile(STDIN, FileKind.JSONL, 0))
-        elif os.path.isdir(path):
-            files.extend(_folder(path))
+        elif protocol_of(path := local_path(named)):
+            files.extend(_stored(path))
         else:
-            files.append(_named(path))
+            files.extend(_local(path))
+    remote = {shown_path(file.path): file.path for file in files if file.is_remote}
+    for file in files:
+        if file.is_remote and remote[shown := shown_path(file.path)] != file.path:
+            raise UsageError(f"two inputs have the name {shown}", "download one of them, and name the copy")
     return files
 
 
 def shown_path(path: str) -> str:
-    r"""Return the path as valid text: bytes that are not UTF-8 become `\xNN`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    r"""Return the path as valid text, without secrets: bytes that are not UTF-8 become `\xNN`."""
+    return os.fsencode(public_address(path) if protocol_of(path) else path).decode("utf-8", "backslashreplace")
 
 
 def path_id(path: str) -> bytes:
@@ -84,16 +111,49 @@ def place(path: str, offset: int) -> str:
 
 
 def opened(path: str) -> BinaryIO:
-    """Open the file, unbuffered. Raises InputMissing."""
+    """Open the file of this path or address, unbuffered. Raises InputMissing and StoreError."""
+    if protocol_of(path):
+        reader = WebFile(path) if is_web(path) else StoredFile(path)
+        return cast(BinaryIO, RemoteFile(reader, shown_path(path)))
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
         raise _missing(path, error) from error
 
 
+@contextmanager
+def opened_at_rest(path: str) -> Iterator[BinaryIO]:
+    """Return the file, open. If it is elsewhere, raise StoreError at the end if it has changed meanwhile."""
+    with opened(path) as handle:
+        yield handle
+        if isinstance(handle, RemoteFile) and handle.stamp() != handle.first_stamp:
+            raise StoreError(f"{shown_path(path)} changed while it was read", "run it again over a file at rest")
+
+
 def _missing(path: str, error: OSError) -> InputMissing:
     what = f"{shown_path(path)} cannot be read ({error.strerror})"
     return InputMissing(what, "check the path and its permissions")
+
+
+def _local(path: str) -> list[InputFile]:
+    if os.path.isdir(path):
+        return _folder(path)
+    if not is_pattern(path) or os.path.lexists(path):
+        return [_named(path)]
+    found = sorted(glob(path, recursive=True), key=os.fsencode)
+    if not found:
+        raise InputMissing(f"{shown_path(path)} names no file", "check the path")
+    return [file for name in found for file in _local(name)]
+
+
+def _stored(address: str) -> list[InputFile]:
+    if is_web(address):
+        reader = WebFile(address)
+        reader.close()
+        return [_known(address, reader.size)]
+    sizes = dict(listed(address))
+    paths = list(sizes) if is_pattern(address) or address in sizes else _pages_of(list(sizes), address)
+    return [_known(path, sizes[path]) for path in paths]
 
 
 def _named(path: str) -> InputFile:
@@ -103,7 +163,11 @@ def _named(path: str) -> InputFile:
         raise _missing(path, error) from error
     if not os.access(path, os.R_OK):
         raise InputMissing(f"{shown_path(path)} cannot be read", "check its permissions")
-    kind = _kind(path.lower())
+    return _known(path, size)
+
+
+def _known(path: str, size: int) -> InputFile:
+    kind = _kind(shown_path(path).lower())
     if kind is None:
         raise UsageError(f"{shown_path(path)} has an ending that is not read", _ACCEPTED)
     return InputFile(path, kind, size)
@@ -126,15 +190,18 @@ def _folder(folder: str) -> list[InputFile]:
     def refuse(error: OSError) -> None:
         raise _missing(os.fsdecode(error.filename), error) from error
 
-    pages: list[str] = []
-    texts: list[str] = []
+    found: list[str] = []
     for parent, _, names in os.walk(folder, onerror=refuse):
-        for name in names:
-            path = os.path.join(parent, name)
-            found = pages if name.lower().endswith(HTML) else texts
-            if name.lower().endswith((*HTML, TEXT)) and os.path.isfile(path):
-                found.append(os.path.relpath(path, folder))
+        paths = [os.path.join(parent, name) for name in names if name.lower().endswith((*HTML, TEXT))]
+        found += [os.path.relpath(path, folder) for path in paths if os.path.isfile(path)]
+    return [_named(os.path.join(folder, path)) for path in sorted(_pages_of(found, folder), key=os.fsencode)]
+
+
+def _pages_of(paths: Sequence[str], folder: str) -> list[str]:
+    """Return the HTML files of a folder, or if it has none, its text files. Raises InputMissing without either."""
+    pages = [path for path in paths if path.lower().endswith(HTML)]
+    texts = [path for path in paths if path.lower().endswith(TEXT)]
     if not pages and not texts:
         what = f"{shown_path(folder)} has no {', '.join(HTML)} or {TEXT} file"
         raise InputMissing(what, "name the files if they are of another kind")
-    return [_named(os.path.join(folder, path)) for path in sorted(pages or texts, key=os.fsencode)]
+    return pages or texts

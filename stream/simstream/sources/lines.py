@@ -29,7 +29,17 @@ class CountedFile(io.RawIOBase):
     def __init__(self, handle: IO[bytes]) -> None:
         # Take what a pipe has, so that pages come as they are written.
         self._read = handle.read1 if isinstance(handle, io.BufferedReader) else handle.read
+        self._handle = handle
         self.taken = 0
+
+    def seekable(self) -> bool:
+        return self._handle.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._handle.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._handle.tell()
 
     def readable(self) -> bool:
         return True

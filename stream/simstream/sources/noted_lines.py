@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO
@@ -13,8 +13,9 @@ from typing import BinaryIO
 from simstream.errors import InputError
 from simstream.model import Record
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import files_of, opened, shown_path
+from simstream.sources.input_files import Inputs, files_of, opened, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.ranges import RemoteFile
 from simstream.sources.read import jsonl_value
 from simstream.sources.repeated_names import hash64
 
@@ -41,7 +42,7 @@ class NotedLines:
             self._hashes.append(hash64(record.value or b""))
             yield record
 
-    def again(self, inputs: Sequence[str], numbers: Iterable[int]) -> Iterator[bytes]:
+    def again(self, inputs: Inputs, numbers: Iterable[int]) -> Iterator[bytes]:
         """Yield the lines with these numbers, byte for byte with their ends.
 
         `numbers`: ascending, from 0 over all inputs; lines added since the first reading do not count. Raises
@@ -59,14 +60,14 @@ class NotedLines:
                 yield line
                 following = next(wanted, None)
 
-    def _lines(self, inputs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    def _lines(self, inputs: Inputs) -> Iterator[tuple[str, bytes]]:
         """Yield the path of the file and the line, for each noted line."""
         noted, ends = deque(self._files), deque([first for _, first in self._files[1:]] + [len(self._hashes)])
         for file in files_of(inputs):
             if not noted or noted[0][0] != shown_path(file.path):
                 continue  # a file that had no records
             missing = ends.popleft() - noted.popleft()[1]
-            with opened(file.path) as handle:
+            with opened_at_rest(file.path) as handle:
                 source = lines(unpacked(CountedFile(handle), file.path), file.path, self._limit, ends=True)
                 for _, line in islice(source, missing):
                     missing -= 1
@@ -75,14 +76,16 @@ class NotedLines:
                 raise changed_while_judged(file.path)
 
 
-def file_stamp(handle: BinaryIO) -> tuple[int, ...]:
-    """Return numbers of an open file that change whenever the file does."""
+def file_stamp(handle: BinaryIO) -> tuple[object, ...]:
+    """Return facts of an open file that change whenever the file does. Raises StoreError."""
+    if isinstance(handle, RemoteFile):
+        return handle.stamp()
     stat = os.fstat(handle.fileno())
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 @contextmanager
-def opened_unchanged(path: str, stamp: tuple[int, ...]) -> Iterator[BinaryIO]:
+def opened_unchanged(path: str, stamp: tuple[object, ...]) -> Iterator[BinaryIO]:
     """Return a file, open. Raises InputError if its stamp is another one, now or at the end."""
     with opened(path) as handle:
         if file_stamp(handle) != stamp:

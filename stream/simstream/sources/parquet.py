@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -33,9 +33,9 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
-    size = os.stat(path).st_size
+    size = handle.seek(0, os.SEEK_END)
     try:
-        with open_parquet(arrow, path) as file:
+        with open_parquet(arrow, handle) as file:
             fields.check(names := file.schema_arrow.names, topic, "the file")
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
@@ -49,8 +49,8 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     handle.taken = size
 
 
-def open_parquet(arrow: Any, file: str | BinaryIO) -> Any:
-    """Return a Parquet file by its path or open, to be read in small pieces whose checksums are verified."""
+def open_parquet(arrow: Any, file: IO[bytes] | CountedFile) -> Any:
+    """Return an open Parquet file, to be read in small pieces whose checksums are verified."""
     return arrow.parquet.ParquetFile(
         file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
     )

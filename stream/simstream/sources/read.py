@@ -8,9 +8,8 @@ the path as given), so that `wire.page.decode` and a broker agree on it.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import IO, Self
 
 from simstream.errors import InputError
@@ -18,7 +17,7 @@ from simstream.model import Record
 from simstream.sources.archives.pages import ArchiveCounts, ArchivePages
 from simstream.sources.csv_rows import csv_pages
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import STDIN, FileKind, files_of, opened, path_id, shown_path
+from simstream.sources.input_files import STDIN, FileKind, Inputs, files_of, opened_at_rest, path_id, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.parquet import parquet_pages
 from simstream.wire.page import NO_TIME, own_name
@@ -32,7 +31,7 @@ class PageReader:
     """Iterates over the records of all inputs, in their order; see `read_pages`."""
 
     def __init__(
-        self, inputs: Sequence[str], max_record_bytes: int, fields: FieldNames, say: Say | None, *, forgiving: bool
+        self, inputs: Inputs, max_record_bytes: int, fields: FieldNames, say: Say | None, *, forgiving: bool
     ) -> None:
         self._files = files_of(inputs)
         self._fields = fields
@@ -62,12 +61,13 @@ class PageReader:
             if file.path == STDIN:
                 yield from _jsonl(CountedFile(sys.stdin.buffer), STDIN, self._limit, self._fields)
                 continue
-            with opened(file.path) as handle:
+            with opened_at_rest(file.path) as handle:
                 self._open = CountedFile(handle)
+                name = shown_path(file.path) if file.is_remote else file.path
                 if file.kind is FileKind.ARCHIVE:
-                    yield from self._archive(self._open, file.path)
+                    yield from self._archive(self._open, name)
                 else:
-                    yield from _READERS[file.kind](self._open, file.path, self._limit, self._fields)
+                    yield from _READERS[file.kind](self._open, name, self._limit, self._fields)
                 self._open = None
             self._done += file.bytes
         if self._tally.files and self._say is not None:
@@ -93,7 +93,7 @@ class PageReader:
 
 
 def read_pages(
-    inputs: Sequence[str],
+    inputs: Inputs,
     max_record_bytes: int = 1 << 20,
     fields: FieldNames | None = None,
     say: Say | None = None,
@@ -105,7 +105,8 @@ def read_pages(
     A line or file longer than `max_record_bytes` is cut a little after that: `decode` calls it too large.
     `fields`: the names of a page's fields in JSONL, CSV and Parquet. Memory: constant, and the list of a folder's
     paths. Raises at once InputMissing or UsageError for an unreadable input and for a folder without pages. While
-    iterating, raises InputError for a damaged input, and UsageError for a file whose pages lack a wanted field.
+    iterating, raises InputError for a damaged input, StoreError for an address that breaks off or whose file has
+    changed, and UsageError for a file whose pages lack a wanted field.
 
     A damaged web archive loses only its damaged records, and reading goes on. InputError comes after the last page
     of all inputs, unless `forgiving`. `say` hears what archives held, and then of the damage.
@@ -113,12 +114,10 @@ def read_pages(
     return PageReader(inputs, max_record_bytes, fields or FieldNames(), say, forgiving=forgiving)
 
 
-def size_of(inputs: Sequence[str]) -> int | None:
+def size_of(inputs: Inputs) -> int | None:
     """Return the bytes of all files that `read_pages` would read; None if one is standard input or a named pipe."""
-    if STDIN in inputs:
-        return None
-    size = sum(file.bytes for file in files_of(inputs))
-    return size if all(os.path.isfile(path) or os.path.isdir(path) for path in inputs) else None
+    files = files_of(inputs)
+    return sum(file.bytes for file in files) if all(file.is_regular for file in files) else None
 
 
 def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:

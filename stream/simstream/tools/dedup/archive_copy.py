@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.archives.raw_records import IrregularArchive, raw_records
-from simstream.sources.input_files import files_of, opened, shown_path
+from simstream.sources.input_files import Inputs, files_of, opened, shown_path
 from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
 from simstream.sources.repeated_names import hash64
 
@@ -30,12 +30,12 @@ class ArchiveCopier:
 
     compresses: Final = False
 
-    def __init__(self, inputs: Sequence[str], path: str) -> None:
+    def __init__(self, inputs: Inputs, path: str) -> None:
         self._files = [file.path for file in files_of(inputs)]
-        self._packed = self._files[0].lower().endswith(_PACKED)
+        self._packed = shown_path(self._files[0]).lower().endswith(_PACKED)
         endings = _PACKED if self._packed else _PLAIN
         for name in self._files:
-            if not name.lower().endswith(endings):
+            if not shown_path(name).lower().endswith(endings):
                 what = f"--keep cannot copy records of {shown_path(name)}"
                 todo = f"name only files that end in {' or '.join(_PLAIN)}, or only in {' or '.join(_PACKED)}"
                 raise UsageError(what, todo)
@@ -95,7 +95,7 @@ class ArchiveCopier:
             if page is not None:
                 raise changed_while_judged(path)
 
-    def _checked(self, path: str) -> tuple[int, ...]:
+    def _checked(self, path: str) -> tuple[object, ...]:
         """Return the stamp of a file. Raises UsageError if its first record cannot be copied."""
         with opened(path) as handle:
             try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import FileKind, files_of, shown_path
+from simstream.sources.input_files import FileKind, Inputs, files_of, shown_path
 from simstream.sources.noted_lines import NotedLines
 from simstream.tools.dedup.archive_copy import ArchiveCopier
 from simstream.tools.dedup.parquet_copy import ParquetCopier
@@ -41,7 +40,7 @@ class LineCopier:
 
     compresses: Final = True
 
-    def __init__(self, inputs: Sequence[str], limit: int, fields: FieldNames) -> None:
+    def __init__(self, inputs: Inputs, limit: int, fields: FieldNames) -> None:
         self._inputs, self._lines = inputs, NotedLines(limit, fields)
         self.noted = self._lines.noted
 
@@ -51,7 +50,7 @@ class LineCopier:
             out.write(line if line.endswith(b"\n") else line + b"\n")
 
 
-def make_copier(inputs: Sequence[str], path: str, limit: int, fields: FieldNames) -> InputCopier:
+def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> InputCopier:
     """Return the copier of pages of the inputs to a file named `path`, in the format of the inputs.
 
     Raises UsageError if the pages of an input cannot be copied, or not to a file of this name; else what
@@ -60,7 +59,7 @@ def make_copier(inputs: Sequence[str], path: str, limit: int, fields: FieldNames
     files = files_of(inputs)
     kinds = {file.kind for file in files}
     for file in files:
-        if not os.path.isfile(file.path):
+        if not file.is_regular:
             what = f"--keep reads its inputs twice, and {shown_path(file.path)} is no regular file"
             raise UsageError(what, "save it to a file first")
     if kinds == {FileKind.PARQUET}:

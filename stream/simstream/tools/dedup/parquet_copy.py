@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.input_files import PARQUET, files_of, opened, shown_path
+from simstream.sources.input_files import PARQUET, Inputs, files_of, opened, shown_path
 from simstream.sources.noted_lines import file_stamp, opened_unchanged
 from simstream.sources.parquet import BATCH_ROWS, open_parquet, parquet_damaged
 from simstream.tools.dedup.table_file import TableFile, finished
@@ -26,14 +26,14 @@ class ParquetCopier:
 
     compresses: Final = False
 
-    def __init__(self, inputs: Sequence[str], path: str) -> None:
+    def __init__(self, inputs: Inputs, path: str) -> None:
         if not path.lower().endswith(PARQUET):
             what = f"--keep writes Parquet, as the inputs are, but {path} does not end in {PARQUET[0]}"
             raise UsageError(what, f"name a file that ends in {PARQUET[0]}")
         self._arrow = load_pyarrow("writing Parquet")
         self._path = path
         self._files = [file.path for file in files_of(inputs)]
-        self._stamps: list[tuple[int, ...]] = []
+        self._stamps: list[tuple[object, ...]] = []
         """The stamp of each file."""
         self._rows: list[int] = []
         """The number of rows of each file."""

@@ -1,0 +1,182 @@
+"""`dedup` from and to an object store: the same bytes as with local files, whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simstream.files.zstandard import zstd
+from tests.e2e.harness import Program, command_line, environment
+from tests.object_store import SECRET, WebServer, object_store, variables
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+s3fs = pytest.importorskip("s3fs")
+
+DICE = random.Random(3)
+WORDS = [f"word{number}" for number in range(3000)]
+FIRST = [" ".join(DICE.choices(WORDS, k=120)) for _ in range(150)]
+TEXTS = [*FIRST, *(f"{text} and more" for text in FIRST[::3])]
+PAGES = [{"id": f"page-{number}", "text": text} for number, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with object_store(tmp_path_factory.mktemp("store")) as port:
+        yield port
+
+
+@pytest.fixture
+def bucket(port: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
+    """The store, and the name of a new bucket."""
+    for name, value in variables(port).items():
+        monkeypatch.setenv(name, value)
+    store = s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True)
+    store.mkdir(name := f"lake-{time.monotonic_ns()}")
+    return store, name
+
+
+def warc(pages: list[dict[str, str]]) -> bytes:
+    """An archive with a gzip member for each page."""
+    members = []
+    for page in pages:
+        http = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{page['text']}".encode()
+        head = (
+            f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/{page['id']}\r\n"
+            f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(http)}\r\n\r\n"
+        )
+        members.append(gzip.compress(head.encode() + http + b"\r\n\r\n"))
+    return b"".join(members)
+
+
+def write(folder: Path, ending: str) -> list[Path]:
+    """Three files with the pages."""
+    paths = [folder / f"part-{part}{ending}" for part in range(3)]
+    for part, path in enumerate(paths):
+        pages = PAGES[part::3]
+        if ending == ".parquet":
+            pq.write_table(pa.Table.from_pylist(pages), path, row_group_size=20)
+        elif ending == ".warc.gz":
+            path.write_bytes(warc(pages))
+        else:
+            lines = "".join(json.dumps(page) + "\n" for page in pages).encode()
+            path.write_bytes(zstd.compress(lines))
+    return paths
+
+
+def wait_for(folder: Path, pattern: str) -> None:
+    deadline = time.monotonic() + 60
+    while not list(folder.glob(pattern)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".jsonl.zst", ".warc.gz"])
+def test_files_of_a_store_give_the_bytes_that_local_files_give(
+    alone: Program, bucket: tuple[Any, str], ending: str
+) -> None:
+    store, name = bucket
+    (alone.folder / "in").mkdir()
+    for path in write(alone.folder / "in", ending):
+        store.put_file(str(path), f"{name}/in/{path.name}")
+    outputs = ["-o", "v.jsonl", "--pairs", "p.parquet", "--clusters", "c.jsonl.gz", "--keep", f"keep{ending}"]
+    assert (done := alone.run("dedup", f"in/*{ending}", *outputs)).returncode == 0, done.stderr
+    remote = [f"s3://{name}/out/{word}" if "." in word else word for word in outputs]
+    done = alone.run("dedup", f"s3://{name}/in/*{ending}", *remote)
+    assert done.returncode == 0, done.stderr
+    assert f"verdicts in s3://{name}/out/v.jsonl".encode() in done.stderr
+    for place, local in zip(remote, outputs, strict=True):
+        if "." in local:
+            there = store.cat_file(place).replace(f"s3://{name}/".encode(), b"")
+            assert there == (alone.folder / local).read_bytes(), local
+    assert b'"near_duplicate"' in (alone.folder / "v.jsonl").read_bytes()
+
+
+def test_a_run_that_is_killed_leaves_nothing_in_the_store(
+    alone: Program, cache: Path, bucket: tuple[Any, str]
+) -> None:
+    store, name = bucket
+    environ = environment(cache, TMPDIR=str(alone.folder))
+    command = command_line("dedup", "-", "-o", f"s3://{name}/v.jsonl")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=alone.folder, env=environ) as run:
+        assert run.stdin is not None
+        run.stdin.write(b"".join(json.dumps(page).encode() + b"\n" for page in PAGES))
+        run.stdin.flush()
+        wait_for(alone.folder, "simstream-*/v.jsonl.part")
+        run.kill()
+    assert store.find(name) == []
+
+
+def test_an_input_that_breaks_off_leaves_the_output_as_it_was(alone: Program, bucket: tuple[Any, str]) -> None:
+    store, name = bucket
+    store.pipe_file(f"{name}/v.jsonl", b"of an earlier run")
+    web = WebServer()
+    web.body = b"".join(json.dumps(page).encode() + b"\n" for page in PAGES)
+    try:
+        done = alone.run("dedup", web.address("short/p.jsonl?X-Amz-Signature=s"), "-o", f"s3://{name}/v.jsonl")
+    finally:
+        web.close()
+    assert done.returncode == 1
+    assert b"/short/p.jsonl cannot be read: 4 attempts failed" in done.stderr
+    assert b"Signature" not in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    assert store.cat_file(f"{name}/v.jsonl") == b"of an earlier run"
+
+
+def test_a_store_that_refuses_or_breaks_off_ends_with_one_line_without_a_secret(
+    alone: Program, bucket: tuple[Any, str]
+) -> None:
+    web = WebServer()
+    web.body = b'{"text":"a"}\n' * 1000
+    try:
+        endpoint = web.address("")
+        refused = alone.run("dedup", "s3://refused/p.jsonl", AWS_ENDPOINT_URL=endpoint)
+        missing = alone.run("dedup", f"s3://{bucket[1]}/p.jsonl")
+        broken = alone.run("dedup", "s3://short/p.jsonl", "-o", "v.jsonl", AWS_ENDPOINT_URL=endpoint)
+    finally:
+        web.close()
+    assert (refused.returncode, missing.returncode, broken.returncode) == (2, 2, 1)
+    assert b"s3://refused/p.jsonl cannot be read (Forbidden)" in refused.stderr
+    assert f"s3://{bucket[1]}/p.jsonl does not exist".encode() in missing.stderr
+    assert b"s3://short/p.jsonl broke off at byte" in broken.stderr
+    for done in (refused, missing, broken):
+        assert done.stderr.count(b"\n") == 1, done.stderr
+        assert SECRET.encode() not in done.stderr
+    assert os.listdir(alone.folder) == []
+
+
+def test_a_file_that_the_store_does_not_take_stays_on_the_disk(
+    alone: Program, cache: Path, bucket: tuple[Any, str]
+) -> None:
+    store, name = bucket
+    environ = environment(cache, TMPDIR=str(alone.folder))
+    command = command_line("dedup", "-", "-o", f"s3://{name}/v.jsonl")
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=alone.folder, env=environ
+    ) as run:
+        wait_for(alone.folder, "simstream-*/v.jsonl.part")
+        store.rmdir(name)
+        _, said = run.communicate(b"".join(json.dumps(page).encode() + b"\n" for page in PAGES), 60)
+    assert run.returncode == 1
+    [whole] = alone.folder.glob("simstream-*/v.jsonl")
+    assert said.count(b"\n") == 1
+    assert f"the whole file is {whole}".encode() in said
+    assert len(whole.read_bytes().splitlines()) == len(PAGES)
+
+
+def test_other_commands_read_addresses_too(alone: Program, bucket: tuple[Any, str]) -> None:
+    store, name = bucket
+    lines = [json.dumps(page).encode() for page in PAGES[:10]]
+    (alone.folder / "p.jsonl").write_bytes(b"\n".join(lines))
+    store.pipe_file(f"{name}/p.jsonl", b"\n".join(lines))
+    here, there = (alone.run("fingerprint", path) for path in ("p.jsonl", f"s3://{name}/*.jsonl"))
+    assert here.stdout == there.stdout != b""

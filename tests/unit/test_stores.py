@@ -1,0 +1,228 @@
+"""Inputs by address: web servers that misbehave, stores by fsspec, patterns, and names without secrets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from simstream.cli.output import places_of, refuse_input, written
+from simstream.errors import InputError, InputMissing, StoreError, Unavailable, UsageError
+from simstream.sources import web_files
+from simstream.sources.addresses import public_address
+from simstream.sources.input_files import files_of, opened, shown_path
+from simstream.sources.read import read_pages, size_of
+from tests.object_store import WebServer
+
+fsspec = pytest.importorskip("fsspec")
+LINES = [json.dumps({"text": f"page {number} " + "word " * 500}).encode() for number in range(400)]
+BODY = b"\n".join(LINES)
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    monkeypatch.setattr(web_files, "_PAUSE_S", 0.001)
+    server = WebServer()
+    server.body = BODY
+    yield server
+    server.close()
+
+
+def values(*inputs: str) -> list[bytes | None]:
+    return [record.value for record in read_pages(inputs)]
+
+
+@pytest.mark.parametrize(
+    "path", ["ranged/p.jsonl", "plain/p.jsonl", "away/p.jsonl", "ranged/p.jsonl?X-Signature=s"]
+)
+def test_a_file_on_a_web_server_gives_all_its_lines(web: WebServer, path: str) -> None:
+    assert values(web.address(path)) == LINES
+    assert size_of([web.address(path)]) == len(BODY)
+
+
+def test_an_empty_file_on_a_web_server_has_no_page(web: WebServer) -> None:
+    web.body = b""
+    assert values(web.address("plain/p.jsonl")) == []
+
+
+@pytest.mark.parametrize("path", ["short/p.jsonl", "changing/p.jsonl"])
+def test_an_answer_that_breaks_off_or_changes_is_never_a_shorter_file(web: WebServer, path: str) -> None:
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1.*(broke off at byte|changed while)"):
+        values(web.address(path))
+    assert len(web.asked) < 30
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("missing/p.jsonl", InputMissing, "does not exist"),
+        ("refused/p.jsonl", InputMissing, "is refused"),
+        ("teapot/p.jsonl", StoreError, "418"),
+        ("endless/p.jsonl", InputMissing, "does not tell its length"),
+        ("round/p.jsonl", StoreError, "302"),
+        ("tofile/p.jsonl", StoreError, "not allowed"),
+        ("ranged/p.gif", UsageError, "ending that is not read"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_named_before_a_page_is_read(
+    web: WebServer, path: str, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        files_of([web.address(path)])
+    assert len(web.asked) <= 12
+
+
+def test_a_redirect_from_https_to_http_is_not_followed() -> None:
+    asked = urllib.request.Request("https://a.example/p.jsonl")
+    with pytest.raises(urllib.error.HTTPError, match="less safe"):
+        web_files._Redirects().redirect_request(asked, None, 302, "", {}, "http://a.example/p.jsonl")
+
+
+def test_a_server_that_does_not_listen_is_asked_four_times(web: WebServer) -> None:
+    web.close()
+    with pytest.raises(StoreError, match=r"4 attempts failed.*refused"):
+        files_of([web.address("ranged/p.jsonl")])
+
+
+def test_a_server_that_fails_for_a_moment_is_asked_again_and_at_most_four_times(web: WebServer) -> None:
+    web.failures = web_files.ATTEMPTS - 1
+    assert values(web.address("ranged/p.jsonl")) == LINES
+    web.failures = web_files.ATTEMPTS
+    with pytest.raises(StoreError, match=r"4 attempts failed, the last with 503"):
+        files_of([web.address("ranged/p.jsonl")])
+
+
+def test_random_reads_of_an_address_are_those_of_the_bytes(web: WebServer) -> None:
+    dice = random.Random(7)
+    with opened(web.address("ranged/p.jsonl")) as handle:
+        for _ in range(60):
+            begin, count = dice.randrange(len(BODY) + 10), dice.choice([0, 1, 700, 70_000, 900_000])
+            handle.seek(begin)
+            assert handle.read(count) == BODY[begin : begin + count]
+
+
+def test_a_name_has_neither_password_nor_signature() -> None:
+    assert public_address("https://a.example/p.jsonl?X-Amz-Signature=secret#x") == "https://a.example/p.jsonl"
+    assert public_address("sftp://me:secret@a.example/p.jsonl") == "sftp://a.example/p.jsonl"
+    assert shown_path("hf://datasets/a/b@main/p?.parquet") == "hf://datasets/a/b@main/p?.parquet"
+    with pytest.raises(UsageError) as refused:
+        files_of(["https://me:secret@a.example/p.jsonl"])
+    assert "secret" not in str(refused.value)
+
+
+def test_two_addresses_that_differ_in_their_secret_part_only_are_refused(web: WebServer) -> None:
+    with pytest.raises(UsageError, match="two inputs have the name"):
+        files_of([web.address("ranged/p.jsonl?a=1"), web.address("ranged/p.jsonl?a=2")])
+
+
+def test_a_pattern_of_a_store_gives_its_files_in_byte_order() -> None:
+    store = fsspec.filesystem("memory")
+    for name in ("b", "a", "Z", "é"):
+        store.pipe_file(f"/order/{name}.jsonl", json.dumps({"text": name}).encode())
+    store.pipe_file("/order/deep/c.jsonl", b"{}")
+    assert [file.path for file in files_of(["memory://order/*.jsonl"])] == [
+        f"memory://order/{name}.jsonl" for name in ("Z", "a", "b", "é")
+    ]
+    assert [json.loads(value or b"")["text"] for value in values("memory://order/*.jsonl")] == ["Z", "a", "b", "é"]
+    assert len(files_of(["memory://order/**/*.jsonl"])) == 5
+
+
+def test_a_folder_of_a_store_gives_its_html_files() -> None:
+    store = fsspec.filesystem("memory")
+    for name in ("b.html", "a.htm", "c.txt"):
+        store.pipe_file(f"/folder/{name}", b"<p>text")
+    assert [file.path for file in files_of(["memory://folder"])] == [
+        "memory://folder/a.htm",
+        "memory://folder/b.html",
+    ]
+
+
+def test_addresses_of_nothing_are_named() -> None:
+    for address in ("memory://nothing.jsonl", "memory://none/*.jsonl"):
+        with pytest.raises(InputMissing, match=r"memory://no"):
+            files_of([address])
+    with pytest.raises(UsageError, match="unknown protocol"):
+        files_of(["nosuch://a/p.jsonl"])
+    with pytest.raises(Unavailable, match=r"gcsfs.*pip install"):
+        files_of(["gs://a/p.jsonl"])
+
+
+def test_a_store_whose_file_changes_while_it_is_read_is_an_error() -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/changing.jsonl", BODY)
+    pages = read_pages(["memory://changing.jsonl"])
+    next(pages)
+    store.pipe_file("/changing.jsonl", BODY)
+    with pytest.raises(StoreError, match="changed while it was read"):
+        list(pages)
+
+
+def test_local_patterns_and_file_addresses_give_local_files(tmp_path: Path) -> None:
+    for name in ("b 1", "a", "[x]"):
+        (tmp_path / f"{name}.jsonl").write_bytes(b'{"text":"x"}')
+    found = [str(tmp_path / f"{name}.jsonl") for name in ("[x]", "a", "b 1")]
+    assert [file.path for file in files_of([f"{tmp_path}/*.jsonl"])] == found
+    assert [file.path for file in files_of([f"file://{tmp_path}/*.jsonl"])] == found
+    assert [file.path for file in files_of([f"file://{tmp_path}/b%201.jsonl", f"{tmp_path}/[x].jsonl"])] == [
+        found[2],
+        found[0],
+    ]
+    with pytest.raises(InputMissing, match="names no file"):
+        files_of([f"{tmp_path}/*.csv"])
+    with pytest.raises(UsageError, match="names no local file"):
+        files_of(["file://elsewhere/x.jsonl"])
+
+
+def test_csv_and_html_come_from_a_store_as_from_the_disk(tmp_path: Path) -> None:
+    store = fsspec.filesystem("memory")
+    for name, data in [("p.csv", b"id,text\na,one\nb,two\n"), ("p.html", b"<p>three")]:
+        (tmp_path / name).write_bytes(data)
+        store.pipe_file(f"/kinds/{name}", data)
+        assert values(f"memory://kinds/{name}") == values(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("kept", [None, InputError("damaged"), StoreError("broke off"), KeyboardInterrupt()])
+def test_an_output_of_a_store_appears_whole_or_not_at_all(kept: BaseException | None) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/whole/v.jsonl.gz", b"before")
+    with suppress(InputError, StoreError, KeyboardInterrupt), written("memory://whole/v.jsonl.gz", []) as out:
+        out.write(b"a line")
+        assert store.cat_file("/whole/v.jsonl.gz") == b"before"
+        if kept is not None:
+            raise kept
+    there = store.cat_file("/whole/v.jsonl.gz")
+    if kept is None or isinstance(kept, InputError):
+        assert gzip.decompress(there) == b"a line"
+    else:
+        assert there == b"before"
+    assert store.find("/whole") == ["/whole/v.jsonl.gz"]
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("https://a.example/v.jsonl", "cannot be written"),
+        ("memory://refusals/*.jsonl", "cannot be written"),
+        ("memory://refusals/", "cannot be written"),
+        ("memory://refusals", "is a folder"),
+        ("nosuch://refusals/v.jsonl", "unknown protocol"),
+    ],
+)
+def test_an_output_that_cannot_be_is_refused_at_the_beginning(address: str, said: str) -> None:
+    fsspec.filesystem("memory").pipe_file("/refusals/in.jsonl", b"")
+    with pytest.raises(UsageError, match=said), written(address, []):
+        pass
+
+
+def test_an_output_that_is_an_input_is_refused() -> None:
+    with pytest.raises(UsageError, match="is an input, too"):
+        refuse_input("s3://a/b.jsonl", ["c.jsonl", "s3://a/b.jsonl"])
+    assert places_of("s3://a/b.jsonl") == places_of("s3://a/b.jsonl") != places_of("s3://a/c.jsonl")
+    assert places_of("file:///a/b.jsonl") == places_of("/a/b.jsonl")
