@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verdict_headers: str = "traceparent,tracestate"
     """Headers that go on from a page to its verdict, at most 16. The values of one page have 2,048 bytes at most; a
     longer one is left out and counted."""
-    pages_format: Literal["json", "avro", "json_schema"] = "json"
+    pages_format: Literal["json", "avro", "protobuf", "json_schema"] = "json"
     """The format of the values of `pages`; all but `json` begin with the id of a schema in a schema registry."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""

@@ -33,6 +33,9 @@ class RegistryClient:
             from confluent_kafka.schema_registry import SchemaRegistryClient
             from confluent_kafka.schema_registry.common._httpx_compat import httpx
             from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+            if is_protobuf:
+                import google.protobuf  # noqa: F401
         except ImportError as error:
             raise _missing(error) from error
         self.url = settings.url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from simstream.errors import SettingsError
@@ -11,6 +12,7 @@ from simstream.registry.client import RegistryClient, check_files
 from simstream.settings import Settings
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.bad_value import BadValueError
+from simstream.wire.field_paths import FIELD_NAMES
 from simstream.wire.page import PageLimits
 from simstream.wire.registered import (
     HEAD_BYTES,
@@ -132,7 +134,14 @@ def book_of(settings: Settings) -> SchemaBook | None:
         raise SettingsError(
             f"pages_format is {settings.pages_format}, and no schema registry is named", "set registry.url"
         )
-    return SchemaBook(RegistryClient(settings.registry, kind == "PROTOBUF"), kind, compile_avro)
+    if kind == "AVRO":
+        return SchemaBook(RegistryClient(settings.registry), kind, compile_avro)
+    client = RegistryClient(settings.registry, is_protobuf=True)
+    from simstream.wire.protobuf_value import compile_protobuf  # only now: the package may not be installed
+
+    paths = settings.field_paths
+    ways = [way for _, way in paths.steps] if paths else [(name,) for name in FIELD_NAMES]
+    return SchemaBook(client, kind, partial(compile_protobuf, ways))
 
 
 def limits_of(settings: Settings, book: SchemaBook | None = None) -> PageLimits:

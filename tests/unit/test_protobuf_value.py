@@ -1,0 +1,179 @@
+"""Protobuf values: what each type becomes, and what hostile values and schemas get."""
+
+from __future__ import annotations
+
+import base64
+import random
+import resource
+import time
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, json_format
+
+from simstream.wire.bad_value import BadValueError
+from simstream.wire.protobuf_value import compile_protobuf
+from simstream.wire.registered import RegisteredSchema, ValueReader
+from tests.registered_pages import proto_files, proto_message
+
+FIELD = descriptor_pb2.FieldDescriptorProto
+WAYS = [("body", "content"), ("body", "raw"), ("meta", "link"), ("meta", "fetched"), ("meta", "code")]
+PLACE = b"\x02\x02"
+"""The second message of the file: one number, 1, in zigzag."""
+HEAD = b"\0\0\0\0\1"
+
+
+def text_of(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def reader(ways: list[tuple[str, ...]] = WAYS) -> ValueReader:
+    meta, page = proto_files()
+    schema = RegisteredSchema("PROTOBUF", text_of(page), (("crawl/meta.proto", text_of(meta)),))
+    return compile_protobuf(ways, schema)
+
+
+def one_file(*fields: dict[str, Any], **more: Any) -> Any:
+    """A file with a message `Page` of these fields."""
+    file = descriptor_pb2.FileDescriptorProto(name="p.proto", package="p", syntax="proto3", **more)
+    made = file.message_type.add(name="Page")
+    for number, field in enumerate(fields, 1):
+        made.field.add(**{"number": number, "label": FIELD.LABEL_OPTIONAL} | field)
+    return file
+
+
+def read(file: Any, data: bytes, *ways: tuple[str, ...]) -> dict[str, Any]:
+    return compile_protobuf(ways, RegisteredSchema("PROTOBUF", text_of(file)))(HEAD + b"\0" + data, 5)
+
+
+def test_a_page_of_two_files_is_read_by_its_paths() -> None:
+    page = {"text": "one\ntwo", "url": "https://a.example/1", "time": 1_700_000_000_123, "status": 404}
+    value = HEAD + PLACE + proto_message(page).SerializeToString()
+    assert reader()(value, 5) == {
+        "meta": {"link": page["url"], "fetched": page["time"], "code": 404},
+        "body": {"content": ["one", "two"], "raw": None},
+    }
+
+
+def test_maps_wrappers_enums_and_bytes_become_types_of_json() -> None:
+    text = {"type": FIELD.TYPE_STRING}
+    file = one_file(
+        {"name": "labels", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page.Entry", "label": FIELD.LABEL_REPEATED},
+        {"name": "title", "type": FIELD.TYPE_MESSAGE, "type_name": ".google.protobuf.StringValue"},
+        {"name": "kind", "type": FIELD.TYPE_ENUM, "type_name": ".p.Kind"},
+        {"name": "raw", "type": FIELD.TYPE_BYTES},
+        {"name": "HasField"} | text,
+    )
+    entry = file.message_type[0].nested_type.add(name="Entry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=FIELD.LABEL_OPTIONAL, **text)
+    entry.field.add(name="value", number=2, label=FIELD.LABEL_OPTIONAL, **text)
+    data = b"\x0a\x0a\x0a\x04self\x12\x02at" + b"\x12\x04\x0a\x02ok" + b"\x18\x02" + b"\x22\x01\xff" + b"\x2a\x01x"
+    ways = [("labels", "self"), ("title",), ("kind",), ("raw",), ("HasField",)]
+    found = read(file, data, *ways)
+    assert found == {"labels": {"self": "at"}, "title": "ok", "kind": 2, "raw": b"\xff", "HasField": "x"}
+
+
+def test_a_damaged_value_is_bad_or_another_page_and_nothing_else() -> None:
+    page = {"text": "one\ntwo", "url": "https://a.example/1", "time": 1_700_000_000_123}
+    value = HEAD + PLACE + proto_message(page).SerializeToString()
+    rng, read_page, bad = random.Random(1), reader(), 0
+    for number in range(3_000):
+        damaged = bytearray(value[: rng.randrange(5, len(value) + 1)])
+        for _ in range(number % 4):
+            if len(damaged) > 5:
+                damaged[rng.randrange(5, len(damaged))] = rng.randrange(256)
+        try:
+            read_page(bytes(damaged), 5)
+        except BadValueError:
+            bad += 1
+    assert bad > 500
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (b"\x02\x0a", "has no message 5"),
+        (b"\x02\x01", "has no message -1"),
+        (b"\x04\x02\x02", "has no message 1.1"),
+        (b"\xff\xff\xff\xff\x0f", "nested"),
+        (b"\x80\x80\x80\x80\x80\x80", "does not say which message"),
+        (b"", "does not say which message"),
+    ],
+)
+def test_a_value_of_no_message_is_bad(place: bytes, said: str) -> None:
+    with pytest.raises(BadValueError, match=said):
+        reader()(HEAD + place, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "7",
+        "@@",
+        'syntax = "proto3"; message Page { string text = 1; }',
+        base64.b64encode(b"\xff" * 99).decode(),
+    ],
+)
+def test_a_schema_that_is_no_descriptor_is_bad(text: str) -> None:
+    with pytest.raises(BadValueError) as caught:
+        compile_protobuf([("text",)], RegisteredSchema("PROTOBUF", text))(HEAD + b"\0", 5)
+    assert caught.value.reason in ("bad_schema", "bad_value")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [{"name": "text", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Nowhere"}],
+        [{"name": "text", "type": FIELD.TYPE_STRING, "number": -1}],
+        [{"name": "text", "type": FIELD.TYPE_STRING, "number": 1 << 30}],
+        [{"name": "text", "type": FIELD.TYPE_STRING, "number": 3}] * 2,
+    ],
+)
+def test_a_malformed_schema_is_bad(fields: list[dict[str, Any]]) -> None:
+    with pytest.raises(BadValueError) as caught:
+        read(one_file(*fields), b"", ("text",))
+    assert caught.value.reason == "bad_schema"
+
+
+def test_what_no_path_leads_to_costs_no_more_than_its_bytes() -> None:
+    wide = {"name": "wide", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Wide", "label": FIELD.LABEL_REPEATED}
+    own = {"name": "own", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page"}
+    file = one_file({"name": "text", "type": FIELD.TYPE_STRING}, wide, own)
+    made = file.message_type.add(name="Wide")
+    for number in range(1, 5_000):
+        made.field.add(name=f"w{number}", number=number, label=FIELD.LABEL_OPTIONAL, type=FIELD.TYPE_INT64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert read(file, b"\x0a\x02ok" + b"\x12\0" * (2 << 20), ("text",)) == {"text": "ok"}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    deep = b""
+    for _ in range(20_000):
+        size, head = len(deep), b""
+        while size > 127:
+            head, size = head + bytes([size & 127 | 128]), size >> 7
+        deep = b"\x1a" + head + bytes([size]) + deep
+    assert read(file, b"\x0a\x02ok" + deep, ("text",)) == {"text": "ok"}
+    assert read(file, deep, ("own", "own", "text"))["own"]["own"] == {"text": None}
+
+
+def test_millions_of_items_on_a_path_are_looked_at_only_up_to_the_limit() -> None:
+    many = {"name": "many", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page", "label": FIELD.LABEL_REPEATED}
+    file = one_file({"name": "text", "type": FIELD.TYPE_STRING}, many)
+    began = time.process_time()
+    found = read(file, b"\x12\0" * (5 << 20), ("many", "text"))
+    assert len(found["many"]) == 50_001
+    assert time.process_time() - began < 10
+
+
+def test_values_are_read_as_googles_json_says() -> None:
+    rng = random.Random(2)
+    for _ in range(200):
+        page: dict[str, Any] = {"text": "\n".join(rng.choice(["", "a", "字"]) for _ in range(rng.randrange(1, 4)))}
+        page |= {"url": rng.choice([None, "https://a.example/é"]), "status": rng.choice([None, 200, 404])}
+        message = proto_message(page)
+        said = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        found = reader()(HEAD + PLACE + message.SerializeToString(), 5)
+        for group in ("body", "meta"):
+            ours: Any = found[group] or {}
+            assert {name: value for name, value in ours.items() if value not in (None, [])} == said.get(group, {})
