@@ -186,6 +186,22 @@ def test_chinese_words_are_found_and_can_be_followed_in_a_news_reader(stage: New
     browser.sees("#nothing", "No story fits.")
 
 
+def test_the_stories_of_a_site_are_shown_and_followed_from_its_name_on_a_card(
+    stage: NewsStage, browser: Browser
+) -> None:
+    browser.open(f"{stage.url}?sort=largest")
+    browser.sees(".card h2", "title 138")
+    assert browser.texts("#chosen") == []
+    [name] = [site for site in browser.texts(".card .site") if site == "s138.example"]
+    browser.driver.find_element("link text", name).click()
+    browser.sees("#chosen-site", f"Stories with pages of {name}")
+    assert browser.texts(".card h2") == ["title 138"]
+    assert address(browser) == f"?site={name}"
+    assert browser.run("return document.querySelector('[data-feed]').search") == f"?site={name}"
+    browser.click("#all-sites")
+    browser.until(lambda: len(browser.texts(".card h2")) == 30, "all stories are shown")
+
+
 def test_a_slow_comparison_ends_with_an_error_and_can_be_repeated(
     stage: NewsStage, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

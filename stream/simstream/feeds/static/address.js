@@ -4,6 +4,7 @@ import { byId } from "./nodes.js";
 const FIRST = { sort: "newest", words: "", hours: "", sites: "1" };
 const controls = byId("controls");
 let page = 1;
+let site = "";
 
 export function storyInAddress() {
   return /^#story\/(\d{1,19})$/.exec(location.hash)?.[1] ?? "";
@@ -12,6 +13,7 @@ export function storyInAddress() {
 export function readAddress() {
   const query = new URLSearchParams(location.search);
   const asked = Number(query.get("page"));
+  site = query.get("site") ?? "";
   page = Number.isSafeInteger(asked) && asked >= 1 ? Math.min(asked, 1_000_000_000) : 1;
   for (const [name, first] of Object.entries(FIRST)) {
     const field = controls.elements[name];
@@ -27,6 +29,7 @@ function queryOf() {
     const value = form.get(name).trim();
     if (value !== first) query.set(name, value);
   }
+  if (site) query.set("site", site);
   if (page > 1) query.set("page", page);
   return String(query);
 }
@@ -40,6 +43,18 @@ export function writeAddress({ toPage = 1, replace = false } = {}) {
 
 export function currentPage() {
   return page;
+}
+
+export function siteLink(name) {
+  return `/?${new URLSearchParams({ site: name })}`;
+}
+
+// The site whose stories are shown, if any, and the address of the stories of all sites.
+export function chosenSite() {
+  const others = new URLSearchParams(queryOf());
+  others.delete("site");
+  others.delete("page");
+  return { site, all: `/?${others}` };
 }
 
 // The addresses of the feeds of what the list shows.

@@ -1,5 +1,5 @@
 // The list of stories.
-import { currentPage } from "./address.js";
+import { chosenSite, currentPage, siteLink } from "./address.js";
 import { byId, make, moment, number, setText, span, speech } from "./nodes.js";
 
 const SKELETONS = 5;
@@ -38,6 +38,10 @@ export function showList(data) {
     if (list.children[place] !== node) list.insertBefore(node, list.children[place] ?? null);
   });
   for (const node of old.values()) node.remove();
+  const { site, all } = chosenSite();
+  byId("chosen").hidden = !site;
+  setText(byId("chosen-site"), words.of_site(site));
+  byId("all-sites").href = all;
   byId("nothing").hidden = data.stories.length > 0;
   setText(byId("nothing"), data.stream_time ? words.nothing : words.empty);
   byId("pager").hidden = data.pages < 2;
@@ -68,7 +72,7 @@ function makeCard(story) {
   link.href = `#story/${story.id}`;
   title.append(link);
   const facts = make("p", "facts");
-  facts.append(make("span", "site"), make("span", "count"), make("span", "when"), make("span", "badge"));
+  facts.append(make("a", "site"), make("span", "count"), make("span", "when"), make("span", "badge"));
   node.append(title, make("p", "latest"), facts);
   return node;
 }
@@ -80,7 +84,10 @@ function fillCard(node, story, growthMs) {
   const latest = node.querySelector(".latest");
   latest.hidden = !story.newest_title || story.newest_title === title;
   setText(latest, words.latest(story.newest_title));
-  setText(node.querySelector(".site"), story.site);
+  const site = node.querySelector(".site");
+  setText(site, story.site);
+  site.href = siteLink(story.site);
+  site.hidden = !story.site;
   setText(node.querySelector(".count"), `${words.sites(story.sites)} · ${words.pages(story.versions)}`);
   setText(node.querySelector(".when"), span(story.first_seen, story.last_seen));
   const badge = node.querySelector(".badge");
