@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from simstream.files.zstandard import zstd
-from tests.e2e.harness import Program, command_line, environment
+from tests.e2e.harness import ROOT, Program, command_line, environment
+from tests.e2e.test_readme import lines, words
 from tests.object_store import SECRET, WebServer, object_store, variables
 
 pa = pytest.importorskip("pyarrow")
@@ -171,6 +172,22 @@ def test_a_file_that_the_store_does_not_take_stays_on_the_disk(
     assert said.count(b"\n") == 1
     assert f"the whole file is {whole}".encode() in said
     assert len(whole.read_bytes().splitlines()) == len(PAGES)
+
+
+def test_the_walk_of_the_document_runs_as_it_stands(alone: Program, bucket: tuple[Any, str]) -> None:
+    store, _ = bucket
+    store.mkdir("corpus")
+    for path in write(alone.folder, ".parquet"):
+        store.put_file(str(path), f"corpus/pages/{path.name}")
+    calls = [line for line in lines(ROOT / "docs/how-to/object-storage.md") if line.startswith("simstream dedup")]
+    for call in calls:
+        done = alone.run(*words(call))
+        assert done.returncode == 0, done.stderr
+    kept, verdicts = (pq.read_table(store.open(f"corpus/{name}.parquet")) for name in ("unique", "verdicts"))
+    assert (kept.num_rows, verdicts.num_rows) == (150, 200)
+    assert set(verdicts["final_size"].to_pylist()) == {1, 2}
+    said = f"simstream: {kept.num_rows:,} of {verdicts.num_rows:,} pages kept; left out: 50 like a kept page"
+    assert said.encode() in done.stderr
 
 
 def test_other_commands_read_addresses_too(alone: Program, bucket: tuple[Any, str]) -> None:

@@ -127,8 +127,8 @@ def test_commands_over_files_run_as_they_stand(shelf: Program) -> None:
     calls = list(dict.fromkeys(line for path in paths for line in lines(path) if line.startswith("simstream ")))
     done = []
     for line in calls:
-        if words(line)[0] not in ON_FILES or "HOST:PORT" in line:
-            continue
+        if words(line)[0] not in ON_FILES or "HOST:PORT" in line or "s3://" in line:
+            continue  # test_dedup_lake has a store
         arguments = [name for word in words(line) for name in glob.glob(word, root_dir=shelf.folder) or [word]]
         ended = shelf.run(*arguments)
         assert ended.returncode == 0, f"{line}: {ended.stderr.decode()}"
