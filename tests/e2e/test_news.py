@@ -362,6 +362,7 @@ def test_webhooks_tell_each_story_once_over_kills_and_never_an_old_one(room: New
         status, text = room.news.get("/metrics")
         assert status == 200
         assert re.search(r'simstream_webhooks_total\{.*result="delivered".*\} 1.0', text)
+        assert room.news.end() == 0
         receiver.shutdown()
     room.open_feed()
 
