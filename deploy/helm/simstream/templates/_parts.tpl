@@ -1,0 +1,149 @@
+{{/* The parts that all workloads share. Each takes a dict: root, role, and what the part names. */}}
+{{- define "simstream.labels" -}}
+{app.kubernetes.io/name: simstream, app.kubernetes.io/component: {{ .role }}, app.kubernetes.io/instance: {{ .root.Release.Name }}}
+{{- end }}
+
+{{- define "simstream.settings" -}}
+{{ .Values.settings | default (.Files.Get "files/simstream.toml") }}
+{{- end }}
+
+{{- define "simstream.metadata" -}}
+name: {{ .root.Release.Name }}-{{ .role }}
+labels: {{ include "simstream.labels" . }}
+{{- end }}
+
+{{/* args, resources, port (of what it serves besides metrics), state */}}
+{{- define "simstream.pod" -}}
+metadata:
+  labels: {{ include "simstream.labels" . }}
+  annotations:
+    simstream/settings: {{ include "simstream.settings" .root | sha256sum }}
+    {{- if ne .role "topics" }}
+    prometheus.io/scrape: "true"
+    prometheus.io/port: "9464"
+    prometheus.io/path: /metrics
+    {{- end }}
+spec:
+  serviceAccountName: {{ .root.Release.Name }}
+  automountServiceAccountToken: false
+  {{- if eq .role "topics" }}
+  restartPolicy: Never
+  {{- else }}
+  terminationGracePeriodSeconds: {{ if .state }}120{{ else }}60{{ end }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile: {type: RuntimeDefault}
+  {{- if has .role (list "judge" "match") }}
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        - topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels: {{ include "simstream.labels" . }}
+  {{- end }}
+  containers:
+    - name: simstream
+      image: {{ .root.Values.image }}
+      args: {{ .args | toJson }}
+      env:
+        - {name: SIMSTREAM_CONFIG, value: /etc/simstream/simstream.toml}
+        {{- if eq .role "match" }}
+        - name: SIMSTREAM_INSTANCE
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        {{- end }}
+        {{- if and (eq .role "query") .root.Values.allowedHosts }}
+        - {name: SIMSTREAM_ALLOWED_HOSTS, value: {{ .root.Values.allowedHosts | quote }}}
+        {{- end }}
+      {{- if ne .role "topics" }}
+      ports:
+        - {name: http, containerPort: 9464}
+        {{- if .port }}
+        - {name: api, containerPort: {{ .port }}}
+        {{- end }}
+      {{- range $probe, $path := dict "startupProbe" "started" "livenessProbe" "live" "readinessProbe" "ready" }}
+      {{ $probe }}:
+        httpGet: {path: /health/{{ $path }}, port: http}
+        periodSeconds: {{ if eq $path "live" }}10{{ else }}5{{ end }}
+        {{- if eq $path "started" }}
+        failureThreshold: 72      # a broker that is away is waited for 5 minutes (give_up_after)
+        {{- else }}
+        timeoutSeconds: 5
+        {{- end }}
+        {{- if eq $path "live" }}
+        failureThreshold: 3
+        {{- end }}
+      {{- end }}
+      {{- end }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: {drop: [ALL]}
+      resources: {{ .resources | toJson }}
+      volumeMounts:
+        - {name: settings, mountPath: /etc/simstream, readOnly: true}
+        - {name: kafka, mountPath: /etc/kafka, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+        {{- if .state }}
+        - {name: state, mountPath: /state}
+        {{- end }}
+  volumes:
+    - name: settings
+      configMap: {name: {{ .root.Release.Name }}-settings}
+    - name: kafka
+      secret: {secretName: {{ .root.Values.kafkaSecretPrefix }}-{{ .account | default .role }}, defaultMode: 0440}
+    - name: tmp
+      emptyDir: {sizeLimit: 256Mi}
+{{- end }}
+
+{{/* A StatefulSet with its Service and budget: args, port, values (replicas, storage, resources) */}}
+{{- define "simstream.stateful" -}}
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{- include "simstream.metadata" . | nindent 2 }}
+spec:
+  replicas: {{ .values.replicas }}
+  serviceName: {{ .root.Release.Name }}-{{ .role }}
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels: {{ include "simstream.labels" . }}
+  template: {{- include "simstream.pod" (merge (dict "state" true "resources" .values.resources) .) | nindent 4 }}
+  volumeClaimTemplates:
+    - metadata: {name: state}
+      spec:
+        accessModes: [ReadWriteOnce]
+        resources: {requests: {storage: {{ .values.storage }}}}
+---
+{{ include "simstream.service" . }}
+---
+{{ include "simstream.budget" . }}
+{{- end }}
+
+{{- define "simstream.service" -}}
+apiVersion: v1
+kind: Service
+metadata: {{- include "simstream.metadata" . | nindent 2 }}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {{ include "simstream.labels" . }}
+  ports:
+    - {name: http, port: 9464, targetPort: http}
+    {{- if .port }}
+    - {name: api, port: {{ .port }}, targetPort: api}
+    {{- end }}
+{{- end }}
+
+{{- define "simstream.budget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{- include "simstream.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels: {{ include "simstream.labels" . }}
+{{- end }}
