@@ -62,7 +62,8 @@ def run(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 def test_the_table_of_the_readme_names_each_example_and_its_own_words_are_short() -> None:
     programs = {path.name: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.py")}
     table = re.findall(r"^\| \[(\S+)\]\(\1\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(table) == {*programs, "research.ipynb"}
+    others = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".ipynb", ".mjs", ".java")}
+    assert set(table) == {*programs, *others}
     assert {name: len(text.splitlines()) for name, text in programs.items() if len(text.splitlines()) > 60} == {}
     named = [name for name, text in programs.items() if f"examples/{name}" in text]
     assert sorted(named) == sorted(programs)  # how to run it stands in its docstring

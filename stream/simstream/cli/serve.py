@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from simstream import __version__
 from simstream.cli.checks import refuse_misspelt_variables, refuse_registry, refuse_shared_port
@@ -151,7 +154,8 @@ def service(
         if "match" in chosen:
             roles["match"] = MatchRole(log, policy, context).run
         if "query" in chosen:
-            roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, context, config))
+            own = _beside_a_judge(context) if "judge" in chosen else context
+            roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, own, config))
             _logger.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
         _logger.info(
             "serving %s on %s: recipe %s (%s), policy %s",
@@ -164,6 +168,18 @@ def service(
         supervisor = RoleSupervisor(context, roles)
         supervisor.start()
         yield supervisor
+
+
+def _beside_a_judge(context: RoleContext) -> RoleContext:
+    """Return the context of the role `query`, with a state folder within that of the judge."""
+    from simstream.files.names import QUERY
+
+    state = context.settings.state
+    if not state:
+        return context
+    path = Path(state) / QUERY
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return dataclasses.replace(context, settings=msgspec.structs.replace(context.settings, state=str(path)))
 
 
 @contextmanager

@@ -17,11 +17,13 @@ ASIDE: Final = "damaged"
 """The folder for damaged snapshots that were set aside."""
 SHARDS: Final = "shards"
 """The folder of a matcher's shards, each with a state folder of its own."""
+QUERY: Final = "query"
+"""The folder of the role `query`, if it runs in one process with a judge."""
 SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part)?")
 """Sealed files, whole or half-written: the part's name, and the number of the snapshot that wrote it."""
 
 
-OTHERS: Final = frozenset({SHARDS, "lost+found"})
+OTHERS: Final = frozenset({SHARDS, QUERY, "lost+found"})
 """Other names that may stand in a state folder."""
 
 

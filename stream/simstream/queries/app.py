@@ -12,19 +12,20 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel
 
 from simstream import __version__
-from simstream.errors import SettingsError, SimstreamError, UsageError, VerdictLate
+from simstream.errors import SimstreamError
 from simstream.judge.lookups import KnownCluster
 from simstream.model import Page, Record, Verdict
 from simstream.queries import models
 from simstream.queries.bad_requests import brief_errors
 from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
+from simstream.queries.page_lines import MAX_LINES, NDJSON, judge_lines, ndjson_router, page_lines, status_of
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import MatchResult, QueryRole
@@ -40,6 +41,7 @@ _LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be e
 _ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": models.ProblemAnswer, "description": "it is not ready yet"}
 }
+Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]
 Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]
 
 
@@ -71,9 +73,7 @@ def make_app(
 
     @app.exception_handler(SimstreamError)
     async def told(_: Request, error: SimstreamError) -> Response:
-        is_callers = isinstance(error, UsageError) and not isinstance(error, SettingsError)
-        status = 504 if isinstance(error, VerdictLate) else 400 if is_callers else 503
-        return JSONResponse({"detail": str(error)}, status)
+        return JSONResponse({"detail": str(error)}, status_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(_: Request, error: RequestValidationError) -> Response:
@@ -156,24 +156,42 @@ def make_app(
     def tokens(asked: models.TokensQuestion) -> Response:
         return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=_JSON)
 
-    @app.post(
+    app.include_router(_judging(judge))
+    return app
+
+
+def _judging(judge: VerdictCaller) -> APIRouter:
+    """Return `POST /judge` for one page (JSON), and for the pages of lines (NDJSON)."""
+    routes, of_lines = APIRouter(), ndjson_router()
+
+    @of_lines.post("/judge", include_in_schema=False)
+    async def judged_lines(request: Request, timeout: Timeout = 10.0) -> Response:
+        lines = page_lines(await request.body())
+        await judge.open(timeout)
+        return StreamingResponse(judge_lines(lines, judge, timeout), media_type=NDJSON)
+
+    late = "no verdict came in time; the page may still be judged"
+    lines_of = "one line for each page, in the order of the pages: a verdict, or `line`, `status` and `detail`"
+
+    @routes.post(
         "/judge",
-        summary="Add a page, and wait for its verdict",
+        summary=f"Add a page, or up to {MAX_LINES:,} as NDJSON, and wait for the verdicts",
         response_model=models.VerdictAnswer,
         responses={
-            504: {
-                "model": models.ProblemAnswer,
-                "description": "no verdict came in time; the page may still be judged",
+            200: {"content": {NDJSON: {"schema": {"type": "string", "description": lines_of}}}},
+            504: {"model": models.ProblemAnswer, "description": late},
+        },
+        openapi_extra={
+            "requestBody": {
+                "content": {NDJSON: {"schema": {"type": "string", "description": "one page in JSON on each line"}}}
             }
         },
     )
-    async def judged(
-        asked: models.PageToJudge,
-        timeout: Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds")] = 10.0,
-    ) -> Verdict:
+    async def judged(asked: models.PageToJudge, timeout: Timeout = 10.0) -> Verdict:
         return await judge.judge(asked.model_dump(exclude_none=True), timeout)
 
-    return app
+    of_lines.include_router(routes)
+    return of_lines
 
 
 def _asking(summary: str, answer: type[BaseModel]) -> dict[str, Any]:

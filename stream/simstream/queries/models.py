@@ -118,6 +118,7 @@ class PageToJudge(Question):
 
     id: str | StrictInt | None = None
     url: str | None = None
+    title: str | None = None
     text: str | None = None
     html: str | None = None
     time: Annotated[int | str | None, Field(description="ISO 8601, or ms since 1970")] = None

@@ -29,9 +29,15 @@ class VerdictCaller:
                 client = await self._opened()
                 return await client.judge(page, wait=timeout, timeout=timeout)
         except TimeoutError:
-            raise VerdictLate(
-                f"no verdict came within {timeout:g} s", "wait: the page may still be judged"
-            ) from None
+            raise _late(timeout) from None
+
+    async def open(self, timeout: float) -> None:
+        """Connect within `timeout` seconds, if no client is open. Raises as `judge`."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._opened()
+        except TimeoutError:
+            raise _late(timeout) from None
 
     async def close(self) -> None:
         """End the client, if there is one."""
@@ -61,3 +67,7 @@ class VerdictCaller:
         client = self._make_client()
         await client.open()
         return client
+
+
+def _late(timeout: float) -> VerdictLate:
+    return VerdictLate(f"no verdict came within {timeout:g} s", "wait: the page may still be judged")

@@ -1,0 +1,59 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+
+/**
+ * Judges the pages of a file in Java 17, without libraries, and prints the answer of each page in order.
+ *
+ * <pre>java examples/JudgePages.java http://127.0.0.1:9470 examples/pages.jsonl</pre>
+ *
+ * A program of your own reads each line with its JSON library: a verdict, or line, status and detail. The service:
+ * docs/how-to/crawler-http.md. A token, if it wants one, is in the environment: JUDGE_TOKEN.
+ */
+public class JudgePages {
+  private static final int AT_ONCE = 100; // at most 1,000 pages and 16 MB go into one request
+
+  public static void main(String[] arguments) throws Exception {
+    if (arguments.length != 2) {
+      System.err.println("usage: java examples/JudgePages.java http://127.0.0.1:9470 PAGES.jsonl");
+      System.exit(2);
+    }
+    HttpClient client =
+        HttpClient.newBuilder()
+            .version(HttpClient.Version.HTTP_1_1)
+            .connectTimeout(Duration.ofSeconds(10))
+            .build();
+    List<String> pages = Files.readAllLines(Path.of(arguments[1]));
+    for (int at = 0; at < pages.size(); at += AT_ONCE) {
+      judge(client, arguments[0], pages.subList(at, Math.min(at + AT_ONCE, pages.size())));
+    }
+  }
+
+  private static void judge(HttpClient client, String service, List<String> pages) throws Exception {
+    HttpRequest.Builder request =
+        HttpRequest.newBuilder(URI.create(service + "/judge?timeout=30"))
+            .header("content-type", "application/x-ndjson")
+            .POST(BodyPublishers.ofString(String.join("\n", pages)));
+    String token = System.getenv("JUDGE_TOKEN");
+    if (token != null) {
+      request.header("authorization", "Bearer " + token);
+    }
+    var response = client.send(request.build(), BodyHandlers.ofInputStream());
+    var lines = new BufferedReader(new InputStreamReader(response.body(), StandardCharsets.UTF_8));
+    if (response.statusCode() != 200) {
+      throw new IllegalStateException(response.statusCode() + ": " + lines.readLine());
+    }
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      System.out.println(line);
+    }
+  }
+}

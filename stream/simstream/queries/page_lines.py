@@ -1,0 +1,114 @@
+"""Judges the pages of a body of lines (NDJSON): a verdict or an error for each line, in the order of the lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.routing import Match
+
+from simstream.errors import SettingsError, SimstreamError, UsageError, VerdictLate
+from simstream.queries.bad_requests import brief_errors
+from simstream.queries.models import PageToJudge
+from simstream.queries.verdict_caller import VerdictCaller
+
+NDJSON: Final = "application/x-ndjson"
+MAX_LINES: Final = 1_000
+"""The most pages in one body."""
+AT_ONCE: Final = 256
+"""The most pages of one body that wait for their verdicts at once: it leaves room for other callers."""
+_encode = msgspec.json.encode
+
+
+class _NdjsonRoute(APIRoute):
+    """A route for bodies of lines alone."""
+
+    def matches(self, scope: Any) -> tuple[Match, Any]:
+        match, more = super().matches(scope)
+        kinds = [value for name, value in scope.get("headers", ()) if name == b"content-type"]
+        kind = kinds[0].partition(b";")[0].strip().lower() if kinds else b""
+        return (match, more) if kind == NDJSON.encode() else (Match.NONE, {})
+
+
+def ndjson_router() -> APIRouter:
+    """Return a router whose routes take only bodies of lines."""
+    return APIRouter(route_class=_NdjsonRoute)
+
+
+def page_lines(body: bytes) -> list[tuple[int, bytes]]:
+    """Return the lines that are not blank, with their numbers from 1. Raises UsageError for more than MAX_LINES."""
+    if body.count(b"\n") > 2 * MAX_LINES:
+        raise _too_many()
+    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    if len(lines) > MAX_LINES:
+        raise _too_many()
+    return lines
+
+
+async def judge_lines(
+    lines: Sequence[tuple[int, bytes]], judge: VerdictCaller, timeout: float
+) -> AsyncIterator[bytes]:
+    """Yield a line of JSON for each page, in order: its verdict, or `line`, `status` and `detail` of its error.
+
+    Each page has `timeout` seconds from when it is sent. If the reader leaves, no more pages are sent.
+    """
+    waiting: deque[asyncio.Task[bytes]] = deque()
+    try:
+        for number, line in lines:
+            waiting.append(asyncio.create_task(_judged(number, line, judge, timeout)))
+            if len(waiting) == AT_ONCE:
+                yield await _ready(waiting)
+        while waiting:
+            yield await _ready(waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+async def _ready(waiting: deque[asyncio.Task[bytes]]) -> bytes:
+    """Wait for the first answer, and take all that follow it without a gap."""
+    done = [await waiting[0]]
+    waiting.popleft()
+    while waiting and waiting[0].done():
+        done.append(waiting.popleft().result())
+    return b"".join(done)
+
+
+async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float) -> bytes:
+    try:
+        page = PageToJudge.model_validate_json(line)
+        verdict = await judge.judge(page.model_dump(exclude_none=True), timeout)
+    except ValidationError as error:
+        said = _sentence(error)
+        return _problem(number, 422, said)
+    except SimstreamError as error:
+        return _problem(number, status_of(error), str(error))
+    return _encode(verdict) + b"\n"
+
+
+def _sentence(error: ValidationError) -> str:
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(one["type"] == "extra_forbidden" for one in errors):
+        return f"a page has no other fields than {', '.join(PageToJudge.model_fields)}: leave them out"
+    return "; ".join(": ".join([*map(str, one["loc"]), one["msg"]]) for one in brief_errors(errors))
+
+
+def _problem(number: int, status: int, detail: str) -> bytes:
+    return _encode({"line": number, "status": status, "detail": detail}) + b"\n"
+
+
+def status_of(error: SimstreamError) -> int:
+    """Return the HTTP status: 504 for a late verdict, 400 for an error of the caller, else 503."""
+    if isinstance(error, VerdictLate):
+        return 504
+    return 400 if isinstance(error, UsageError) and not isinstance(error, SettingsError) else 503
+
+
+def _too_many() -> UsageError:
+    return UsageError(f"the body has more than {MAX_LINES:,} lines", "send fewer pages at once")
