@@ -1,12 +1,13 @@
 """Run by test_spark: `simstream.spark.near_duplicates` over a DataFrame, what it refuses, and the example.
 
-python tests/e2e/spark_frames.py PAGES.jsonl RESULT.parquet EXAMPLE UNIQUE.parquet
+python tests/e2e/spark_frames.py PAGES.jsonl RESULT.parquet 'CODE OF THE DOCUMENT' EXAMPLE UNIQUE.parquet
 """
 
 from __future__ import annotations
 
 import runpy
 import sys
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,7 +25,7 @@ def refusal(pages: DataFrame, **names: str) -> str:
     return "none"
 
 
-def main(source: str, target: str, example: str, unique: str) -> None:
+def main(source: str, target: str, document: str, example: str, unique: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     pages = spark.read.schema(SCHEMA).json(source).repartition(3)
     texts = pages.withColumnRenamed("body", "text")
@@ -33,9 +34,10 @@ def main(source: str, target: str, example: str, unique: str) -> None:
     print("no id:", refusal(pages.drop("id"), text_field="body"))
     print("no text:", refusal(pages.drop("html")))
     print("no time:", refusal(texts.drop("time").union(texts.drop("time"))))
-    two = pages.drop("id").limit(40).dropDuplicates(["address"])
-    found = near_duplicates(two, id_field="address", text_field="body", recipe="google2007", distance=0)
-    print("by other names:", found.count() == two.count())
+    pages.drop("id").limit(40).dropDuplicates(["address"]).drop("time").write.parquet("crawl.parquet")
+    space: dict[str, Any] = {"spark": spark}
+    exec(document, space)
+    print("by other names:", space["found"].count() == space["pages"].count() > space["unique"].count() > 0)
     sys.argv = [example, source, unique]
     runpy.run_path(example, run_name="__main__")
 

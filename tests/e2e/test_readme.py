@@ -72,10 +72,10 @@ def test_the_python_examples_print_what_they_say(path: str, more: list[str]) -> 
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a", *more]
 
 
-def test_the_program_for_spark_submit_is_the_command_line(cache: Path) -> None:
+def test_the_program_for_spark_submit_is_the_command_line(alone: Program, cache: Path) -> None:
     page = (ROOT / "docs/how-to/spark.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"^echo '(.*)' > submit\.py", page, re.MULTILINE)
-    command = [sys.executable, "-c", code, "spark", "--help"]
+    [program] = re.findall(r"^spark-submit .*\$\(simstream (.*?)\) ", page, re.MULTILINE)
+    command = [sys.executable, alone.run(*program.split()).stdout.decode().strip(), "--help"]
     done = subprocess.run(command, env=environment(cache), capture_output=True, check=True)
     assert b"INPUT..." in done.stdout
 
@@ -83,8 +83,8 @@ def test_the_program_for_spark_submit_is_the_command_line(cache: Path) -> None:
 def test_no_python_example_is_without_a_test() -> None:
     for path in DOCUMENTS:
         for code in blocks(path, "python"):
-            # The last two: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py
-            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider", "AvroSerializer(")
+            # The last three: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py, tests/e2e/test_spark.py
+            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider", "AvroSerializer(", "near_duplicates(")
             assert any(part in code for part in tested), relative(path)
 
 

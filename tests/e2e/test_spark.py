@@ -112,9 +112,10 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
         "spark.master local[2]\nspark.sql.shuffle.partitions 3\nspark.ui.enabled false\n"
         "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
     )
+    [document] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/how-to/spark.md").read_text(), re.DOTALL)
     script, example = Path(__file__).with_name("spark_frames.py"), ROOT / "examples" / "spark_frames.py"
     done = subprocess.run(
-        [sys.executable, script, "pages.jsonl", "found", example, "unique"],
+        [sys.executable, script, "pages.jsonl", "found", document, example, "unique"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=tmp_path,
