@@ -78,7 +78,7 @@ locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .ve
 	$(PYTHON) -m venv build/tools
 	build/tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.9 cyclonedx-bom==7.5.0
 	$(BIN)/python -m pip freeze --all --exclude pip --exclude-editable \
-		| sed "s/^backports.zstd==.*/& ; python_version < '3.14'/" > build/pins.txt  # Python 3.14 has it itself
+		| sed "s/^backports[.-]zstd==.*/& ; python_version < '3.14'/" > build/pins.txt  # Python 3.14 has it itself
 	$(COMPILE) build/pins.txt --no-deps -o requirements-test.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --universal -o requirements.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --universal --extra feed -o requirements-feed.txt
