@@ -22,6 +22,7 @@ from tests.object_store import SECRET, WebServer, object_store, variables
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 s3fs = pytest.importorskip("s3fs")
+pytest.importorskip("moto")
 
 DICE = random.Random(3)
 WORDS = [f"word{number}" for number in range(3000)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import random
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -152,6 +154,16 @@ def test_addresses_of_nothing_are_named() -> None:
         files_of(["nosuch://a/p.jsonl"])
     with pytest.raises(Unavailable, match=r"gcsfs.*pip install"):
         files_of(["gs://a/p.jsonl"])
+
+
+@pytest.mark.parametrize("package", ["s3fs", "fsspec"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "s3", raising=False)
+    with pytest.raises(Unavailable, match=rf"^s3:// needs {package}, which .*pip install 'simstream\[lake\]'$"):
+        files_of(["s3://a/p.jsonl"])
 
 
 def test_a_store_whose_file_changes_while_it_is_read_is_an_error() -> None:

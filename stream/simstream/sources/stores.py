@@ -37,7 +37,8 @@ def file_system(address: str) -> tuple[Any, str]:
         with _named(address):
             system = kind(**kind._get_kwargs_from_urls(address), use_listings_cache=False)
     except ImportError as error:
-        missing = (error.name or "a package").partition(".")[0] if error.name else packages.split()[-1]
+        cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+        missing = (cause.name or "a package").partition(".")[0]
         raise Unavailable(
             f"{protocol}:// needs {missing}, which is not installed", f"run pip install {packages}"
         ) from error
