@@ -94,8 +94,8 @@ def command(config: str | None, **flags: Any) -> None:
     """Write one verdict for each page of INPUT..., in the order of the input.
 
     INPUT is JSONL (.jsonl; - is stdin), CSV (.csv), a web archive (.warc, .arc), Parquet, an HTML or text file, or
-    a folder of HTML or text files. It may be an address (s3://, gs://, hf://, https://) or a pattern ('*.parquet').
-    FILE may be an address in a store. JSONL, CSV and archives may be compressed (.gz, .xz, .zst, archives also .lz4).
+    a folder of HTML or text files. JSONL, CSV and archives may be compressed (.gz, .xz, .zst; archives also .lz4).
+    INPUT may be an address (s3://, gs://, hf://, https://) or a pattern ('*.parquet'), and FILE an address.
     All cores fingerprint and extract HTML, unless --threads or the setting extract.workers says otherwise. --exact
     keeps all texts in a temporary file while it runs.
 
