@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.judge.lookups import Match
-from simstream.queries import json_values, words
+from simstream.queries import words
 from simstream.queries.app import make_app
 from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
 from simstream.queries.json_values import has_few_values
@@ -297,7 +297,5 @@ def test_strings_and_bytes_outside_are_counted_as_json_reads_them(value: Any, in
         else:
             at, outside = at + 1, outside + 1
     for fewer_strings, fewer_bytes in ((0, 0), (1, 0), (0, 1)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(json_values, "MAX_STRINGS", strings - fewer_strings)
-            patch.setattr(json_values, "MAX_OUTSIDE_BYTES", outside - fewer_bytes)
-            assert has_few_values(text.encode()) is (fewer_strings == fewer_bytes == 0)
+        few = has_few_values(text.encode(), strings - fewer_strings, outside - fewer_bytes)
+        assert few is (fewer_strings == fewer_bytes == 0)

@@ -25,7 +25,8 @@ from simstream.queries import models
 from simstream.queries.bad_requests import brief_errors
 from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
-from simstream.queries.page_lines import MAX_LINES, NDJSON, judge_lines, ndjson_router, page_lines, status_of
+from simstream.queries.media_types import NDJSON
+from simstream.queries.page_lines import MAX_LINES, judge_lines, ndjson_router, page_lines, status_of
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import MatchResult, QueryRole

@@ -15,14 +15,19 @@ from starlette.routing import Match
 
 from simstream.errors import SettingsError, SimstreamError, UsageError, VerdictLate
 from simstream.queries.bad_requests import brief_errors
+from simstream.queries.json_values import has_few_values
+from simstream.queries.media_types import NDJSON, media_type_of
 from simstream.queries.models import PageToJudge
 from simstream.queries.verdict_caller import VerdictCaller
 
-NDJSON: Final = "application/x-ndjson"
 MAX_LINES: Final = 1_000
 """The most pages in one body."""
 AT_ONCE: Final = 256
 """The most pages of one body that wait for their verdicts at once: it leaves room for other callers."""
+MAX_STRINGS: Final = 64
+"""The most strings of a line, names of fields among them. A page has 14 at most."""
+MAX_OUTSIDE_BYTES: Final = 4096
+"""The most bytes of a line outside of strings."""
 _encode = msgspec.json.encode
 
 
@@ -31,9 +36,7 @@ class _NdjsonRoute(APIRoute):
 
     def matches(self, scope: Any) -> tuple[Match, Any]:
         match, more = super().matches(scope)
-        kinds = [value for name, value in scope.get("headers", ()) if name == b"content-type"]
-        kind = kinds[0].partition(b";")[0].strip().lower() if kinds else b""
-        return (match, more) if kind == NDJSON.encode() else (Match.NONE, {})
+        return (match, more) if media_type_of(scope) == NDJSON else (Match.NONE, {})
 
 
 def ndjson_router() -> APIRouter:
@@ -81,6 +84,8 @@ async def _ready(waiting: deque[asyncio.Task[bytes]]) -> bytes:
 
 
 async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float) -> bytes:
+    if not has_few_values(line, MAX_STRINGS, MAX_OUTSIDE_BYTES):
+        return _problem(number, 422, "the line has too many values for a page: leave them out")
     try:
         page = PageToJudge.model_validate_json(line)
         verdict = await judge.judge(page.model_dump(exclude_none=True), timeout)
