@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHART = ROOT / "deploy" / "helm" / "simstream"
 RENDERED = ROOT / "tests" / "golden" / "helm"
 """For each file NAME.values.yaml the documents that helm makes, as NAME.yaml."""
-CASES = ("default", "all")
+CASES = ("default", "all", "more")
 
 
 def helm_path() -> str | None:

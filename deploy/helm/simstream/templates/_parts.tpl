@@ -59,6 +59,9 @@ spec:
         {{- if and (eq .role "query") .root.Values.allowedHosts }}
         - {name: SIMSTREAM_ALLOWED_HOSTS, value: {{ .root.Values.allowedHosts | quote }}}
         {{- end }}
+        {{- range .root.Values.env }}
+        - {{ toJson . }}
+        {{- end }}
       {{- if ne .role "topics" }}
       ports:
         - {name: http, containerPort: 9464}
@@ -88,6 +91,9 @@ spec:
         - {name: settings, mountPath: /etc/simstream, readOnly: true}
         - {name: kafka, mountPath: /etc/kafka, readOnly: true}
         - {name: tmp, mountPath: /tmp}
+        {{- range .root.Values.secrets }}
+        - {name: secret-{{ . | replace "." "-" }}, mountPath: /etc/secrets/{{ . }}, readOnly: true}
+        {{- end }}
         {{- if .state }}
         - {name: state, mountPath: /state}
         {{- end }}
@@ -96,6 +102,10 @@ spec:
       configMap: {name: {{ .root.Release.Name }}-settings}
     - name: kafka
       secret: {secretName: {{ .root.Values.kafkaSecretPrefix }}-{{ .account | default .role }}, defaultMode: 0440}
+    {{- range .root.Values.secrets }}
+    - name: secret-{{ . | replace "." "-" }}
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
     - name: tmp
       emptyDir: {sizeLimit: 256Mi}
 {{- end }}
