@@ -7,6 +7,7 @@ SimstreamError                what happened, and what to do
 ├── InputError                exit 1: an input file is cut off or damaged
 ├── StoreError                exit 1: an object store or a web server broke off, or does not answer
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
+│   └── NotPut                a store did not take a whole output; it stays on the disk
 ├── PageUnknown               exit 1: no page has this id, or the page has no verdict yet
 ├── ExtractionNotStarted      exit 1: no process that extracts HTML can be started
 ├── LogError                  exit 1: the log, local or Kafka
@@ -96,6 +97,10 @@ class StoreError(SimstreamError):
 
 class OutputError(SimstreamError):
     """An output file or stdout accepts no more bytes."""
+
+
+class NotPut(OutputError):
+    """A store did not take a whole output. It stays on the disk, and all other outputs are whole."""
 
 
 class PageUnknown(SimstreamError):

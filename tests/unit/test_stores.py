@@ -10,17 +10,20 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from simstream.cli import output
 from simstream.cli.output import places_of, refuse_input, written
-from simstream.errors import InputError, InputMissing, StoreError, Unavailable, UsageError
+from simstream.cli.row_output import written_rows
+from simstream.errors import InputError, InputMissing, NotPut, StoreError, Unavailable, UsageError
 from simstream.sources import web_files
 from simstream.sources.addresses import public_address
 from simstream.sources.input_files import files_of, opened, shown_path
 from simstream.sources.read import read_pages, size_of
+from simstream.tools.dedup.row_layouts import PAIR_ROWS, NearPair
 from tests.object_store import WebServer
 
 fsspec = pytest.importorskip("fsspec")
@@ -238,3 +241,40 @@ def test_an_output_that_is_an_input_is_refused() -> None:
         refuse_input("s3://a/b.jsonl", ["c.jsonl", "s3://a/b.jsonl"])
     assert places_of("s3://a/b.jsonl") == places_of("s3://a/b.jsonl") != places_of("s3://a/c.jsonl")
     assert places_of("file:///a/b.jsonl") == places_of("/a/b.jsonl")
+
+
+@pytest.mark.parametrize("failure", [None, InputMissing("refused"), KeyboardInterrupt(), OSError("no descriptor")])
+def test_an_output_that_cannot_be_put_stays_on_the_disk_and_loses_no_other_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException | None
+) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    store = fsspec.filesystem("memory")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    here, table = tmp_path / "v.jsonl", tmp_path / "v.parquet"
+    outputs = ExitStack()
+    verdicts = outputs.enter_context(written(str(here), []))
+    rows = outputs.enter_context(written_rows(str(table), [], PAIR_ROWS))
+    second = outputs.enter_context(written("memory://unput/second.jsonl", []))
+    first = outputs.enter_context(written("memory://unput/first.jsonl", []))
+    rows.write(NearPair("a", "b", 1, 0.5))
+    for out in (verdicts, second, first):
+        out.write(b"a line")
+    if failure is None:
+        store.pipe_file("/unput", b"")  # what was a folder is now a file
+    else:
+        store.pipe_file("/unput/first.jsonl", b"")
+
+        def fail(*_: str) -> None:
+            raise failure
+
+        monkeypatch.setattr(output, "put", fail)
+    with pytest.raises(NotPut) as raised:
+        outputs.close()
+    store.rm("/unput", recursive=True)
+    assert here.read_bytes() == b"a line"
+    assert pq.read_table(table).num_rows == 1
+    for name in ("first", "second"):
+        [whole] = tmp_path.glob(f"simstream-*/{name}.jsonl")
+        assert whole.read_bytes() == b"a line"
+        assert f"the whole file is {whole}" in raised.value.what
+    assert not list(tmp_path.rglob("*.part"))

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
 
-from simstream.errors import InputError, OutputError, StoreError, UsageError
+from simstream.errors import InputError, NotPut, OutputError, SimstreamError, UsageError
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.stores import check_writable, put
@@ -59,9 +59,10 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
 
     `-` is stdout. Devices and pipes are written directly. The file of an address lies in a temporary file until it
     is whole. The file is compressed if its name ends in .gz, .xz or .zst, unless `compressed` is False. After an
-    InputError the file keeps what was written; after any other error `path` is unchanged.
-    Raises UsageError if `path` cannot be written or is one of the inputs, and OutputError if the system accepts
-    no more bytes, or if the store refuses the whole file. Then the temporary file stays.
+    InputError, or NotPut of another output, the file keeps what was written. After any other error `path` is
+    unchanged.
+    Raises UsageError if `path` cannot be written or is one of the inputs, OutputError if the system accepts no more
+    bytes, and NotPut if the store does not take the whole file, or Ctrl-C comes. Then the temporary file stays.
     """
     path = local_path(path)
     if path == "-":
@@ -81,9 +82,11 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
             try:
                 yield out
                 keep = True
-            except InputError:
+            except (InputError, NotPut):
                 keep = True
                 raise
+    except NotPut:
+        raise
     except OutputError:
         keep = False
         raise
@@ -101,20 +104,29 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
     check_writable(address)
     folder = tempfile.mkdtemp(prefix="simstream-")
     whole = os.path.join(folder, os.path.basename(shown))
+    others = ""
     try:
         with written(whole, [], compressed=compressed) as out:
             yield out
+    except NotPut as error:
+        others = f"{error.what}; "
+        raise
     except OutputError as error:
         raise OutputError(f"{shown} cannot be made: {error.what}", "free space there, or set TMPDIR") from error
     finally:
         try:
             if os.path.exists(whole):
                 put(whole, address)
-        except StoreError as error:
+        except BaseException as error:  # also Ctrl-C: the file took the whole run to make
             folder = ""
-            raise OutputError(f"{error.what}; the whole file is {whole}", "copy it there yourself") from error
+            why = error.what if isinstance(error, SimstreamError) else f"{shown} is not written ({_cause(error)})"
+            raise NotPut(f"{others}{why}; the whole file is {whole}", "copy it there yourself") from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cause(error: BaseException) -> str:
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
 
 
 def print_json(value: object) -> None:

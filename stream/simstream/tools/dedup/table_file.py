@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from simstream.deduper.verdict_columns import as_batch
-from simstream.errors import InputError, UsageError
+from simstream.errors import InputError, NotPut, UsageError
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET
 from simstream.sources.lines import COMPRESSIONS
@@ -116,12 +116,12 @@ Table = TypeVar("Table", TableFile, RowTableFile)
 
 @contextmanager
 def finished(table: Table) -> Iterator[Table]:
-    """Return a table, and close it at the end: also after an InputError, with the rows before it. Another error
-    drops it."""
+    """Return a table, and close it at the end: also after an InputError, with the rows before it, and after NotPut
+    of another output. Another error drops it."""
     try:
         yield table
         table.close()
-    except InputError:
+    except (InputError, NotPut):
         table.close()
         raise
     except BaseException:
