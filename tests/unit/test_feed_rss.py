@@ -176,6 +176,26 @@ def test_a_server_is_asked_only_for_changes(server: FeedServer) -> None:
     assert server.asked[1]["if-modified-since"] == "Mon, 02 Mar 2026 08:00:00 GMT"
 
 
+def test_the_secrets_of_an_address_go_to_its_server_alone(server: FeedServer) -> None:
+    guid_only = "<item><guid isPermaLink='false'>7</guid><title>no link</title></item>"
+    relative = "<item><link>#8</link><title>a link within</title></item>"
+    unnamed = "<item><title>neither</title></item>"
+    for number in (1, 2):
+        server.answers[f"/rss?token=secret{number}"] = giving(rss(guid_only, relative, unnamed))
+    at = server.address("/rss").partition("://")[2]
+    said: list[str] = []
+    inputs = [f"http://me:secret@{at}?token=secret{number}" for number in (1, 2)]
+    records = list(RssReader([*inputs, f"http://me:secret@{at}x?token=secret"], said.append).records())
+    assert [asked["authorization"] for asked in server.asked[:2]] == ["Basic bWU6c2VjcmV0"] * 2
+    assert len(said) == 3
+    assert "secret" not in repr((records, said))
+    assert {record.topic for record in records} == {f"http://{at}"}
+    found = [json.loads(record.value or b"")["id"] for record in records]
+    assert len(set(found)) == 3  # the feeds stay apart; a link is one page wherever it stands
+    assert all(re.fullmatch(r"http://[\d.:]+/rss#(8|[0-9a-f]{16}#7)", name) for name in found)
+    assert found == [json.loads(record.value or b"")["id"] for record in RssReader(inputs, said.append).records()]
+
+
 def endless(to: BaseHTTPRequestHandler) -> None:
     giving(b"")(to)
     while True:

@@ -115,6 +115,7 @@ def test_random_reads_of_an_address_are_those_of_the_bytes(web: WebServer) -> No
 
 def test_a_name_has_neither_password_nor_signature() -> None:
     assert public_address("https://a.example/p.jsonl?X-Amz-Signature=secret#x") == "https://a.example/p.jsonl"
+    assert public_address("HTTPS://me:a@secret@a.example/p.jsonl?secret") == "HTTPS://a.example/p.jsonl"
     assert public_address("sftp://me:secret@a.example/p.jsonl") == "sftp://a.example/p.jsonl"
     assert shown_path("hf://datasets/a/b@main/p?.parquet") == "hf://datasets/a/b@main/p?.parquet"
     with pytest.raises(UsageError) as refused:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from simstream.errors import InputError, Unavailable
+from simstream.sources.addresses import public_address
 from simstream.tools.feed.entries import RssBody
 from simstream.version import __version__
 
@@ -78,7 +79,8 @@ async def _fetch(aiohttp: Any, session: Any, source: RssSource) -> Fetched:
                 if len(body) > MAX_FEED_BYTES:
                     return _too_long()
             source.tag, source.changed = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
-            return RssBody(bytes(body), answer.headers.get("Content-Type"), str(answer.url))
+            base = public_address(str(answer.url))  # of links within the feed
+            return RssBody(bytes(body), answer.headers.get("Content-Type"), base)
     except TimeoutError:
         return InputError(f"its server takes more than {FETCH_S:g} s", "try again later")
     except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -12,6 +12,7 @@ import msgspec
 
 from simstream.errors import InputError
 from simstream.model import Record
+from simstream.sources.addresses import public_address
 from simstream.terminal import printable
 from simstream.tools.feed.entries import RssEntry, read_entries
 from simstream.tools.feed.fetch import RssSource, fetch
@@ -48,14 +49,14 @@ class RssReader:
                 except InputError as error:
                     source.tag = source.changed = ""  # a feed that could not be read is asked for again
                     self.failed += 1
-                    self._say(f"{printable(source.name)}: {error.what}: {error.todo}")
+                    self._say(f"{printable(public_address(source.name))}: {error.what}: {error.todo}")
                     continue
                 yield from self._new(source, entries)
 
     def _new(self, source: RssSource, entries: list[RssEntry]) -> Iterator[Record]:
-        unnamed = 0
+        unnamed, name = 0, public_address(source.name)
         for offset, entry in enumerate(reversed(entries)):  # a feed begins with its newest entry
-            page = _page(source.name, entry)
+            page = _page(_feed_id(source.name), entry)
             if page is None:
                 unnamed += 1
                 continue
@@ -67,9 +68,17 @@ class RssReader:
             self._sent.move_to_end(page["id"])
             if len(self._sent) > MAX_REMEMBERED:
                 self._sent.popitem(last=False)
-            yield Record(source.name, 0, offset, page["id"].encode(), value, (), NO_TIME)
+            yield Record(name, 0, offset, page["id"].encode(), value, (), NO_TIME)
         if unnamed:
-            self._say(f"{printable(source.name)}: {unnamed:,} entries have neither link nor id, and are left out")
+            self._say(f"{printable(name)}: {unnamed:,} entries have neither link nor id, and are left out")
+
+
+def _feed_id(name: str) -> str:
+    """Return the name of a feed without its secrets. A hash in their place keeps two such feeds apart."""
+    shown = public_address(name)
+    if shown == name:
+        return shown
+    return f"{shown}#{blake2b(name.encode(errors='surrogateescape'), digest_size=8).hexdigest()}"
 
 
 def _page(feed: str, entry: RssEntry) -> dict[str, Any] | None:
