@@ -93,10 +93,21 @@ class WebServer:
             self._redirect(request, request.path)
         elif fault == "away":
             self._redirect(request, "/ranged/" + request.path.rpartition("/")[2])
+        elif fault == "webhdfs":
+            self._send_status(request)
         elif fault == "tofile":
             self._redirect(request, "file:///etc/passwd")
         else:
             self._send(request, fault)
+
+    def _send_status(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer as WebHDFS does: all that ends in .jsonl is a file, all else a folder."""
+        kind = "FILE" if ".jsonl?" in request.path else "DIRECTORY"
+        status = b'{"FileStatus":{"type":"%s","length":7}}' % kind.encode()
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(status)))
+        request.end_headers()
+        request.wfile.write(status)
 
     def _redirect(self, request: BaseHTTPRequestHandler, where: str) -> None:
         request.send_response(302)

@@ -6,6 +6,7 @@ import gzip
 import importlib
 import json
 import random
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -148,6 +149,15 @@ def test_a_folder_of_a_store_gives_its_html_files() -> None:
         "memory://folder/a.htm",
         "memory://folder/b.html",
     ]
+
+
+@pytest.mark.parametrize("path", ["pages", "pages/*.jsonl"])
+def test_no_file_is_read_from_another_server_than_its_address_names(web: WebServer, path: str) -> None:
+    server = f"webhdfs://me:secret@127.0.0.1:{web.port}/"
+    assert [file.path for file in files_of([f"{server}pages/a.jsonl"])] == [f"{server}pages/a.jsonl"]
+    with pytest.raises(UsageError, match=f"{re.escape(path)} is a folder or a pattern") as refused:
+        files_of([server + path])
+    assert "secret" not in str(refused.value)
 
 
 def test_addresses_of_nothing_are_named() -> None:

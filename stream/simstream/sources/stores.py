@@ -52,18 +52,20 @@ def file_system(address: str) -> tuple[Any, str]:
 def listed(address: str) -> list[tuple[str, int]]:
     """Return address and size of the file, of all files of a folder, or of all that a pattern means.
 
-    In byte order of their addresses. Raises InputMissing if there is none, StoreError if the store fails.
+    In byte order of their addresses. Raises InputMissing if there is none, StoreError if the store fails, and
+    UsageError for a folder or pattern whose address names a server, user or repository: listed names do not.
     """
     system, path = file_system(address)
     protocol = protocol_of(address)
     with _named(address):
-        if is_pattern(address):
-            found = system.glob(path, detail=True)
-        else:
+        if not is_pattern(address):
             info = system.info(path)
             if info["type"] != "directory":
                 return [(address, int(info["size"]))]
-            found = system.find(path, detail=True)
+        if protocol not in _WITH_BUCKETS and type(system)._get_kwargs_from_urls(address):
+            what = f"{public_address(address)} is a folder or a pattern, which {protocol}:// does not read"
+            raise UsageError(what, "name each file")
+        found = (system.glob if is_pattern(address) else system.find)(path, detail=True)
     files = [(f"{protocol}://{name.lstrip('/')}", info) for name, info in found.items() if info["type"] == "file"]
     if not files:
         raise InputMissing(f"{public_address(address)} names no file", "check the address")
