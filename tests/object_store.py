@@ -93,6 +93,16 @@ class WebServer:
             self._redirect(request, request.path)
         elif fault == "away":
             self._redirect(request, "/ranged/" + request.path.rpartition("/")[2])
+        elif fault in ("dripping", "longaway"):
+            if fault == "dripping":
+                request.send_response(206)
+                request.flush_headers()
+            else:
+                self._redirect(request, "/ranged/" + request.path.rpartition("/")[2])
+            with suppress(ConnectionError):
+                while True:
+                    request.wfile.write(b"X")
+                    time.sleep(0.02)
         elif fault == "webhdfs":
             self._send_status(request)
         elif fault == "tofile":

@@ -8,6 +8,7 @@ import json
 import random
 import re
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ def values(*inputs: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize(
-    "path", ["ranged/p.jsonl", "plain/p.jsonl", "away/p.jsonl", "ranged/p.jsonl?X-Signature=s"]
+    "path", ["ranged/p.jsonl", "plain/p.jsonl", "away/p.jsonl", "longaway/p.jsonl", "ranged/p.jsonl?X-Signature=s"]
 )
 def test_a_file_on_a_web_server_gives_all_its_lines(web: WebServer, path: str) -> None:
     assert values(web.address(path)) == LINES
@@ -95,6 +96,14 @@ def test_a_server_that_does_not_listen_is_asked_four_times(web: WebServer) -> No
     web.close()
     with pytest.raises(StoreError, match=r"4 attempts failed.*refused"):
         files_of([web.address("ranged/p.jsonl")])
+
+
+def test_the_head_of_an_answer_that_never_ends_is_given_up(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_files, "_RANGE_S", 0.3)
+    with pytest.raises(StoreError, match=r"4 attempts failed.*took longer than"):
+        files_of([web.address("dripping/p.jsonl")])
+    assert len(web.asked) == web_files.ATTEMPTS
+    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
 
 
 def test_a_server_that_fails_for_a_moment_is_asked_again_and_at_most_four_times(web: WebServer) -> None:

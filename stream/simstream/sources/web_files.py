@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -20,7 +23,7 @@ MAX_REDIRECTS: Final = 5
 ATTEMPTS: Final = 4
 _SILENCE_S: Final = 30.0
 _RANGE_S: Final = 300.0
-"""The longest wait for the next bytes, and for one range of at most 8 MB."""
+"""The longest wait for the next bytes, for the head of an answer, and for one range of at most 8 MB."""
 _PAUSE_S: Final = 0.5
 """The pause before the second attempt; each later pause is twice as long."""
 _PIECE_BYTES: Final = 1 << 16
@@ -32,6 +35,71 @@ _AGAIN: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 Answer = TypeVar("Answer")
 
 
+class _Connection(http.client.HTTPConnection):
+    """Is shut down, and raises OSError, if TLS and the head of the answer take longer than `_RANGE_S`.
+
+    The timeout of a socket alone is that of each byte.
+    """
+
+    _line: socket.socket | None = None
+    _timer: threading.Timer
+    _is_late = False
+
+    def connect(self) -> None:
+        """Connect, and let the time begin."""
+        super().connect()
+        self._line = self.sock.dup()  # TLS takes over the other one
+        self._timer = threading.Timer(_RANGE_S, self._shut, (self._line,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """Return the answer once its head is here."""
+        answer = None
+        try:
+            answer = super().getresponse()
+        finally:
+            self._stop()
+            if self._is_late:  # a head that was cut off looks whole
+                if answer is not None:
+                    answer.close()
+                raise _late()
+        return answer
+
+    def close(self) -> None:
+        """Close the connection. An answer that was returned stays open."""
+        self._stop()
+        super().close()
+
+    def _shut(self, line: socket.socket) -> None:
+        self._is_late = True
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+
+    def _stop(self) -> None:
+        if self._line is not None:
+            self._timer.cancel()
+            self._timer.join()
+            self._line.close()
+            self._line = None
+
+
+class _TlsConnection(http.client.HTTPSConnection, _Connection):
+    """The same with TLS."""
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Ask for a page, in bounded time."""
+        return self.do_open(_Connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Ask for a page, in bounded time."""
+        return self.do_open(_TlsConnection, req)
+
+
 class _Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections = max_repeats = MAX_REDIRECTS
 
@@ -39,6 +107,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         """Follow to a web address, but never from https to http."""
         if protocol_of(newurl) not in ({"https"} if protocol_of(req.full_url) == "https" else {"http", "https"}):
             raise urllib.error.HTTPError(req.full_url, code, "a redirect to a less safe address", headers, fp)
+        fp.close()  # else the base class reads all of the answer's body
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -57,8 +126,8 @@ class WebFile:
         self._address = quote(address.partition("#")[0], safe=_RESERVED)
         handlers = (
             urllib.request.ProxyHandler,
-            urllib.request.HTTPHandler,
-            urllib.request.HTTPSHandler,
+            _Http,
+            _Https,
             urllib.request.HTTPDefaultErrorHandler,
             urllib.request.HTTPErrorProcessor,
             _Redirects,
@@ -163,6 +232,10 @@ class WebFile:
         raise StoreError(f"{what}: {ATTEMPTS} attempts failed, the last with {why}", "run it again later")
 
 
+def _late() -> OSError:
+    return OSError(f"an answer that took longer than {_RANGE_S:.0f} s")
+
+
 def _take(answer: Any, count: int) -> bytes:
     """Return exactly `count` bytes of an answer. Raises OSError if they do not come, or not in time."""
     deadline = time.monotonic() + _RANGE_S
@@ -172,6 +245,6 @@ def _take(answer: Any, count: int) -> bytes:
         if not piece:
             raise OSError(f"an answer of {len(data):,} bytes instead of {count:,}")
         if time.monotonic() > deadline:
-            raise OSError(f"an answer that took longer than {_RANGE_S:.0f} s")
+            raise _late()
         data += piece
     return bytes(data)
