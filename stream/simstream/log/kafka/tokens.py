@@ -177,7 +177,7 @@ def read_token(found: Any, now: float) -> tuple[Token | None, str]:
             None,
             f"returned no token, but {type(value).__name__}; a token is ASCII without spaces, at most 64 KB",
         )
-    if not isinstance(ends, int | float) or isinstance(ends, bool) or not ends < _MAX_SECONDS:
+    if not isinstance(ends, int | float) or isinstance(ends, bool) or not 0 <= ends < _MAX_SECONDS:
         return None, "returned an end that is no number of seconds since 1970"
     if ends <= now:
         return None, f"returned a token that ended {now - ends:.0f} s ago"
