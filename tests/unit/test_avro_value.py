@@ -6,6 +6,7 @@ import io
 import json
 import math
 import time
+import tracemalloc
 from typing import Any
 
 import fastavro
@@ -140,6 +141,28 @@ def test_a_malformed_schema_is_bad(text: str) -> None:
     with pytest.raises(BadValueError) as caught:
         compile_avro(RegisteredSchema("AVRO", text))
     assert caught.value.reason == "bad_schema"
+
+
+@pytest.mark.parametrize("name", ["namespace", "name"])
+def test_a_long_name_is_refused_before_each_type_repeats_it(name: str) -> None:
+    types = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(10_000)]
+    schema = record(*types, **{name: "n" * 100_000})
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadValueError, match="100,000 characters") as caught:
+            read(schema, b"")
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    finally:
+        tracemalloc.stop()
+    assert caught.value.reason == "bad_schema"
+    assert read(record("null", **{name: "n" * 1_000}), b"") == {"f0": None}
+
+
+def test_a_size_that_is_no_number_is_bad() -> None:
+    text = '{"type":"record","name":"P","fields":[{"name":"a","type":{"type":"fixed","name":"F","size":1e999}}]}'
+    for schema in (text, text.replace("1e999", "NaN"), text.replace("1e999", "1" * 6_000)):
+        with pytest.raises(BadValueError):
+            compile_avro(RegisteredSchema("AVRO", schema))(HEAD, 5)
 
 
 def test_a_schema_that_is_nested_too_deeply_is_bad() -> None:

@@ -6,12 +6,15 @@ import base64
 import random
 import resource
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, json_format
 
+from simstream.model import PageKind, Record
 from simstream.wire.bad_value import BadValueError
+from simstream.wire.page import PageLimits, decode
 from simstream.wire.protobuf_value import compile_protobuf
 from simstream.wire.registered import RegisteredSchema, ValueReader
 from tests.registered_pages import proto_files, proto_message
@@ -135,6 +138,110 @@ def test_a_malformed_schema_is_bad(fields: list[dict[str, Any]]) -> None:
     with pytest.raises(BadValueError) as caught:
         read(one_file(*fields), b"", ("text",))
     assert caught.value.reason == "bad_schema"
+
+
+KEY = {"name": "key", "number": 1, "label": FIELD.LABEL_OPTIONAL, "type": FIELD.TYPE_STRING}
+REPEATED = {"label": FIELD.LABEL_REPEATED}
+
+
+def file_with_map(label: Any, *keys: dict[str, Any]) -> Any:
+    kind = {"type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page.Entry", "label": label}
+    file = one_file({"name": "text"} | kind)
+    entry = file.message_type[0].nested_type.add(name="Entry")
+    entry.options.map_entry = True
+    for key in keys:
+        entry.field.add(**key)
+    return file
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        file_with_map(FIELD.LABEL_OPTIONAL, KEY),
+        file_with_map(FIELD.LABEL_REPEATED),
+        file_with_map(FIELD.LABEL_REPEATED, KEY | REPEATED),
+        file_with_map(FIELD.LABEL_REPEATED, KEY, KEY | REPEATED | {"number": 2}),
+        file_with_map(FIELD.LABEL_REPEATED, KEY | {"type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page"}),
+        file_with_map(FIELD.LABEL_REPEATED, KEY | {"type": FIELD.TYPE_GROUP, "type_name": ".p.Page"}),
+    ],
+)
+@pytest.mark.parametrize("data", [b"", b"\x0a\0", b"\x0a\x03\x0a\x01a", b"\x0a\x04\x0a\0\x12\0" * 2])
+def test_what_only_calls_itself_a_map_is_a_bad_schema(file: Any, data: bytes) -> None:
+    schema = RegisteredSchema("PROTOBUF", text_of(file))
+    read_value = compile_protobuf([("text",), ("text", "a")], schema)
+    record = Record("pages", 0, 0, None, HEAD + b"\0" + data)
+    page = decode(record, PageLimits(read=lambda value: read_value(value, 5)))
+    assert (page.kind, page.reason) == (PageKind.UNREADABLE, "bad_schema")
+
+
+def test_an_error_that_nobody_foresaw_is_a_bad_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OverflowError("too large")
+
+    file = one_file({"name": "text", "type": FIELD.TYPE_STRING})
+    monkeypatch.setattr("simstream.wire.protobuf_value._tree_of", fail)
+    with pytest.raises(BadValueError, match="too large") as caught:
+        read(file, b"", ("text",))
+    assert caught.value.reason == "bad_schema"
+
+
+def test_random_schemas_and_values_raise_nothing_but_bad_value_error() -> None:
+    rng, good = random.Random(3), 0
+    for _ in range(3_000):
+        file = one_file()
+        file.message_type.add(name="Other").options.map_entry = rng.random() < 0.5
+        for message in file.message_type:
+            for number in range(1, rng.randrange(2, 5)):
+                name, type_name = rng.choice(["text", "key", "value"]), rng.choice([".p.Page", ".p.Other"])
+                kind = rng.choice([11, 11, rng.randrange(1, 19)])
+                message.field.add(
+                    name=name, number=number, type=kind, type_name=type_name, label=rng.randrange(1, 4)
+                )
+        try:
+            read(file, bytes(rng.choices(b"\x0a\x12\x1a\0\1\2\3a", k=12)), ("text", "text"), ("text", "key"))
+            good += 1
+        except BadValueError:
+            pass
+    assert good > 50
+
+
+@pytest.mark.parametrize("package", ["n" * 100_000, "n" * 1_000])
+def test_a_long_package_is_refused_before_each_message_repeats_it(package: str) -> None:
+    file = one_file({"name": "text", "type": FIELD.TYPE_STRING})
+    file.package = package
+    assert len(package) > 1_024 or read(file, b"\x0a\x02ok", ("text",)) == {"text": "ok"}
+    for number in range(10_000):
+        file.message_type.add(name=f"M{number}")
+    assert_refused_within_50_mb(file)
+
+
+def test_messages_in_messages_are_refused_before_each_repeats_all_names_above() -> None:
+    file = one_file()
+    message = file.message_type[0]
+    for _ in range(50):
+        message = message.nested_type.add(name="n" * 1_000)
+        for number in range(500):
+            message.nested_type.add(name=f"M{number}")
+    assert_refused_within_50_mb(file)
+
+
+def assert_refused_within_50_mb(file: Any) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadValueError, match="characters") as caught:
+            read(file, b"", ("text",))
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    finally:
+        tracemalloc.stop()
+    assert caught.value.reason == "bad_schema"
+
+
+def test_a_field_that_is_there_a_thousand_times_is_not_followed_each_time() -> None:
+    own = {"name": "own", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page"}
+    began = time.process_time()
+    with pytest.raises(BadValueError, match="the field own twice"):
+        read(one_file(*[own] * 1_000), b"", ("own",) * 3)
+    assert time.process_time() - began < 5
 
 
 def test_what_no_path_leads_to_costs_no_more_than_its_bytes() -> None:

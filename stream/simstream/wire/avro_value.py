@@ -19,7 +19,14 @@ from typing import Any, Final
 import msgspec
 
 from simstream.wire.json_tree import MAX_VALUES
-from simstream.wire.registered import RegisteredSchema, ValueReader, bad_schema, bad_value
+from simstream.wire.registered import (
+    RegisteredSchema,
+    ValueReader,
+    bad_schema,
+    bad_value,
+    check_name,
+    refuse_by_schema,
+)
 
 _MAX_LONG_BYTES = 10
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -55,6 +62,7 @@ class _Cursor:
 _Read = Callable[[_Cursor], Any]
 
 
+@refuse_by_schema
 def compile_avro(schema: RegisteredSchema) -> ValueReader:
     """Return the reader of a schema's values. Raises BadValueError if the schema is no record or malformed.
 
@@ -66,8 +74,6 @@ def compile_avro(schema: RegisteredSchema) -> ValueReader:
             compiler.reader_of(msgspec.json.decode(text), "")
         tree = msgspec.json.decode(schema.text)
         read = compiler.reader_of(tree, "")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise bad_schema(f"the schema is malformed: {error}") from None
     except RecursionError:
         raise bad_schema("the schema is nested too deeply") from None
     if not isinstance(tree, dict) or tree.get("type") != "record":
@@ -75,6 +81,7 @@ def compile_avro(schema: RegisteredSchema) -> ValueReader:
     return partial(_read_record, read)
 
 
+@refuse_by_schema
 def _read_record(read: _Read, value: bytes, at: int) -> dict[str, object]:
     cursor = _Cursor(value, at)
     try:
@@ -144,8 +151,8 @@ class _Compiler:
 
 def _full_name(schema: dict[str, Any], space: str) -> str:
     name = str(schema["name"])
-    space = str(schema.get("namespace", space))
-    return name if "." in name or not space else f"{space}.{name}"
+    space = check_name(str(schema.get("namespace", space)))
+    return check_name(name if "." in name or not space else f"{space}.{name}")
 
 
 def _with_logical_type(read: _Read, kind: str, logical: str) -> _Read:

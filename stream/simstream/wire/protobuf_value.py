@@ -19,12 +19,21 @@ from google.protobuf.message import DecodeError
 
 from simstream.wire.field_paths import MAX_ITEMS, Steps
 from simstream.wire.json_tree import MAX_VALUES
-from simstream.wire.registered import RegisteredSchema, ValueReader, bad_schema, bad_value
+from simstream.wire.registered import (
+    RegisteredSchema,
+    ValueReader,
+    bad_schema,
+    bad_value,
+    check_name,
+    refuse_by_schema,
+)
 
 MAX_NESTED = 32
 """How deep the message of a value may be nested in others of its schema's file."""
 MAX_KEPT = 100
 """The most messages of one schema that are kept ready."""
+MAX_NAMES = 4 << 20
+"""The most characters that the full names of a schema's messages may have together. They stay in memory."""
 
 
 def _described(kind: Any) -> Any:
@@ -35,6 +44,7 @@ def _described(kind: Any) -> Any:
 
 
 _Field = descriptor_pb2.FieldDescriptorProto
+_NO_KEYS: Final = (_Field.TYPE_MESSAGE, _Field.TYPE_GROUP)
 _TIMESTAMP = ".google.protobuf.Timestamp"
 _TIMES: Final = _described(timestamp_pb2.Timestamp)
 _WRAPPED: Final = {
@@ -50,13 +60,14 @@ _Convert = Callable[[Any, list[int]], Any]
 _Plan = list[tuple[str, _Convert]]
 
 
+@refuse_by_schema
 def compile_protobuf(ways: Iterable[Steps], schema: RegisteredSchema) -> ValueReader:
     """Return the reader of a schema's values, for the fields at the end of these ways.
 
     Raises BadValueError if the schema is malformed. Cost: about 1 ms for each message that values name.
     """
     files = [_file_of(text) for text in (schema.text, *(text for _, text in schema.references))]
-    types = {name: message for file in files for name, message in _messages_of(file)}
+    types = _types_of(files)
     names: _Names = {}
     for steps in ways:
         inner = names
@@ -64,6 +75,7 @@ def compile_protobuf(ways: Iterable[Steps], schema: RegisteredSchema) -> ValueRe
             inner = inner.setdefault(step, {})
     kept: dict[tuple[int, ...], tuple[Any, _Plan]] = {}
 
+    @refuse_by_schema
     def read(value: bytes, at: int) -> dict[str, object]:
         place, at = _place_of(value, at)
         if place not in kept:
@@ -89,13 +101,26 @@ def _file_of(text: str) -> Any:
         raise bad_schema(f"{what}, not a file descriptor") from None
 
 
+def _types_of(files: Iterable[Any]) -> dict[str, Any]:
+    """Return all messages of the files by their full names. Raises BadValueError if the names are too long."""
+    types: dict[str, Any] = {}
+    left = MAX_NAMES
+    for file in files:
+        for name, message in _messages_of(file):
+            left -= len(name)
+            if left < 0:
+                raise bad_schema(f"the names in the schema have more than {MAX_NAMES:,} characters")
+            types[name] = message
+    return types
+
+
 def _messages_of(file: Any) -> Iterable[tuple[str, Any]]:
-    """Yield all messages of a file with their full names, also nested ones."""
-    start = f".{file.package}" if file.package else ""
+    """Yield all messages of a file with their full names, also nested ones. Raises BadValueError."""
+    start = f".{check_name(file.package)}" if file.package else ""
     waiting = [(start, message) for message in file.message_type]
     while waiting:
         above, message = waiting.pop()
-        name = f"{above}.{message.name}"
+        name = check_name(f"{above}.{message.name}")
         yield name, message
         waiting += [(name, inner) for inner in message.nested_type]
 
@@ -157,9 +182,13 @@ class _Builder:
         """Add a message of the fields with these names. Returns its name and its plan."""
         made = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
         plan: _Plan = []
+        seen: set[str] = set()
         for field in message.field:
             if field.name not in names or field.type == _Field.TYPE_GROUP:
                 continue
+            if field.name in seen:  # each one more would be followed along all of its paths
+                raise bad_schema(f"a message of the schema has the field {field.name} twice")
+            seen.add(field.name)
             is_repeated = field.label == _Field.LABEL_REPEATED
             label = _Field.LABEL_REPEATED if is_repeated else _Field.LABEL_OPTIONAL
             own = f"f{field.number}"  # a name of the schema could be that of a method
@@ -167,11 +196,11 @@ class _Builder:
             convert: _Convert = _CONVERTERS.get(field.type, _convert_scalar)
             is_map = False
             if field.type == _Field.TYPE_MESSAGE:
-                new.type_name, convert, is_map = self._inner(field.type_name, names[field.name])
+                new.type_name, convert, is_map = self._inner(field.type_name, names[field.name], is_repeated)
             plan.append((field.name, _reader_of(own, convert, is_repeated, is_map)))
         return made.name, plan
 
-    def _inner(self, type_name: str, names: _Names) -> tuple[str, _Convert, bool]:
+    def _inner(self, type_name: str, names: _Names, is_repeated: bool) -> tuple[str, _Convert, bool]:
         """Add a field's message. Returns its name, what makes a value of it, and whether it is a map's entry."""
         if type_name == _TIMESTAMP:
             made, _ = self._add(_TIMES, {"seconds": {}, "nanos": {}})
@@ -185,11 +214,19 @@ class _Builder:
         if not message.options.map_entry:
             made, plan = self._add(message, names)
             return f".page.{made}", lambda message, room: _tree_of(message, plan, room), False
+        if not is_repeated or not _has_key(message):
+            raise bad_schema(f"the schema makes a map of {type_name[:200]}, which is no entry of one")
         behind: _Names = {}
         for inner in names.values():
             _merge(behind, inner)
         made, plan = self._add(message, {"key": {}, "value": behind})
         return f".page.{made}", lambda message, room: _tree_of(message, plan, room), True
+
+
+def _has_key(entry: Any) -> bool:
+    """Return whether each entry has one plain value as its key."""
+    keys = [field for field in entry.field if field.name == "key"]
+    return len(keys) == 1 and keys[0].label != _Field.LABEL_REPEATED and keys[0].type not in _NO_KEYS
 
 
 def _plain_type(kind: Any) -> Any:
