@@ -34,7 +34,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        pieces = [body[at : at + 1] for at in range(len(body))] if self.server.pause_s else [body]
+        for piece in pieces:
+            self.wfile.write(piece)
+            time.sleep(self.server.pause_s)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -47,6 +50,8 @@ class AnsweringServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.asked: list[tuple[str, str | None]] = []
+        self.pause_s = 0.0
+        """Seconds after each byte of an answer."""
 
     def answer(self, path: str) -> tuple[int, bytes]:
         return self.answers.get(path.partition("?")[0], self.answers.get("*", GONE))
@@ -241,3 +246,36 @@ def test_a_registry_that_fails_for_too_long_ends_the_role(server: AnsweringServe
     server.answers["*"] = 500, b""
     with waiting(server, give_up_s=0.2) as wait, pytest.raises(RegistryFailed, match="answers 500"):
         admitted(wait, records(1))
+
+
+def test_a_registry_that_answers_one_byte_at_a_time_is_trouble_and_ends_the_role(
+    server: AnsweringServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("simstream.roles.fingerprint.schema_wait.SILENT_S", 0.2)
+    server.has(1)
+    server.pause_s = 0.03
+    with waiting(server, give_up_s=0.6) as wait:
+        assert wait.admit(records(1)) == ()
+        assert wait.trouble == ""
+        time.sleep(0.3)
+        assert wait.admit() == ()
+        assert "has not answered for" in wait.trouble
+        assert [line.getMessage() for line in caplog.records if "no page is read" in line.getMessage()]
+        with pytest.raises(RegistryFailed, match="has not answered for"):
+            admitted(wait, [])
+        server.pause_s = 0.0
+
+
+def test_a_failure_late_in_a_long_round_does_not_end_the_role(server: AnsweringServer) -> None:
+    asked = []
+
+    def answer(path: str) -> tuple[int, bytes]:
+        asked.append(path)
+        return (500, b"") if "/80" in path and sum("/80" in one for one in asked) == 1 else GONE
+
+    server.answer = answer  # type: ignore[method-assign]
+    with waiting(server, give_up_s=0.5) as wait:
+        began = time.monotonic()
+        assert len(admitted(wait, records(*range(1, 81)))) == 80
+        assert time.monotonic() - began > 0.5
+    assert len(asked) == 81

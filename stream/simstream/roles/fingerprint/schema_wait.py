@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from simstream.errors import RegistryFailed
 from simstream.model import Record
+from simstream.registry.client import TIMEOUT_S
 from simstream.registry.schemas import SchemaAnswer, SchemaBook
 from simstream.telemetry.metrics import Metrics
 
@@ -17,6 +18,8 @@ UNKNOWN_PAUSE_S = 0.01
 registry at most 100 requests a second."""
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
 """Seconds between a failed request and the next one: twice as many after each failure."""
+SILENT_S = 2 * TIMEOUT_S
+"""Seconds without an answer that count as a failure. A request has no end of its own while bytes trickle in."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 
@@ -25,14 +28,28 @@ class _Inquiry:
 
     def __init__(self, book: SchemaBook, numbers: Iterable[int], metrics: Metrics) -> None:
         self.answers: dict[int, SchemaAnswer] = {}
-        self.began = time.monotonic()
-        self.failure: RegistryFailed | None = None
+        self.began = self.progress_at = time.monotonic()
+        self._failure: RegistryFailed | None = None
         self.done = threading.Event()
         self._stop = threading.Event()
         self._error: Exception | None = None
         self._book, self._numbers, self._metrics = book, list(numbers), metrics
         # A daemon: a registry that answers one byte at a time must not keep the process from ending.
         threading.Thread(target=self._run, name="schemas", daemon=True).start()
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last answer, or since the start before the first one."""
+        return time.monotonic() - self.progress_at
+
+    @property
+    def failure(self) -> RegistryFailed | None:
+        """What the registry did instead of answering."""
+        silent_s = self.silent_s
+        if self._failure is not None or silent_s < SILENT_S or self.done.is_set():
+            return self._failure
+        what = f"the schema registry {self._book.url} has not answered for {silent_s:.0f} s"
+        return RegistryFailed(what, "see whether it runs, and check [registry]")
 
     def cancel(self) -> None:
         """End after the current request."""
@@ -57,12 +74,12 @@ class _Inquiry:
             try:
                 answer = self._book.ask(number)
             except RegistryFailed as failure:
-                self.failure = failure
+                self._failure = failure
                 self._metrics.registry_requests.labels("failed").inc()
                 self._stop.wait(pause_s)
                 pause_s = min(MAX_PAUSE_S, 2 * pause_s)
                 continue
-            self.failure = None
+            self._failure, self.progress_at = None, time.monotonic()
             self.answers[number] = answer
             self._metrics.registry_requests.labels("found" if answer.is_final else "unknown").inc()
             if not answer.is_final:
@@ -149,8 +166,8 @@ class SchemaWait:
         waited_s = time.monotonic() - inquiry.began
         if not inquiry.done.is_set():
             self._metrics.registry_wait.set(waited_s)
-            if inquiry.failure is not None:
-                self._note_failure(inquiry.failure, waited_s)
+            if (failure := inquiry.failure) is not None:
+                self._note_failure(failure, inquiry.silent_s)
             return False
         inquiry.raise_error()
         if self._told:
@@ -160,8 +177,8 @@ class SchemaWait:
         self._book.keep(inquiry.answers)
         return True
 
-    def _note_failure(self, failure: RegistryFailed, waited_s: float) -> None:
-        if waited_s > self._give_up_s:
+    def _note_failure(self, failure: RegistryFailed, silent_s: float) -> None:
+        if silent_s > self._give_up_s:
             raise failure
         if not self._told:
             _logger.warning("%s; no page is read until it answers", failure.what)
