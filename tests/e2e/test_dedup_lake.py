@@ -156,23 +156,24 @@ def test_a_store_that_refuses_or_breaks_off_ends_with_one_line_without_a_secret(
     assert os.listdir(alone.folder) == []
 
 
-def test_a_file_that_the_store_does_not_take_stays_on_the_disk(
+def test_a_file_that_the_store_does_not_take_stays_on_the_disk_and_so_do_all_others(
     alone: Program, cache: Path, bucket: tuple[Any, str]
 ) -> None:
     store, name = bucket
     environ = environment(cache, TMPDIR=str(alone.folder))
-    command = command_line("dedup", "-", "-o", f"s3://{name}/v.jsonl")
+    command = command_line("dedup", "-", "-o", "v.jsonl", "--pairs", f"s3://{name}/pairs.jsonl")
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=alone.folder, env=environ
     ) as run:
-        wait_for(alone.folder, "simstream-*/v.jsonl.part")
+        wait_for(alone.folder, "simstream-*/pairs.jsonl.part")
         store.rmdir(name)
         _, said = run.communicate(b"".join(json.dumps(page).encode() + b"\n" for page in PAGES), 60)
     assert run.returncode == 1
-    [whole] = alone.folder.glob("simstream-*/v.jsonl")
+    [whole] = alone.folder.glob("simstream-*/pairs.jsonl")
     assert said.count(b"\n") == 1
     assert f"the whole file is {whole}".encode() in said
-    assert len(whole.read_bytes().splitlines()) == len(PAGES)
+    assert len(whole.read_bytes().splitlines()) == 50
+    assert len((alone.folder / "v.jsonl").read_bytes().splitlines()) == len(PAGES)
 
 
 def test_the_walk_of_the_document_runs_as_it_stands(alone: Program, bucket: tuple[Any, str]) -> None:
