@@ -207,6 +207,43 @@ def test_records_wait_for_their_schemas_and_keep_their_order(server: AnsweringSe
     assert sorted(path for path, _ in server.asked) == [f"/schemas/ids/{number}" for number in (1, 2, 9)]
 
 
+def test_more_schemas_than_memory_is_to_hold_are_asked_for_in_several_rounds(
+    server: AnsweringServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("registry.schemas", "roles.fingerprint.schema_wait"):
+        monkeypatch.setattr(f"simstream.{module}.MAX_KEPT_BYTES", 3_000, raising=False)
+    for number in range(1, 30):
+        server.has(number)
+    ids = [20, 1, 20, *range(2, 12), 99, 1, 98, *range(15, 6, -1)]
+    given, late, out = records(*ids), records(25, 3, partition=1), []
+    with waiting(server) as wait:
+        assert wait.admit(given) == ()
+        fresh = [*wait.admit(late)]
+        end = time.monotonic() + 20
+        while (wait.is_waiting or fresh) and time.monotonic() < end:
+            asked = len(server.asked)
+            for one in fresh:
+                if one.value not in (value(98), value(99)):
+                    assert wait._book.read(one.value) == {"text": "abc"}  # type: ignore[union-attr,arg-type]
+            assert not fresh or len(server.asked) == asked
+            out += fresh
+            assert len(wait._book._asked) <= 2 * 3  # type: ignore[union-attr]
+            wait.wait(0.05)
+            fresh = [*wait.admit()]
+        assert out == given + late
+
+
+def test_reading_without_rounds_keeps_no_more_schemas_than_memory_is_to_hold(
+    server: AnsweringServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simstream.registry.schemas.MAX_KEPT_BYTES", 3_000)
+    pages = book(server)
+    for number in range(20):
+        server.has(number)
+        assert pages.read(value(number)) == {"text": "abc"}
+        assert len(pages._asked) <= 4
+
+
 def test_an_unknown_id_is_asked_for_again_after_later_pages_were_read(server: AnsweringServer) -> None:
     with waiting(server) as wait:
         assert len(admitted(wait, records(5, 5, 5))) == 3

@@ -107,6 +107,8 @@ class SchemaBook:
         number = schema_id_of(value)
         answer = self._asked.get(number)
         if answer is None:
+            if sum(asked.bytes for asked in self._asked.values()) > MAX_KEPT_BYTES:
+                self.begin()
             answer = self._kept.get(number) or self.ask(number)
             self.keep({number: answer})
         if answer.read is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from simstream.errors import RegistryFailed
 from simstream.model import Record
 from simstream.registry.client import TIMEOUT_S
-from simstream.registry.schemas import SchemaAnswer, SchemaBook
+from simstream.registry.schemas import MAX_KEPT_BYTES, SchemaAnswer, SchemaBook
 from simstream.telemetry.metrics import Metrics
 
 UNKNOWN_PAUSE_S = 0.01
@@ -24,7 +24,7 @@ _logger = logging.getLogger("simstream.fingerprint")
 
 
 class _Inquiry:
-    """Asks for schemas in a thread of its own, until each has an answer."""
+    """Asks for schemas in a thread of its own, until each has an answer or the answers have MAX_KEPT_BYTES."""
 
     def __init__(self, book: SchemaBook, numbers: Iterable[int], metrics: Metrics) -> None:
         self.answers: dict[int, SchemaAnswer] = {}
@@ -61,9 +61,15 @@ class _Inquiry:
             raise self._error
 
     def _run(self) -> None:
+        left = MAX_KEPT_BYTES
         try:
             for number in self._numbers:
                 self._ask(number)
+                if self._stop.is_set():
+                    break
+                left -= self.answers[number].bytes
+                if left < 0:
+                    break
         except Exception as error:  # noqa: BLE001  # the role's thread raises it
             self._error = error
         self.done.set()
@@ -130,6 +136,8 @@ class SchemaWait:
     def admit(self, records: Sequence[Record] = ()) -> Sequence[Record]:
         """Return the records whose schemas are known, in order; none while schemas are asked for.
 
+        If their schemas are more than memory is to hold at once, the later records wait for a round of their own.
+
         Raises RegistryFailed if the registry has not answered for too long.
         """
         if self._book is None:
@@ -138,12 +146,16 @@ class SchemaWait:
         if self._inquiry is None:
             self._held, self._next = self._next, []
             self._book.begin()
-            wanted = {self._book.unknown_of(record.value) for record in self._held}
-            if numbers := sorted(number for number in wanted if number is not None):
+            wanted = dict.fromkeys(self._book.unknown_of(record.value) for record in self._held)
+            if numbers := [number for number in wanted if number is not None]:
                 self._inquiry = _Inquiry(self._book, numbers, self._metrics)
                 return ()
         elif not self._take_answers(self._inquiry):
             return ()
+        else:
+            unknown = (at for at, one in enumerate(self._held) if self._book.unknown_of(one.value) is not None)
+            end = next(unknown, len(self._held))
+            self._held, self._next = self._held[:end], self._held[end:] + self._next
         admitted, self._held = self._held, []
         return admitted
 
