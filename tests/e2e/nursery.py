@@ -230,6 +230,8 @@ def _become(request: dict[str, object], descriptors: Sequence[int]) -> None:
     os.chdir(str(request["folder"]))
     os.environ.clear()
     os.environ.update(request["environ"])  # type: ignore[call-overload]
+    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [folder for folder in own if folder and folder not in sys.path]  # an interpreter would do it
     sys.argv = ["simstream", *request["arguments"]]  # type: ignore[misc]
 
 

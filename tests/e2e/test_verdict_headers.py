@@ -38,6 +38,7 @@ def test_each_verdict_has_the_headers_of_its_page_also_if_the_service_is_killed(
             watcher.wait(1, service)
             service.kill()
         with program.serve(**NAMES) as service:
+            service.ready()  # all verdicts may have been there before the kill
             watcher.wait(COUNT, service)
             assert service.end() == 0, service.output
         verdicts = {record.key: record for record in watcher.rest()}

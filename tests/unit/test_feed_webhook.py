@@ -273,7 +273,9 @@ def test_a_receiver_that_is_dead_costs_each_story_its_time_and_is_told_in_one_li
     url = f"http://user:password@127.0.0.1:{free_port()}/hook"
     metrics = asyncio.run(send(url, 3))
     assert counts(metrics) == {"expired": 3}
-    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    [line] = [
+        one.getMessage() for one in caplog.records if (one.name, one.levelname) == ("simstream.news", "WARNING")
+    ]
     assert "127.0.0.1" in line
     assert "password" not in line
 
