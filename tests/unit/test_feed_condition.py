@@ -221,7 +221,7 @@ def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monke
             assert ("no broker answers" in said, '"code":"no_broker"' in said) == (True, True)
             assert '"code":"story_gone"' in (await asked("/api/stories/999"))[1]
             assert '"code":"bad_question"' in (await asked("/api/stories?sort=best"))[1]
-            assert (await asked("/health/live"))[0] == 200
+            assert (await asked("/health/live"))[0] == (await asked("/health/started"))[0] == 200
             feed.condition.has_read_table, feed.sign = False, ""
             status, said, _ = await asked("/api/stories")
             assert (status, '"condition":{"state":"reading"}' in said) == (503, True)

@@ -83,7 +83,8 @@ class FeedWeb:
         for path in WRITERS:
             app.router.add_get(path, self._in_time(self._as_feed))
         app.router.add_get("/metrics", self._count)
-        app.router.add_get("/health/live", self._live)
+        for path in ("/health/started", "/health/live"):
+            app.router.add_get(path, self._live)
         app.router.add_get("/health/ready", self._ready)
 
     def _in_time(self, handler: Handler) -> Handler:

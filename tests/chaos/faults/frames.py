@@ -19,8 +19,9 @@ from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.e2e.harness import Service, read_topic
 
 FRAME = 20
-CUT = {"frame_max_pages": 5 * FRAME, "frame_max_bytes": 20_000}
-"""One batch of pages becomes frames of this size, which are appended one right behind the other."""
+CUT = {"frame_max_pages": 5 * FRAME, "frame_max_bytes": 21_200}
+"""One batch of pages becomes frames of this size, which are appended one right behind the other. Two pages with a
+long URL fit behind the pages before them, headers included; three never fit."""
 LIMIT = 15_500
 """Bytes that the log admits for a while: the frame where the long URLs begin has more, the next ones have less."""
 USUAL = 16 << 20
