@@ -9,6 +9,7 @@ import sys
 from typing import Any, Final
 
 from simstream.closing import Closing
+from simstream.processors import cores
 
 MAX_WAIT_S: Final = 600
 
@@ -22,7 +23,7 @@ class CompilingProcess(Closing):
 
     def __init__(self, module: str, function: str, given: bytes = b"") -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        if len(os.sched_getaffinity(0)) < 2:
+        if cores() < 2:
             return
         paths = [path or os.getcwd() for path in sys.path]
         line: list[str] = [sys.executable, "-P", "-c", f"from {module} import {function}; {function}()"]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from simstream.processors import cores
+
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ from msgspec import Meta
 from simstream import kafka_settings
 from simstream.errors import InputMissing, SettingsError, SimstreamError
 from simstream.kafka_settings import BOOTSTRAP, SettingValue
+from simstream.processors import cores
 from simstream.setting_groups import (
     ClusterAlertSettings,
     DeadLetterSettings,
@@ -30,7 +31,6 @@ from simstream.setting_groups import (
     NotNegative,
     Positive,
     RegistrySettings,
-    cores,
 )
 from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
 from simstream.wire.page_headers import parse_names

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from simstream.model import Page, PageKind
-from simstream.setting_groups import cores
+from simstream.processors import cores
 from simstream.settings import default_cache
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.pool import ExtractionPool

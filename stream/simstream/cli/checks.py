@@ -19,12 +19,13 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
 
     Asks no broker. Takes a few seconds.
     """
+    from simstream.registry.schemas import check_registry
     from simstream.telemetry.tracing import check_tracing
 
     yield from misspelt_variables()
     yield from _recipe(settings)
     yield from _log(settings)
-    yield from _raised(lambda: refuse_registry(settings))
+    yield from _raised(lambda: check_registry(settings))
     if "query" in roles:
         yield from _callers(settings)
     if {"judge", "match"} & {*roles}:
@@ -45,13 +46,6 @@ def refuse_shared_port(settings: Settings, roles: Sequence[str]) -> None:
     """Raise SettingsError if metrics and the role `query` would ask for one port of one address."""
     for error in _ports(settings, roles):
         raise error
-
-
-def refuse_registry(settings: Settings) -> None:
-    """Raise SettingsError or Unavailable if values of `pages_format` could not be read."""
-    from simstream.registry.schemas import check_registry
-
-    check_registry(settings)
 
 
 def _recipe(settings: Settings) -> Iterator[SimstreamError]:

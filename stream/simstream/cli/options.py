@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from simstream.errors import UsageError
-from simstream.setting_groups import cores
+from simstream.processors import cores
 from simstream.settings import ResolvedSettings, Settings, resolve
 
 if TYPE_CHECKING:

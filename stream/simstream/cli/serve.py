@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from simstream import __version__
-from simstream.cli.checks import refuse_misspelt_variables, refuse_registry, refuse_shared_port
+from simstream.cli.checks import refuse_misspelt_variables, refuse_shared_port
 from simstream.cli.options import (
     caller_options,
     judging_options,
@@ -72,7 +72,9 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     settings = settle(config, **flags)
     refuse_shared_port(settings, roles)
     if "fingerprint" in roles:
-        refuse_registry(settings)
+        from simstream.registry.schemas import check_registry
+
+        check_registry(settings)
     log_to_stderr(settings.log_format, settings.log_level or "info")
     try:
         serve(settings, roles, config)

@@ -14,7 +14,7 @@ from simstream.cli.options import make_fingerprinter, recipe_option, settle_on_a
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say, with_progress
 from simstream.errors import InputError, UsageError
-from simstream.setting_groups import cores
+from simstream.processors import cores
 from simstream.settings import duration_ms
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ import aiohttp
 
 from simstream.errors import SettingsError
 from simstream.feeds.story_events import StoryEvent, StoryEvents
+from simstream.sources.addresses import names_web_server
 from simstream.telemetry.news_metrics import NewsMetrics
 
 SECRET_VARIABLE: Final = "SIMSTREAM_WEBHOOK_SECRET"
@@ -61,12 +62,7 @@ class WebhookTarget:
     """An address and its key. `secret` is `whsec_` and 24 to 64 bytes in Base64. Raises SettingsError."""
 
     def __init__(self, url: str, secret: str) -> None:
-        try:
-            parts = urlsplit(url)
-            is_known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            is_known = False
-        if not is_known:
+        if not names_web_server(url):
             raise SettingsError(
                 "--webhook is not an address of the web", "give one such as https://example.com/hook"
             )
@@ -80,7 +76,7 @@ class WebhookTarget:
                 _MAKE_SECRET,
             )
         self.url = url
-        self.host = parts.hostname or ""
+        self.host = urlsplit(url).hostname or ""
         self._key = key
 
     def headers(self, event: StoryEvent, timestamp: int) -> dict[str, str]:

@@ -90,8 +90,7 @@ async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float
         page = PageToJudge.model_validate_json(line)
         verdict = await judge.judge(page.model_dump(exclude_none=True), timeout)
     except ValidationError as error:
-        said = _sentence(error)
-        return _problem(number, 422, said)
+        return _problem(number, 422, _sentence(error))
     except SimstreamError as error:
         return _problem(number, status_of(error), str(error))
     return _encode(verdict) + b"\n"

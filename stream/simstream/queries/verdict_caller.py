@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from simstream.client.aio import AsyncClient
@@ -24,20 +25,14 @@ class VerdictCaller:
 
         Raises VerdictLate after `timeout`, and the errors of AsyncClient.open and AsyncClient.judge.
         """
-        try:
-            async with asyncio.timeout(timeout):
-                client = await self._opened()
-                return await client.judge(page, wait=timeout, timeout=timeout)
-        except TimeoutError:
-            raise _late(timeout) from None
+        async with _within(timeout):
+            client = await self._opened()
+            return await client.judge(page, wait=timeout, timeout=timeout)
 
     async def open(self, timeout: float) -> None:
         """Connect within `timeout` seconds, if no client is open. Raises as `judge`."""
-        try:
-            async with asyncio.timeout(timeout):
-                await self._opened()
-        except TimeoutError:
-            raise _late(timeout) from None
+        async with _within(timeout):
+            await self._opened()
 
     async def close(self) -> None:
         """End the client, if there is one."""
@@ -69,5 +64,11 @@ class VerdictCaller:
         return client
 
 
-def _late(timeout: float) -> VerdictLate:
-    return VerdictLate(f"no verdict came within {timeout:g} s", "wait: the page may still be judged")
+@asynccontextmanager
+async def _within(timeout: float) -> AsyncIterator[None]:
+    """End the block after so many seconds. Raises VerdictLate then."""
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError:
+        raise VerdictLate(f"no verdict came within {timeout:g} s", "wait: the page may still be judged") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from simstream.errors import UsageError
 
@@ -23,6 +23,15 @@ def protocol_of(path: str) -> str:
 def is_web(path: str) -> bool:
     """Return whether this is the address of a file on a web server."""
     return protocol_of(path) in WEB
+
+
+def names_web_server(address: str) -> bool:
+    """Return whether this is a web address with a host, and with a port that can be if it names one."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in WEB and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or half an IPv6 address
+        return False
 
 
 def is_pattern(path: str) -> bool:
@@ -44,11 +53,11 @@ def public_address(address: str) -> str:
     """Return the address for messages, names and ids: without a user, a password and a signature."""
     protocol, mark, rest = address.partition("://")
     if is_web(address):
-        return without_secrets(address)
+        return public_text(address)
     host, slash, path = rest.partition("/")
     return f"{protocol}{mark}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def without_secrets(text: str) -> str:
+def public_text(text: str) -> str:
     """Return the text with its web addresses cut to host and path: signatures stand behind the `?`."""
     return _SECRETS.sub(r"\1\2", text)

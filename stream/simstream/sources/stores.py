@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from simstream.errors import InputMissing, SimstreamError, StoreError, Unavailable, UsageError
-from simstream.sources.addresses import is_pattern, protocol_of, public_address, without_secrets
+from simstream.sources.addresses import is_pattern, protocol_of, public_address, public_text
 
 _PACKAGES: Final = {
     "s3": "'simstream[lake]'",
@@ -130,7 +130,7 @@ def _named(address: str, failure: str = "") -> Iterator[None]:
     except SimstreamError:
         raise
     except Exception as error:  # a file system is a plug-in, and raises what its client library raises
-        why = without_secrets(str(error).strip().partition("\n")[0])[:200] or type(error).__name__
+        why = public_text(str(error).strip().partition("\n")[0])[:200] or type(error).__name__
         if failure:
             raise StoreError(
                 f"{shown} {failure} ({why})", "run it again; or check network and credentials"

@@ -120,20 +120,21 @@ def _kept(made: DataFrame, _: str) -> DataFrame:
 def _fingerprinted(batches: Iterable[Any], how: FingerprintTask) -> Iterator[Any]:
     """Yield a RecordBatch of _TIMED for each RecordBatch of pages. Runs on the executors."""
     arrow, task = load_pyarrow(f"reading {_THE_FRAME}"), TaskContext.get()
-    number = (task.partitionId() if task else 0) << FILE_BITS
+    number, schema = (task.partitionId() if task else 0) << FILE_BITS, _timed_schema(arrow)
     for batch in batches:
         for records in record_batches(batch_records(arrow, batch, number, how.max_record_bytes, how.fields)):
             made = [decode(record, how.limits) for record in records]
             columns = [[page.time for page in made], *zip(*page_rows(made, number, how), strict=True)]
-            arrays = map(arrow.array, columns, _types(arrow))
-            yield arrow.RecordBatch.from_arrays([*arrays], [field.split()[0] for field in _TIMED.split(", ")])
+            yield arrow.RecordBatch.from_arrays([*map(arrow.array, columns, schema.types)], schema=schema)
             number += len(records)
 
 
-def _types(arrow: Any) -> list[Any]:
+def _timed_schema(arrow: Any) -> Any:
+    """Return Arrow's schema of _TIMED."""
     types = {"long": arrow.int64(), "int": arrow.int32(), "boolean": arrow.bool_()}
     types |= {"string": arrow.string(), "binary": arrow.binary()}
-    return [types[field.split()[1]] for field in _TIMED.split(", ")]
+    fields = (field.split() for field in _TIMED.split(", "))
+    return arrow.schema([(name, types[kind]) for name, kind in fields])
 
 
 def _refuse_versions(printed: DataFrame) -> None:

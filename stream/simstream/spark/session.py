@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from simstream.errors import SimstreamError, Unavailable
-from simstream.setting_groups import cores
+from simstream.processors import cores
 
 _LOCAL = {
     "spark.ui.enabled": "false",

@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError, Unavailable
 from simstream.model import PageSource
+from simstream.sources.addresses import names_web_server
 from simstream.version import __version__
 from simstream.wire.page_headers import Headers
 
@@ -60,7 +60,7 @@ def check_tracing(settings: Settings) -> None:
     """Raise SettingsError or Unavailable if `otlp_endpoint` cannot work."""
     if settings.otlp_endpoint is None:
         return
-    if not _is_address(settings.otlp_endpoint):
+    if not names_web_server(settings.otlp_endpoint):
         raise SettingsError(
             f"otlp_endpoint is {settings.otlp_endpoint!r}", "give an address such as http://127.0.0.1:4318"
         )
@@ -76,14 +76,6 @@ def check_tracing(settings: Settings) -> None:
         raise Unavailable(
             f"otlp_endpoint needs {error.name}, which is not installed", "run pip install 'simstream[tracing]'"
         ) from None
-
-
-def _is_address(endpoint: str) -> bool:
-    try:
-        url = urlsplit(endpoint)
-        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:  # a port that is none, or half an IPv6 address
-        return False
 
 
 class PageSpans(Closing):

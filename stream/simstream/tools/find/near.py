@@ -18,7 +18,7 @@ from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.packed import SegmentTables
 from simstream.model import U64
-from simstream.setting_groups import cores
+from simstream.processors import cores
 from simstream.tools.find.pairs import distinct, tables_over
 
 CHUNK_FINGERPRINTS: Final = 1 << 14

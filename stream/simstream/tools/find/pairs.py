@@ -15,7 +15,7 @@ from simstream.index.keys import frozen
 from simstream.index.packed import SegmentTables, build
 from simstream.index.plan import MAX_DISTANCE, SCAN, choose
 from simstream.model import U64
-from simstream.setting_groups import cores
+from simstream.processors import cores
 
 BATCH_QUERIES: Final = 2048
 """The number of fingerprints that a thread looks up at a time."""
