@@ -6,7 +6,6 @@ Without Java or Maven the tests that need the broker are skipped and say what to
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from deploy.kafka.broker import KafkaBroker, missing_packages
 from deploy.registry.registry import SchemaRegistry, missing
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions
+from tests.missing import skip_or_fail
 
 PARTITIONS = 4
 
@@ -61,10 +61,7 @@ def need_broker(what: str = "a broker", missing: Sequence[str] | None = None) ->
     """Skip where no broker can run; in CI, fail."""
     missing = missing_packages() if missing is None else missing
     if missing:
-        advice = f"{what} needs: apt-get install {' '.join(missing)}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(advice)
-        pytest.skip(advice)
+        skip_or_fail(f"{what} needs: apt-get install {' '.join(missing)}")
 
 
 @pytest.fixture(scope="session")

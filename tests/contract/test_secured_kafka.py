@@ -32,7 +32,6 @@ from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, POSITIONS, VERDICTS
 from simstream.log.committed_records import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
-from tests.e2e.test_queries import query_port
 from tests.kafka_fixtures import TopicPlace, need_broker
 
 pytestmark = pytest.mark.kafka
@@ -185,7 +184,7 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
             assert news.end() == 0, news.output
         query.ready()
         page = json.dumps({"id": "by a question", "text": "too few words"}).encode()
-        url = f"http://127.0.0.1:{query_port(query)}/judge?timeout=60"
+        url = f"http://127.0.0.1:{query.query_port()}/judge?timeout=60"
         request = urllib.request.Request(url, page, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=90) as answer:
             assert json.load(answer)["verdict"] == "too_short"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from selenium import webdriver
 
 from tests.e2e.harness import PATIENCE_S
+from tests.missing import skip_or_fail
 
 CHROMIUM, DRIVER = "chromium", "chromedriver"
 QUIET = (
@@ -33,10 +32,7 @@ def chromium(folder: Path) -> Iterator[Browser]:
     """A browser with an empty profile in this folder."""
     paths = [shutil.which(name) for name in (CHROMIUM, DRIVER)]
     if None in paths:
-        advice = "the news page's tests need: apt-get install chromium chromium-driver"
-        if os.environ.get("CI") == "true":
-            pytest.fail(advice)
-        pytest.skip(advice)
+        skip_or_fail("the news page's tests need: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(paths[0])
     for flag in (*QUIET, f"--user-data-dir={folder}", "--window-size=1100,900"):

@@ -181,6 +181,14 @@ class Service:
         found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
+    def query_port(self) -> int:
+        """Where the API of the role `query` listens."""
+        pattern = r"questions on http://127\.0\.0\.1:(\d+)"
+        self.until(lambda: bool(re.search(pattern, self.output)), "it says where it answers")
+        found = re.search(pattern, self.output)
+        assert found
+        return int(found[1])
+
     def until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE_S) -> None:
         """Wait; fail with the service's output where it ends before, or time is over."""
         end = time.monotonic() + timeout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from simstream import Deduper
 from simstream.model import Verdict
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, environment
 from tests.kafka_fixtures import TopicPlace
+from tests.missing import skip_or_fail
 
 EXAMPLES = ROOT / "examples"
 PAGES = EXAMPLES / "pages.jsonl"
@@ -64,9 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Loc
         expected = deduper.judge([json.loads(line) for line in PAGES.read_bytes().splitlines()])
     with program.serve(*roles, "--state", folder / "state") as service:
         service.ready()
-        found = re.search(r"questions on (http://127\.0\.0\.1:\d+)", service.output)
-        assert found
-        yield LocalService(service, found[1], cache, expected)
+        yield LocalService(service, f"http://127.0.0.1:{service.query_port()}", cache, expected)
         assert service.end() == 0
     with program.serve(*roles, "--state", folder / "state") as again:  # both roles go on from their snapshots
         again.ready()
@@ -78,10 +76,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Loc
 def needed(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        advice = f"this test needs {name}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(advice)
-        pytest.skip(advice)
+        skip_or_fail(f"this test needs {name}")
     return found
 
 

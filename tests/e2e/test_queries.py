@@ -60,15 +60,6 @@ class QueriedService:
         return answer
 
 
-def query_port(service: Service) -> int:
-    """Where the API listens."""
-    pattern = r"questions on http://127\.0\.0\.1:(\d+)"
-    service.until(lambda: bool(re.search(pattern, service.output)), "it says where it answers")
-    found = re.search(pattern, service.output)
-    assert found
-    return int(found[1])
-
-
 @pytest.fixture(scope="module", params=["local", pytest.param("kafka", marks=pytest.mark.kafka)])
 def scene(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path
@@ -97,7 +88,7 @@ def scene(
                 page.text for record in read_pages([str(file)], 1 << 20) if (page := decode(record, limits)).text
             ]
             live = deduper.explain("…").live_pages
-            scene = QueriedService(program, folder, asked, query_port(asked), deduper, texts, publish_to)
+            scene = QueriedService(program, folder, asked, asked.query_port(), deduper, texts, publish_to)
             asked.until(lambda: scene.ask("/ready")[1].get("live_pages") == live, "it knows all live pages")
             yield scene
             assert asked.end() == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from simstream.text.recipe import PRESETS
 from tests import corpora
 from tests.archives import answer, warc
 from tests.e2e.harness import ROOT, Program, environment
+from tests.missing import skip_or_fail
 
 pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -29,10 +29,7 @@ PATIENCE_S = 500.0
 def java() -> None:
     """Skip where there is no Java; in CI, fail."""
     if shutil.which("java") is None:
-        advice = "Spark needs: apt-get install openjdk-17-jre-headless"
-        if os.environ.get("CI") == "true":
-            pytest.fail(advice)
-        pytest.skip(advice)
+        skip_or_fail("Spark needs: apt-get install openjdk-17-jre-headless")
 
 
 def collection(folder: Path) -> list[str]:
