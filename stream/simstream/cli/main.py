@@ -5,10 +5,12 @@ Nothing heavy is imported here: `simstream --help` must answer at once.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import signal
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -75,7 +77,25 @@ def main() -> None:
 
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    sys.exit(invoke(sys.argv[1:]))
+    codes: list[int] = []
+    atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
+    codes.append(invoke(sys.argv[1:]))
+    sys.exit(codes[0])
+
+
+def _leave(codes: list[int]) -> None:
+    """End the process without the end of its libraries, after all that Python itself has to do.
+
+    A Kafka client's threads may still use OpenSSL, which the C library's exit would take from under them: a
+    signal would end one process in a hundred that a broker refuses.
+    """
+    if codes:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # its reader is gone, or it is closed
+                codes[0] = codes[0] or 1
+        os._exit(codes[0])
 
 
 def invoke(arguments: list[str]) -> int:
