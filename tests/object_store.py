@@ -133,7 +133,9 @@ class WebServer:
             request.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
         else:
             request.send_response(200)
-        if fault != "endless":
+        if fault in ("chunked", "trickling"):
+            request.send_header("Transfer-Encoding", "chunked")
+        elif fault != "endless":
             request.send_header("Content-Length", str(end - begin))
         request.send_header("ETag", f'"{len(self.asked) if fault == "changing" else 1}"')
         request.end_headers()
@@ -143,4 +145,17 @@ class WebServer:
             request.close_connection = True
         if request.command == "GET":
             with suppress(ConnectionError):  # a reader may have heard enough
-                request.wfile.write(data)
+                if fault in ("chunked", "trickling"):
+                    self._write_chunks(request, data, fault == "trickling")
+                else:
+                    request.wfile.write(data)
+
+    def _write_chunks(self, request: BaseHTTPRequestHandler, data: bytes, is_trickling: bool) -> None:
+        if is_trickling:
+            request.wfile.write(b"0\r\n")
+        while is_trickling:  # an end of chunks that never ends
+            request.wfile.write(b"x: y\r\n")
+            time.sleep(0.02)
+        for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
+            request.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b"")
+        request.wfile.write(b"0\r\n\r\n")

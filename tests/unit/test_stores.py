@@ -47,7 +47,15 @@ def values(*inputs: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize(
-    "path", ["ranged/p.jsonl", "plain/p.jsonl", "away/p.jsonl", "longaway/p.jsonl", "ranged/p.jsonl?X-Signature=s"]
+    "path",
+    [
+        "ranged/p.jsonl",
+        "plain/p.jsonl",
+        "chunked/p.jsonl",
+        "away/p.jsonl",
+        "longaway/p.jsonl",
+        "ranged/p.jsonl?X-Signature=s",
+    ],
 )
 def test_a_file_on_a_web_server_gives_all_its_lines(web: WebServer, path: str) -> None:
     assert values(web.address(path)) == LINES
@@ -98,11 +106,14 @@ def test_a_server_that_does_not_listen_is_asked_four_times(web: WebServer) -> No
         files_of([web.address("ranged/p.jsonl")])
 
 
-def test_the_head_of_an_answer_that_never_ends_is_given_up(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("fault", "asked"), [("dripping", 4), ("trickling", 6)])
+def test_an_answer_whose_head_or_chunks_never_end_is_given_up(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch, fault: str, asked: int
+) -> None:
     monkeypatch.setattr(web_files, "_RANGE_S", 0.3)
     with pytest.raises(StoreError, match=r"4 attempts failed.*took longer than"):
-        files_of([web.address("dripping/p.jsonl")])
-    assert len(web.asked) == web_files.ATTEMPTS
+        values(web.address(f"{fault}/p.jsonl"))
+    assert len(web.asked) == asked
     assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import socket
 import threading
@@ -35,23 +36,39 @@ _AGAIN: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 Answer = TypeVar("Answer")
 
 
+class _Deadline:
+    """Shuts a connection down after `_RANGE_S`: the timeout of a socket alone is that of each byte."""
+
+    def __init__(self, line: socket.socket) -> None:
+        """`line`: a duplicate of the connection, which is closed at the end."""
+        self._line = line
+        self._is_over = False
+        self._timer = threading.Timer(_RANGE_S, self._shut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> bool:
+        """Let the connection be. Return whether it was shut down. May be called twice."""
+        self._timer.cancel()
+        self._timer.join()
+        self._line.close()
+        return self._is_over
+
+    def _shut(self) -> None:
+        self._is_over = True
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+
+
 class _Connection(http.client.HTTPConnection):
-    """Is shut down, and raises OSError, if TLS and the head of the answer take longer than `_RANGE_S`.
+    """Has `_RANGE_S` for TLS and the head of the answer."""
 
-    The timeout of a socket alone is that of each byte.
-    """
-
-    _line: socket.socket | None = None
-    _timer: threading.Timer
-    _is_late = False
+    _deadline: _Deadline | None = None
 
     def connect(self) -> None:
         """Connect, and let the time begin."""
         super().connect()
-        self._line = self.sock.dup()  # TLS takes over the other one
-        self._timer = threading.Timer(_RANGE_S, self._shut, (self._line,))
-        self._timer.daemon = True
-        self._timer.start()
+        self._deadline = _Deadline(self.sock.dup())  # TLS takes over the other one
 
     def getresponse(self) -> http.client.HTTPResponse:
         """Return the answer once its head is here."""
@@ -59,8 +76,7 @@ class _Connection(http.client.HTTPConnection):
         try:
             answer = super().getresponse()
         finally:
-            self._stop()
-            if self._is_late:  # a head that was cut off looks whole
+            if self._deadline is not None and self._deadline.end():  # a head that was cut off looks whole
                 if answer is not None:
                     answer.close()
                 raise _late()
@@ -68,20 +84,9 @@ class _Connection(http.client.HTTPConnection):
 
     def close(self) -> None:
         """Close the connection. An answer that was returned stays open."""
-        self._stop()
+        if self._deadline is not None:
+            self._deadline.end()
         super().close()
-
-    def _shut(self, line: socket.socket) -> None:
-        self._is_late = True
-        with suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)
-
-    def _stop(self) -> None:
-        if self._line is not None:
-            self._timer.cancel()
-            self._timer.join()
-            self._line.close()
-            self._line = None
 
 
 class _TlsConnection(http.client.HTTPSConnection, _Connection):
@@ -175,7 +180,7 @@ class WebFile:
         return int(length), headers.get("ETag", ""), headers.get("Last-Modified", "")
 
     def _range(self, begin: int, end: int) -> bytes:
-        if self._answer is not None and self._at == begin:
+        if self._answer is not None and self._at == begin and not self._answer.isclosed():
             answer = self._answer
         else:
             self.close()
@@ -238,13 +243,15 @@ def _late() -> OSError:
 
 def _take(answer: Any, count: int) -> bytes:
     """Return exactly `count` bytes of an answer. Raises OSError if they do not come, or not in time."""
-    deadline = time.monotonic() + _RANGE_S
+    deadline = _Deadline(socket.socket(fileno=os.dup(answer.fileno())))
     data = bytearray()
-    while len(data) < count:
-        piece = answer.read1(min(_PIECE_BYTES, count - len(data)))
-        if not piece:
-            raise OSError(f"an answer of {len(data):,} bytes instead of {count:,}")
-        if time.monotonic() > deadline:
+    try:
+        while len(data) < count:
+            piece = answer.read1(min(_PIECE_BYTES, count - len(data)))
+            if not 0 < len(piece) <= count - len(data):  # more, if the size of a chunk is below zero
+                raise OSError(f"an answer of {len(data):,} bytes instead of {count:,}")
+            data += piece
+    finally:
+        if deadline.end():
             raise _late()
-        data += piece
     return bytes(data)
