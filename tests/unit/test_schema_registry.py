@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -32,7 +33,15 @@ class _Handler(BaseHTTPRequestHandler):
         status, body = self.server.answer(self.path)
         self.server.asked.append((self.path, self.headers.get("Authorization")))
         self.send_response(status)
+        if self.server.is_endless:
+            self.end_headers()
+            with suppress(ConnectionError):
+                while True:
+                    self.server.sent_bytes += self.wfile.write(body)
+            return
         self.send_header("Content-Length", str(len(body)))
+        if self.server.encoding:
+            self.send_header("Content-Encoding", self.server.encoding)
         self.end_headers()
         pieces = [body[at : at + 1] for at in range(len(body))] if self.server.pause_s else [body]
         for piece in pieces:
@@ -52,6 +61,10 @@ class AnsweringServer(ThreadingHTTPServer):
         self.asked: list[tuple[str, str | None]] = []
         self.pause_s = 0.0
         """Seconds after each byte of an answer."""
+        self.is_endless = False
+        """Whether an answer repeats its body for ever, and how many bytes of it went out."""
+        self.sent_bytes = 0
+        self.encoding = ""
 
     def answer(self, path: str) -> tuple[int, bytes]:
         return self.answers.get(path.partition("?")[0], self.answers.get("*", GONE))
@@ -151,12 +164,36 @@ def test_a_schema_of_ten_megabytes_or_of_another_kind_makes_pages_unreadable(ser
     server.has(2, schemaType="JSON")
     server.has(3, schema='{"type": "record"}')
     pages = book(server)
-    for number, said in ((1, "more than 1,048,576 bytes"), (2, "a schema of JSON"), (3, "malformed")):
+    server.has(4, schema="x" * (2 << 20))
+    for number, said in (
+        (1, "more than 4,194,304 bytes"),
+        (2, "a schema of JSON"),
+        (3, "malformed"),
+        (4, "more than 1,048,576 bytes"),
+    ):
         for _ in range(2):
             with pytest.raises(BadValueError, match=said) as caught:
                 pages.read(value(number))
             assert caught.value.reason == "bad_schema"
-    assert len(server.asked) == 3
+    assert len(server.asked) == 4
+
+
+@pytest.mark.parametrize(("status", "error"), [(200, BadValueError), (404, RegistryFailed), (500, RegistryFailed)])
+def test_an_answer_that_never_ends_is_read_to_a_limit(
+    server: AnsweringServer, status: int, error: type[Exception]
+) -> None:
+    server.is_endless = True
+    server.answers["*"] = status, b" " * 65_536
+    with pytest.raises(error, match=r"4,194,304 bytes|does not end"):
+        client(server).fetch(7)
+    assert server.sent_bytes < 40 << 20, "the rest is what the kernel holds"
+
+
+def test_a_compressed_answer_is_not_unpacked(server: AnsweringServer) -> None:
+    server.answers["*"] = 200, gzip.compress(b" " * (100 << 20))
+    server.encoding = "gzip"
+    with pytest.raises(RegistryFailed, match="compressed"):
+        client(server).fetch(7)
 
 
 def test_a_known_schema_is_asked_for_once(server: AnsweringServer) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ TIMEOUT_S = 5.0
 """Seconds that one step of a request may take: to connect, to send, to receive the next bytes."""
 MAX_SCHEMA_BYTES = 1 << 20
 """The greatest size of a schema with all schemas that it needs."""
+MAX_ANSWER_BYTES = 4 * MAX_SCHEMA_BYTES
+"""The greatest size of an answer: a schema in JSON, with quotes and letters as escapes."""
 MAX_REFERENCES = 100
 """The most schemas that a schema may need."""
 MAX_SECRET_BYTES = 64 << 10
@@ -22,6 +25,10 @@ _NOT_FOUND = (40401, 40402, 40403)
 """A registry's own codes for an unknown subject, version or schema. A 404 without one comes from something else."""
 _WRONG_ANSWERS = (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """What an answer that is no JSON, or of another form, causes within the client: it checks no form."""
+
+
+class _LongAnswerError(Exception):
+    """The registry answers with a schema, and the answer has more than `MAX_ANSWER_BYTES`."""
 
 
 class RegistryClient:
@@ -46,6 +53,9 @@ class RegistryClient:
             self._client = SchemaRegistryClient(_client_options(settings))
         except (ValueError, OSError) as error:  # an SSLError is an OSError
             raise SettingsError(f"[registry] does not work: {error}", "correct its settings") from None
+        session = self._client._rest_client.session  # the class has no limit of its own
+        session.headers["accept-encoding"] = "identity"
+        session.event_hooks["response"] = [partial(_read_whole, httpx.ByteStream)]
 
     def fetch(self, number: int) -> RegisteredSchema | None:
         """Return the schema with this id; None if the registry says that there is none.
@@ -90,6 +100,8 @@ class RegistryClient:
             schema = getattr(found, "schema", found)
             if not isinstance(schema.schema_str, str):
                 raise self._failed(f"gives no text for {what}")
+        except _LongAnswerError:
+            raise bad_schema(f"{what} comes with more than {MAX_ANSWER_BYTES:,} bytes") from None
         except self._refusal as error:
             if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
                 return None
@@ -102,6 +114,19 @@ class RegistryClient:
         return RegistryFailed(
             f"the schema registry {self.url} {trouble[:300]}", "see whether it runs, and check [registry]"
         )
+
+
+def _read_whole(stream_of: Callable[[bytes], Any], answer: Any) -> None:
+    """Read an answer, up to the limit, before httpx does. Raises `_LongAnswerError`; OSError if it is a failure."""
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise OSError("an answer that is compressed, which nobody asked for")
+    body = bytearray()
+    for piece in answer.stream:
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise _LongAnswerError if answer.is_success else OSError("an answer that does not end")
+    answer.stream.close()
+    answer.stream = stream_of(bytes(body))
 
 
 def check_files(settings: RegistrySettings) -> None:
