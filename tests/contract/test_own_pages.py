@@ -69,8 +69,13 @@ def test_a_commit_belongs_to_its_own_topic(place: TopicPlace, theirs: str) -> No
 
 
 @pytest.mark.parametrize(
-    "topic", ["p.fingerprints", "q.verdicts", "q.answers", "p.dead-letters", "other.verdicts", "a.b.matches"]
+    "topic", ["p.fingerprints", "p.verdicts", "q.verdicts", "q.answers", "p.matches", "p.dead-letters"]
 )
 def test_a_topic_that_the_service_writes_is_refused(topic: str) -> None:
     with pytest.raises(SettingsError, match=f"pages_topic is {topic}, a topic that the service writes itself"):
         LogOptions(prefix="p", publish_to="q", matches="answers", pages_topic=topic)
+
+
+def test_pages_may_come_from_a_topic_that_is_named_like_one_of_another_service() -> None:
+    for topic in ("court.verdicts", "a.b.matches", "x.p.verdicts", "verdicts", "p.pages"):
+        assert LogOptions(prefix="p", publish_to="q", pages_topic=topic).full_name(PAGES) == topic

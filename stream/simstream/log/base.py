@@ -360,12 +360,12 @@ class LogOptions:
     """The full name of `pages`, if it is a topic of the user's own: the log reads it, and never creates it."""
 
     def __post_init__(self) -> None:
-        """Raise SettingsError if `pages_topic` is named as a topic that a service of any prefix writes."""
+        """Raise SettingsError if `pages_topic` is a topic that a service of these prefixes writes."""
         written = (*TOPICS[1:], MATCHES, self.matches)
-        if self.pages_topic and self.pages_topic.endswith(tuple(f".{topic}" for topic in written)):
+        if self.pages_topic in [f"{one}.{topic}" for one in (self.prefix, self.judged_prefix) for topic in written]:
             raise SettingsError(
                 f"pages_topic is {self.pages_topic}, a topic that the service writes itself",
-                "name the topic that your producers write",
+                "name the topic that your producers write, or set another prefix",
             )
 
     @property
