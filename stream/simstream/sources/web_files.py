@@ -128,6 +128,8 @@ class WebFile:
         self._shown = public_address(address)
         if "@" in address.partition("://")[2].partition("/")[0]:
             raise UsageError(f"{self._shown} is given with a user", "leave user and password out of the address")
+        is_pattern = "*" in self._shown
+        self._advice = "name each file, because a web server has no patterns" if is_pattern else "check the address"
         self._address = quote(address.partition("#")[0], safe=_RESERVED)
         handlers = (
             urllib.request.ProxyHandler,
@@ -174,9 +176,15 @@ class WebFile:
         ranged = _RANGE.match(headers.get("Content-Range", ""))
         length = ranged[3] if ranged else headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit() and len(length) <= 18):
-            raise InputMissing(f"{self._shown} does not tell its length", "download the file, and name the copy")
+            raise InputMissing(
+                f"the server of {self._shown} does not say how long the file is (Content-Length)",
+                "download the file, and name the copy",
+            )
         if headers.get("Content-Encoding", "identity") != "identity":
-            raise InputMissing(f"{self._shown} comes compressed on its way", "download the file, and name the copy")
+            raise InputMissing(
+                f"the server of {self._shown} compresses the file on its way (Content-Encoding)",
+                "download the file, and name the copy",
+            )
         return int(length), headers.get("ETag", ""), headers.get("Last-Modified", "")
 
     def _range(self, begin: int, end: int) -> bytes:
@@ -224,11 +232,11 @@ class WebFile:
                 why = f"{error.code} {error.reason}"
                 if error.code in _GONE or error.code in _REFUSALS:
                     what = "is refused" if error.code in _REFUSALS else "does not exist"
-                    raise InputMissing(f"{self._shown} {what} ({why})", "check the address") from error
+                    raise InputMissing(f"{self._shown} {what} ({why})", self._advice) from error
                 if error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _AGAIN:
-                    raise StoreError(f"{self._shown} cannot be read ({why})", "check the address") from error
+                    raise StoreError(f"{self._shown} cannot be read ({why})", self._advice) from error
             except (ValueError, http.client.InvalidURL) as error:  # such as a port that is no number
-                raise InputMissing(f"{self._shown} is no web address", "check the address") from error
+                raise InputMissing(f"{self._shown} is no web address", self._advice) from error
             except (OSError, http.client.HTTPException) as error:
                 why = str(getattr(error, "reason", "") or error or type(error).__name__)
             if attempt < ATTEMPTS - 1:
