@@ -183,7 +183,10 @@ def test_without_pyarrow_a_table_is_refused_before_anything_is_read(
             "v.parquet.gz names a compressed table, but tables are compressed inside: leave out .gz",
         ),
         ("--pairs p.arrow.zst", "leave out .zst"),
-        ("--keep kept.parquet", "kept.parquet names a table, but --keep writes lines of JSONL"),
+        ("--keep kept.parquet", "kept.parquet names another format, but --keep writes lines of JSONL"),
+        ("-o v.csv", "--output v.csv has the ending of a format that is not written: use .jsonl for lines of JSON"),
+        ("--clusters c.TSV.gz", "or .parquet, .pq, .arrow, .feather for a table"),
+        ("--keep kept.csv", "kept.csv names another format, but --keep writes lines of JSONL"),
         ("-o v.parquet --pairs v.parquet", "--output and --pairs go to the same place"),
     ],
 )

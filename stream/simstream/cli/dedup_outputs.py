@@ -27,7 +27,7 @@ from simstream.tools.dedup.row_layouts import (
     NearPair,
     RowLayout,
 )
-from simstream.tools.dedup.table_file import is_table
+from simstream.tools.dedup.table_file import TABLES, is_table, names_unwritten_format
 
 if TYPE_CHECKING:
     from simstream.deduper import FingerprintedPages
@@ -178,6 +178,10 @@ def check(
         raise UsageError(
             "--exact needs --pairs, which is not given", "name a file with --pairs, or leave out --exact"
         )
+    for option, path in outputs.items():
+        if option != KEEP and names_unwritten_format(path):
+            what = f"{option} {path} has the ending of a format that is not written"
+            raise UsageError(what, f"use .jsonl for lines of JSON, or {', '.join(TABLES)} for a table")
     if [path for path in outputs.values() if is_table(path)]:
         load_pyarrow("writing a table")
     files = [file.path for file in inputs]

@@ -15,7 +15,7 @@ from simstream.sources.input_files import FileKind, Inputs, files_of, shown_path
 from simstream.sources.noted_lines import NotedLines
 from simstream.tools.dedup.archive_copy import ArchiveCopier
 from simstream.tools.dedup.parquet_copy import ParquetCopier
-from simstream.tools.dedup.table_file import is_table
+from simstream.tools.dedup.table_file import is_table, names_unwritten_format
 
 
 class InputCopier(Protocol):
@@ -73,7 +73,7 @@ def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> In
         if file.kind is not FileKind.JSONL:
             what = f"--keep cannot copy the pages of {shown_path(file.path)}"
             raise UsageError(what, "name files of JSONL, Parquet or WARC, or leave out --keep")
-    if is_table(path):
-        what = f"{path} names a table, but --keep writes lines of JSONL, as the inputs have them"
+    if is_table(path) or names_unwritten_format(path):
+        what = f"{path} names another format, but --keep writes lines of JSONL, as the inputs have them"
         raise UsageError(what, "name a file that ends in .jsonl")
     return LineCopier(inputs, limit, fields)

@@ -13,7 +13,8 @@ from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET
 from simstream.sources.lines import COMPRESSIONS
 
-ARROW: Final = (".arrow", ".feather")
+TABLES: Final = (*PARQUET, ".arrow", ".feather")
+_UNWRITTEN: Final = (".csv", ".tsv", ".orc", ".avro", ".ipc", ".xlsx")
 MAX_GROUP_ROWS: Final = 1 << 16
 MAX_GROUP_BYTES: Final = 32 << 20
 """A row group ends at this many rows or bytes in memory. Readers need many rows in each to be quick."""
@@ -32,10 +33,18 @@ def is_table(path: str) -> bool:
     """Return whether a file of this name is a table. Raises UsageError if it is compressed by its name, too."""
     name = path.lower()
     for ending in COMPRESSIONS:
-        if name.endswith(tuple(table + ending for table in (*PARQUET, *ARROW))):
+        if name.endswith(tuple(table + ending for table in TABLES)):
             what = f"{path} names a compressed table, but tables are compressed inside"
             raise UsageError(what, f"leave out {ending}")
-    return name.endswith((*PARQUET, *ARROW))
+    return name.endswith(TABLES)
+
+
+def names_unwritten_format(path: str) -> bool:
+    """Return whether a file of this name is of a format that no command writes."""
+    name = path.lower()
+    for ending in COMPRESSIONS:
+        name = name.removesuffix(ending)
+    return name.endswith(_UNWRITTEN)
 
 
 class TableFile:
