@@ -60,6 +60,17 @@ def test_columns_may_have_other_names_and_types(tmp_path: Path) -> None:
     assert (page.id, page.time) == ("7", 1_767_312_000_000)
 
 
+@pytest.mark.parametrize("ids", [[datetime(2026, 1, 2, tzinfo=UTC)], [date(2026, 1, 2)], [True], [None, False]])
+def test_a_column_of_times_or_truth_values_is_no_column_of_ids(tmp_path: Path, ids: list[Any]) -> None:
+    """Rows of one millisecond, and half of all rows, would be versions of one page."""
+    path = written(tmp_path / "a.parquet", {"text": ["a"] * len(ids), "doc": ids})
+    assert len(pages(path)) == len(ids)
+    with pytest.raises(UsageError, match=r"the column doc has values of the type .*, which cannot be ids"):
+        pages(path, FieldNames(id="doc"))
+    with pytest.raises(UsageError, match=r"the column id has values of the type"):
+        pages(written(tmp_path / "b.parquet", {"text": ["a"] * len(ids), "id": ids}))
+
+
 def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
     raw = '<meta charset="gbk"><p>正文'.encode("gbk")
     columns = {"url": ["http://a.example/", None], "html": [raw, raw], "time": [5, 6], "status": [200, 503]}

@@ -75,24 +75,34 @@ def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[s
 def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Iterator[PageValue]:
     """Yield key, value and headers of each row of a batch of `page_columns`; a key of None: the row has no name."""
     columns = fields.rename_fields(dict(zip(batch.schema.names, batch.columns, strict=True)))
-    values = [_values(name, column, arrow) for name, column in columns.items()]
+    theirs = {"text": fields.text, "id": fields.id}
+    values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in columns.items()]
     for cells in zip(*values, strict=True):
         key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
         yield key, value[: limit + 1], headers
 
 
-def _values(name: str, column: Any, arrow: Any) -> list[Any]:
-    """Return a column's values as JSON has them: times in ms since 1970, names as strings."""
-    if arrow.types.is_timestamp(column.type) or arrow.types.is_date(column.type):
+def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
+    """Return the values of a field as JSON has them: times in ms since 1970, names as strings.
+
+    Raises UsageError, which calls the column `shown`, if they cannot be read.
+    """
+    is_time = arrow.types.is_timestamp(column.type) or arrow.types.is_date(column.type)
+    if name == "id" and (is_time or arrow.types.is_boolean(column.type)):
+        raise UsageError(
+            f"the column {shown} has values of the type {column.type}, which cannot be ids",
+            "convert it to text, or take another column for the id",
+        )
+    if is_time:
         column = column.cast(arrow.timestamp("ms"), safe=False).cast(arrow.int64())
     if _is_span(column.type, arrow):
-        raise _unreadable(name, column)
+        raise _unreadable(shown, column)
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:  # pyarrow leaves the strings of a file unchecked
-        values = _values_of_bytes(name, column, arrow)
+        values = _values_of_bytes(shown, column, arrow)
     except (ValueError, OverflowError, KeyError) as error:  # such as nanoseconds, or an unknown time zone
-        raise _unreadable(name, column) from error
+        raise _unreadable(shown, column) from error
     if name == "status":  # pandas makes a column with missing values one of floats
         return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     if name == "id":
