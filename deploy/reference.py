@@ -30,7 +30,7 @@ from simstream.telemetry.metrics import Metrics
 from simstream.telemetry.news_metrics import NewsMetrics
 from simstream.telemetry.registry import MetricLabel
 from simstream.tools.dedup.groups import DuplicateGroup
-from simstream.tools.dedup.row_layouts import NearPair
+from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord, NearPair
 from simstream.wire.page import PageFields
 from simstream.wire.position import Position
 
@@ -38,7 +38,9 @@ FOLDER: Final = Path(__file__).parents[1] / "docs/reference"
 RECORDS: Final = {
     "page": (PageFields, "A JSON page: a record of the topic `pages`, or a line of an input file."),
     "verdict": (Verdict, "A record of the topic `verdicts`, or a line that `dedup` writes."),
-    "pair": (NearPair, "A line of `dedup --pairs`; `--exact` and `--least-jaccard` add the field `jaccard`."),
+    "final-verdict": (FinalRecord, "A line that `dedup --final` writes: a verdict, and these fields."),
+    "pair": (NearPair, "A line of `dedup --pairs`."),
+    "exact-pair": (ExactPair, "A line of `dedup --pairs` with `--exact` or `--least-jaccard`: also this field."),
     "cluster": (DuplicateGroup, "A line of `dedup --clusters`."),
     "position": (Position, "A record of the topic `positions`: how far the judge has published."),
 }
@@ -60,10 +62,10 @@ def code(text: str) -> str:
 
 
 def sentences(kind: type) -> dict[str, str]:
-    """Return the docstring below each field of a class, by the field's name."""
+    """Return the docstring below each field of a struct, by the field's name."""
+    found = sentences(base) if (base := kind.__base__) is not None and base is not msgspec.Struct else {}
     [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
-    found = {}
     for field, after in zip(body.body, body.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
             found[field.target.id] = " ".join(inspect.cleandoc(ast.literal_eval(after.value)).split())
@@ -183,15 +185,16 @@ def schema(kind: type) -> str:
 
 
 def records_page() -> str:
-    """Return a table of each record's fields, with a link to its schema."""
+    """Return a table of each record's own fields, with a link to its schema."""
     parts = []
     for name, (kind, sentence) in RECORDS.items():
         tree = json.loads(schema(kind))
         rows = [
             [f"`{field}`", _type(found, tree), found.get("description", "")]
             for field, found in tree["properties"].items()
+            if field not in getattr(kind.__base__, "__struct_fields__", ())
         ]
-        parts.append(f"## {name.capitalize()}\n\n{sentence} [JSON Schema]({name}.schema.json)\n")
+        parts.append(f"## {name.replace('-', ' ').capitalize()}\n\n{sentence} [JSON Schema]({name}.schema.json)\n")
         parts.append(table(("field", "type", "meaning"), rows))
     return "\n".join(parts)
 

@@ -9,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from deploy.reference import FOLDER
 from simstream.cli.main import invoke
 from simstream.deduper import Deduper
 from simstream.tools.dedup import table_file
@@ -224,6 +226,21 @@ def test_final_adds_to_each_row_the_cluster_that_the_clusters_file_lists(alone: 
     assert told == none | single | listed
     assert components(alone.folder / "pairs") == {frozenset(group["pages"]) for group in
                                                   json_rows(alone.folder / "clusters")}  # fmt: skip
+
+
+def test_each_kind_of_row_is_what_its_json_schema_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages.write(Path("pages.jsonl"), 60)
+    for more, verdict, pair in (([], "verdict", "pair"), (["--final", "--exact"], "final-verdict", "exact-pair")):
+        files = ["-o", f"{verdict}.jsonl", "--pairs", f"{pair}.jsonl", "--clusters", "cluster.jsonl"]
+        assert invoke(["dedup", "pages.jsonl", "--max-unreadable", "1", *more, *files]) == 0
+    for name in ("verdict", "final-verdict", "pair", "exact-pair", "cluster"):
+        schema = json.loads((FOLDER / f"{name}.schema.json").read_bytes())
+        rows = json_rows(Path(f"{name}.jsonl"))
+        assert rows
+        for row in rows:
+            jsonschema.validate(row, schema)
+            assert list(row) == list(schema["properties"]) == schema["required"]
 
 
 def components(pairs: Path) -> set[frozenset[str]]:

@@ -26,9 +26,21 @@ class NearPair(msgspec.Struct):
 
 
 class ExactPair(NearPair):
-    """With --exact or --least-jaccard, the exact Jaccard similarity of both texts to 4 decimals."""
+    """A pair as `--exact` and `--least-jaccard` write it: with the similarity of both texts."""
 
     jaccard: float
+    """The Jaccard similarity of both texts, from 0 to 1, rounded to 4 decimals."""
+
+
+class FinalRecord(Verdict, frozen=True):
+    """A verdict as `--final` writes it: with the cluster that its page is in at the end of the run."""
+
+    final_cluster_id: str | None
+    """The cluster, a decimal number; null if the page's last version is in none."""
+    final_size: int | None
+    """The number of its pages, with those of `--against`."""
+    final_canonical: str | None
+    """The id of its oldest page."""
 
 
 class FinalVerdict(NamedTuple):
