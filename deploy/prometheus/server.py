@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from deploy.kafka.broker import free_port
+from deploy.server_process import ServerProcess
 
 HERE = Path(__file__).parent
 PROGRAMS = ("prometheus", "promtool")
 PACKAGE = "prometheus"
-START_S = 60.0
 Series = dict[str, Any]
 
 
@@ -33,43 +30,34 @@ def missing_packages() -> list[str]:
     return [] if all(shutil.which(name) for name in PROGRAMS) else [PACKAGE]
 
 
-class Prometheus:
+class Prometheus(ServerProcess):
     """One process with its data in `folder`, which scrapes `targets`, by job, every `every` (such as 15s)."""
+
+    name = "prometheus"
 
     def __init__(
         self, folder: Path, targets: Mapping[str, Sequence[str]], rules: str = "", every: str = "1s"
     ) -> None:
-        self._folder = folder
+        super().__init__(None, folder)
         (folder / "rules.yml").write_text(rules or (HERE / "alerts.yml").read_text(encoding="utf-8"))
         (folder / "prometheus.yml").write_text(_configuration(targets, every))
-        self.address = f"127.0.0.1:{free_port()}"
-        self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        with (self._folder / "prometheus.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={self._folder / 'prometheus.yml'}",
-                    f"--storage.tsdb.path={self._folder / 'data'}",
-                    f"--web.listen-address={self.address}",
-                    "--query.lookback-delta=1m",
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        end = time.monotonic() + START_S
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > end:
-                self.__exit__()
-                raise RuntimeError((self._folder / "prometheus.log").read_text(errors="replace")[-3000:])
-            time.sleep(0.1)
-        return self
+    @property
+    def address(self) -> str:
+        """`HOST:PORT` of its HTTP API."""
+        return f"127.0.0.1:{self.port}"
 
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
+    def launch(self) -> None:
+        """Start it, and do not wait."""
+        self._launch(
+            [
+                "prometheus",
+                f"--config.file={self.data / 'prometheus.yml'}",
+                f"--storage.tsdb.path={self.data / 'data'}",
+                f"--web.listen-address={self.address}",
+                "--query.lookback-delta=1m",
+            ]
+        )
 
     def ask(self, expression: str) -> list[Series]:
         """Return the present value of an expression. Raises ValueError if Prometheus does not understand it."""
@@ -102,7 +90,7 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             raise ValueError(f"{parameters}: {error.read().decode(errors='replace')}") from error
 
-    def _is_ready(self) -> bool:
+    def _answers(self) -> bool:
         try:
             with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=5) as answer:
                 return bool(answer.status == 200)
