@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import Settings
 
 from simstream.crawlers import channel as module
 from simstream.crawlers.channel import VerdictChannel
-from simstream.crawlers.options import CrawlOptions
-from simstream.errors import LogDamaged
+from simstream.crawlers.options import CrawlOptions, options_of
+from simstream.errors import LogDamaged, SettingsError
+from simstream.log.base import PAGES
+from tests.kafka_fixtures import TopicPlace
 
 PAGE = {"id": "a", "text": "some text"}
 
@@ -56,3 +60,30 @@ def test_a_connection_that_an_error_has_ended_is_opened_again(monkeypatch: pytes
 
     asyncio.run(crawl())
     assert EndedClient.made == 4
+
+
+def test_pages_go_to_a_topic_of_the_users_own(tmp_path: Path) -> None:
+    with TopicPlace(str(tmp_path), "theirs").open() as log:
+        log.create_topics(1)
+    place = TopicPlace(str(tmp_path), "crawl")
+    with place.open(pages_topic="theirs.pages") as log:
+        log.create_topics()
+    given = {"LOG": place.address, "PREFIX": place.prefix, "PAGES_TOPIC": "theirs.pages", "WAIT": 0}
+
+    async def crawl() -> None:
+        channel = VerdictChannel(
+            options_of(Settings({f"SIMSTREAM_{name}": value for name, value in given.items()})), Stats()
+        )
+        await channel.open()
+        assert await channel.judge(PAGE) is None
+        await channel.close()
+
+    asyncio.run(crawl())
+    with place.open(pages_topic="theirs.pages") as log:
+        assert log.end_offsets(PAGES) == {0: 1}
+
+
+@pytest.mark.parametrize("name", ["crawl.verdicts", "a/b", ""])
+def test_a_name_that_no_topic_of_pages_can_have_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="pages_topic"):
+        VerdictChannel(CrawlOptions("log", "crawl", pages_topic=name), Stats())

@@ -77,7 +77,12 @@ class VerdictChannel:
         """Return a client that is not open yet."""
         options = self.options
         return AsyncClient(
-            options.log, options.prefix, config=options.config, in_flight=options.in_flight, timeout=MAX_LATE_S
+            options.log,
+            options.prefix,
+            pages_topic=options.pages_topic,
+            config=options.config,
+            in_flight=options.in_flight,
+            timeout=MAX_LATE_S,
         )
 
     async def open(self) -> None:

@@ -18,6 +18,8 @@ class CrawlOptions:
     """`kafka://HOST:PORT,…` or a directory (default: from variables or `simstream.toml`, as for every command)."""
     prefix: str | None = None
     """The topics' prefix (default: as for `log`)."""
+    pages_topic: str | None = None
+    """The full name of your own topic of pages (default: as for `log`)."""
     config: str | None = None
     """The settings file, also with settings for TLS and SASL."""
     links: Links = "probe"
@@ -53,6 +55,7 @@ def options_of(settings: Any) -> CrawlOptions:
     options = CrawlOptions(
         log=settings.get("SIMSTREAM_LOG"),
         prefix=settings.get("SIMSTREAM_PREFIX"),
+        pages_topic=settings.get("SIMSTREAM_PAGES_TOPIC"),
         config=settings.get("SIMSTREAM_CONFIG"),
         links=settings.get("SIMSTREAM_LINKS", defaults.links),
         trials=_number(settings.getint, "TRIALS", defaults.trials, least=1),
