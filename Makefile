@@ -80,11 +80,11 @@ locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .ve
 	$(BIN)/python -m pip freeze --all --exclude pip --exclude-editable \
 		| sed "s/^backports[.-]zstd==.*/& ; python_version < '3.14'/" > build/pins.txt  # Python 3.14 has it itself
 	$(COMPILE) build/pins.txt --no-deps -o requirements-test.txt
-	$(COMPILE) pyproject.toml -c build/pins.txt --universal -o requirements.txt
-	$(COMPILE) pyproject.toml -c build/pins.txt --universal --extra feed -o requirements-feed.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt -o requirements.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt --extra feed -o requirements-feed.txt
 	build/tools/bin/cyclonedx-py requirements requirements-feed.txt --pyproject pyproject.toml --output-reproducible --of JSON -o deploy/sbom.cdx.json
 
-COMPILE = UV_CUSTOM_COMPILE_COMMAND='make locks' build/tools/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-emit-find-links --no-emit-index-url --quiet
+COMPILE = UV_CUSTOM_COMPILE_COMMAND='make locks' build/tools/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-find-links --no-emit-index-url --quiet
 
 lint: $(VENV)/.test  ## Run ruff, mypy --strict and import-linter.
 	$(BIN)/ruff check .

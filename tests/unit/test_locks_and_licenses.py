@@ -47,6 +47,12 @@ def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
         assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} ?", one) for one in hashes), first
 
 
+@pytest.mark.parametrize("name", ["", "-feed", "-test"])
+def test_what_a_later_python_has_itself_is_marked_in_every_lock(name: str) -> None:
+    assert re.search(r"^backports-zstd==\S+ ; python_full_version < '3\.14' ", lock(name).read_text(), re.MULTILINE)
+    assert "pip compile --universal " in (ROOT / "Makefile").read_text(), "without it, uv drops markers"
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_locked_versions_are_the_versions_that_the_tests_run_with(name: str) -> None:
     tested = {normal(package): version for package, version in pinned().items()}
