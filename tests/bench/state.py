@@ -90,10 +90,10 @@ def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
             alike += found
             if made.count - said >= max(1_000_000, pages // 10):
                 said = made.count
-                _save(state, kept)
+                save(state, kept)
                 print(f"  {made.count:>12,} pages, {made.count / (time.perf_counter() - began):,.0f} a second")
         state.index.wait()
-        _save(state, kept)
+        save(state, kept)
         took = time.perf_counter() - began
         after = memory()
         parts = state.resolver.nbytes()
@@ -112,7 +112,7 @@ def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
             f"  at its highest {(after['VmHWM'] - before['VmRSS']) * (1 << 20) / live:.2f}, "
             "while segments are merged"
         )
-        _save(state, kept)
+        save(state, kept)
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.state", "--restart", str(folder)],
         check=True,
@@ -125,7 +125,7 @@ def sizes(pages: int, near: float, copies: float, folder: Path) -> None:
     print(f"restart: {ready} s until the state is taken up, {first} s for the first page (kernels from the cache)")
 
 
-def _save(state: JudgeState, kept: StateFolder) -> None:
+def save(state: JudgeState, kept: StateFolder) -> None:
     prepared = kept.prepare(state.parts(), state.facts(LOG))
     prepared.write()
     prepared.commit()

@@ -46,6 +46,7 @@ PROGRAMS = {
     "schemes.py",
     "shards.py",
     "state.py",
+    "unindexed.py",
 }
 STARTED_BY_OTHERS = {"crawl_spider.py"}
 IN_ANOTHER_FILE = {"hostile.py", "latency.py"}
@@ -197,6 +198,13 @@ def test_schemes_are_compared_and_drawn(cache: Path, tmp_path: Path) -> None:
 def test_a_state_is_filled_saved_and_taken_up_again(cache: Path) -> None:
     text = said(cache, "tests.bench.state", "--pages", 5000)
     expect(text, "5,000 live pages, # % of them alike", "page store +# bytes a page", "restart: # s until")
+
+
+def test_a_judge_without_an_index_is_filled(cache: Path) -> None:
+    text = said(cache, "tests.bench.unindexed", "--pages", 6000, "--shards", 2)
+    expect(
+        text, "6,000 pages, 20% of them alike, 2 shards", "directory +# bytes", "# bytes a live page", "# us a page"
+    )
 
 
 def test_copies_and_templates_are_set_beside_distinct_pages(cache: Path) -> None:
