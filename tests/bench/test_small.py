@@ -197,7 +197,12 @@ def test_schemes_are_compared_and_drawn(cache: Path, tmp_path: Path) -> None:
 
 def test_a_state_is_filled_saved_and_taken_up_again(cache: Path) -> None:
     text = said(cache, "tests.bench.state", "--pages", 5000)
-    expect(text, "5,000 live pages, # % of them alike", "page store +# bytes a page", "restart: # s until")
+    expect(text, "5,000 live pages, # % of all alike", "page store +# bytes a page", "restart: # s until")
+
+
+def test_a_shard_is_filled_saved_and_taken_up_again(cache: Path) -> None:
+    text = said(cache, "tests.bench.state", "--pages", 5000, "--shards", 8)
+    expect(text, "# live pages, # % of all alike", "tables +# bytes a page", "restart: # s until")
 
 
 def test_a_judge_without_an_index_is_filled(cache: Path) -> None:
