@@ -312,4 +312,8 @@ def test_an_output_file_is_replaced_only_by_a_whole_one_and_never_an_input(alone
     assert (refused.returncode, out.read_text()) == (2, "kept")
     alone.good("dedup", source, "-o", out)
     assert out.read_text().count("\n") == 1
+    Path(f"{out}.part").write_text("what a killed command left")
+    again = alone.run("dedup", source, "-o", out)
+    assert b"out.jsonl.part is replaced: a killed command has left it" in again.stderr
+    assert out.read_text().count("\n") == 1
     assert sorted(path.name for path in tmp_path.glob("*.part")) == []

@@ -116,6 +116,10 @@ def test_a_run_that_is_killed_leaves_nothing_in_the_store(
         wait_for(alone.folder, "simstream-*/v.jsonl.part")
         run.kill()
     assert store.find(name) == []
+    [left] = alone.folder.glob("simstream-*/v.jsonl.part")
+    done = subprocess.run(command, input=b"", cwd=alone.folder, env=environ, capture_output=True, check=True)
+    assert f"simstream: {left} is of a killed command".encode() in done.stderr
+    assert store.find(name) == [f"{name}/v.jsonl"]
 
 
 def test_an_input_that_breaks_off_leaves_the_output_as_it_was(alone: Program, bucket: tuple[Any, str]) -> None:

@@ -11,15 +11,19 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from glob import escape, glob
 from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
 
+from simstream.cli.progress import say
 from simstream.errors import InputError, NotPut, OutputError, SimstreamError, UsageError
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.stores import check_writable, put
 
+_PART, _FOLDER = ".part", "simstream-"
+"""The ending of an output until it is whole, and how the temporary folder of an output for a store begins."""
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
@@ -102,8 +106,11 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
     if is_web(address) or is_pattern(address) or address.endswith("/"):
         raise UsageError(f"{shown} cannot be written", "name a file in a store, such as s3://bucket/file.parquet")
     check_writable(address)
-    folder = tempfile.mkdtemp(prefix="simstream-")
-    whole = os.path.join(folder, os.path.basename(shown))
+    name = os.path.basename(shown)
+    if left := glob(os.path.join(escape(tempfile.gettempdir()), _FOLDER + "*", escape(name) + _PART)):
+        say(f"{left[0]} is of a killed command, or of one that still runs: remove it if none runs")
+    folder = tempfile.mkdtemp(prefix=_FOLDER)
+    whole = os.path.join(folder, name)
     others = ""
     try:
         with written(whole, [], compressed=compressed) as out:
@@ -155,7 +162,7 @@ def places_of(path: str) -> set[str]:
 
 def _beside(path: str) -> str:
     """Return the path of an output until it is whole. A device or pipe keeps its own path."""
-    return path if os.path.exists(path) and not os.path.isfile(path) else f"{path}.part"
+    return path if os.path.exists(path) and not os.path.isfile(path) else path + _PART
 
 
 @contextmanager
@@ -174,6 +181,8 @@ def _packed(handle: BinaryIO, path: str, name: str) -> Iterator[BinaryIO]:
 
 
 def _opened(beside: str, path: str) -> BinaryIO:
+    if beside != path and os.path.exists(beside):
+        say(f"{beside} is replaced: a killed command has left it, or another command writes it")
     try:
         return open(beside, "wb", buffering=0)
     except OSError as error:
