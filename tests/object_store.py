@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 PATIENCE_S = 60.0
@@ -57,6 +57,8 @@ class WebServer:
     def __init__(self) -> None:
         self.body = b""
         self.asked: list[str] = []
+        self.stalled = Event()
+        """Set once an answer under `/stalling/` comes byte by byte."""
         self.failures = 0
         """How many further requests get 503."""
         outer = self
@@ -140,6 +142,12 @@ class WebServer:
         request.send_header("ETag", f'"{len(self.asked) if fault == "changing" else 1}"')
         request.end_headers()
         data = self.body[begin:end]
+        if fault == "stalling" and begin:
+            with suppress(ConnectionError):
+                self.stalled.set()
+                while True:
+                    request.wfile.write(data[:1])
+                    time.sleep(0.02)
         if fault == "short" and begin + len(data) > size // 2:
             data = data[: max(0, size // 2 - begin)]
             request.close_connection = True

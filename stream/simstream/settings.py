@@ -30,6 +30,7 @@ from simstream.setting_groups import (
     FrameSettings,
     NotNegative,
     Positive,
+    ReadSettings,
     RegistrySettings,
 )
 from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
@@ -144,6 +145,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many frames a matcher may answer beyond the published position."""
     frame: FrameSettings = FrameSettings()
     extract: ExtractSettings = ExtractSettings()
+    read: ReadSettings = ReadSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     cluster_alert: ClusterAlertSettings = ClusterAlertSettings()
     fields: FieldSettings = FieldSettings()

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -136,6 +137,25 @@ def test_an_input_that_breaks_off_leaves_the_output_as_it_was(alone: Program, bu
     assert b"Signature" not in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert store.cat_file(f"{name}/v.jsonl") == b"of an earlier run"
+
+
+def test_ctrl_c_ends_a_run_whose_files_come_slowly_and_leaves_its_outputs(alone: Program, cache: Path) -> None:
+    web = WebServer()
+    web.body = b"".join(json.dumps(page).encode() + b"\n" for page in PAGES) * 3
+    addresses = [web.address("ranged/a.jsonl"), *(web.address(f"stalling/{number}.jsonl") for number in range(9))]
+    (alone.folder / "v.jsonl").write_bytes(b"of an earlier run")
+    command = command_line("dedup", *addresses, "-o", "v.jsonl")
+    try:
+        with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=alone.folder, env=environment(cache)) as run:
+            assert web.stalled.wait(60)
+            run.send_signal(signal.SIGINT)
+            _, said = run.communicate(timeout=60)
+    finally:
+        web.close()
+    assert (run.returncode, said.strip()) == (130, b"simstream: interrupted")
+    assert [(path.name, path.read_bytes()) for path in alone.folder.iterdir()] == [
+        ("v.jsonl", b"of an earlier run")
+    ]
 
 
 def test_a_store_that_refuses_or_breaks_off_ends_with_one_line_without_a_secret(

@@ -6,19 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from simstream.cli.dedup_judging import FileJudge
 from simstream.cli.dedup_outputs import FINAL, FurtherOutputs
 from simstream.cli.options import make_deduper
-from simstream.cli.progress import say, with_progress
+from simstream.cli.progress import say, shown
 from simstream.cli.repeated_names import separate
 from simstream.cli.row_output import written_rows
 from simstream.errors import InputError
 from simstream.model import INCOMPARABLE_VERDICTS, Record
+from simstream.processors import cores
 from simstream.settings import Settings
 from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import InputFile
+from simstream.sources.read import read_pages, size_of
+from simstream.sources.read_ahead import ReadAhead
 from simstream.sources.repeated_names import PageNames
 from simstream.tools.dedup.exact_pairs import ExactPairs
 from simstream.tools.dedup.input_copy import make_copier
@@ -29,6 +32,9 @@ from simstream.tools.dedup.verdict_spool import VerdictSpool
 
 if TYPE_CHECKING:
     from simstream.cli.dedup import DedupOptions
+
+_FILES_OF_STORES: Final = 8
+"""Files elsewhere that are read at a time: their threads mostly wait."""
 
 
 @dataclass(slots=True)
@@ -67,7 +73,7 @@ class DedupRun:
             held = stack.enter_context(VerdictSpool()) if given.final else None
             extras.begin(given.places, self.inputs, stack, copy)
             broken: InputError | None = None
-            read: Iterator[Record] = with_progress(self.inputs, settings.max_record_bytes, "judging", fields)
+            read = self._read(self.inputs, "judging", fields)
             try:
                 for verdict in judge.stream(separate(read if copy is None else copy.noted(read), self.names)):
                     (out if held is None else held).write(verdict)
@@ -86,7 +92,14 @@ class DedupRun:
     def _compare_with(self, judge: FileJudge, fields: FieldNames) -> None:
         """Make the pages of a corpus live."""
         title = "reading the corpus to compare with"
-        corpus = separate(with_progress(self.against, self.settings.max_record_bytes, title, fields), self.names)
+        corpus = separate(self._read(self.against, title, fields), self.names)
         kinds = Counter[str](verdict.verdict for verdict in judge.stream(corpus))
         left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
         say(f"{kinds.total():,} pages to compare with; {left_out:,} of them are too short or unreadable")
+
+    def _read(self, files: list[InputFile], title: str, fields: FieldNames) -> Iterator[Record]:
+        read = self.settings.read
+        at_once = read.files or (_FILES_OF_STORES if any(file.is_remote for file in files) else cores())
+        ahead = ReadAhead(min(at_once, len(files)), read.ahead_bytes)
+        reader = read_pages(files, self.settings.max_record_bytes, fields, say, ahead=ahead)
+        return shown(reader, title, size_of(files))

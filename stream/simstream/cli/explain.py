@@ -131,7 +131,8 @@ def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> E
 @contextmanager
 def _again_and_again(files: FileInputs) -> Iterator[Records]:
     """Return a function that reads the inputs, as often as it is called. A temporary file keeps standard input."""
-    from simstream.sources.read import jsonl_records, read_pages
+    from simstream.sources.file_pages import jsonl_records
+    from simstream.sources.read import read_pages
     from simstream.sources.repeated_names import PageNames
 
     inputs, max_record_bytes, versions = files

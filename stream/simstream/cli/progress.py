@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simstream.model import Record
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import Inputs
+    from simstream.sources.read import PageReader
 
 
 def say(sentence: str) -> None:
@@ -39,6 +40,11 @@ def with_progress(
     from simstream.sources.read import read_pages, size_of
 
     reader = read_pages(inputs, max_record_bytes, fields, None if transient else say, forgiving=forgiving)
+    return shown(reader, title, size_of(inputs), transient=transient)
+
+
+def shown(reader: PageReader, title: str, total: int | None, *, transient: bool = False) -> Iterator[Record]:
+    """Yield the records of a reader, with a bar if stderr is a terminal. `total`: the bytes of all inputs."""
     if not sys.stderr.isatty():
         yield from reader
         return
@@ -48,7 +54,6 @@ def with_progress(
     pages = TextColumn("{task.fields[pages]:,} pages, {task.fields[rate]:,.0f}/s")
     columns = (TextColumn("{task.description}"), BarColumn(), pages, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=transient) as bar:
-        total = size_of(inputs)
         task = bar.add_task(title, total=total and total >> 10, pages=0, rate=0)
         number, began = 0, perf_counter()
         for number, record in enumerate(reader, 1):

@@ -10,6 +10,7 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator
+from threading import Lock
 from typing import Any, Final
 
 from simstream.errors import InputError
@@ -17,6 +18,8 @@ from simstream.sources.fields import FieldNames, encoded
 from simstream.sources.lines import DAMAGE, cut_off
 
 _PIECE_BYTES: Final = 1 << 16
+_LIMIT: Final = Lock()
+"""The module csv has one limit of a field for all threads."""
 _NUMBER_DIGITS: Final = 18
 """Fewer digits than these are a number of milliseconds; see `wire/page` for headers."""
 
@@ -58,13 +61,14 @@ def _cells(row: bytes, max_bytes: int) -> list[str] | None:
     """Return the fields of one row: none for a blank row, None if it cannot be read."""
     if len(row) > max_bytes:
         return None
-    before = csv.field_size_limit(max(max_bytes, 1))
-    try:
-        return next(csv.reader([row.decode()]), []) if row.strip() else []
-    except (csv.Error, UnicodeDecodeError):
-        return None
-    finally:
-        csv.field_size_limit(before)
+    with _LIMIT:
+        before = csv.field_size_limit(max(max_bytes, 1))
+        try:
+            return next(csv.reader([row.decode()]), []) if row.strip() else []
+        except (csv.Error, UnicodeDecodeError):
+            return None
+        finally:
+            csv.field_size_limit(before)
 
 
 def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:

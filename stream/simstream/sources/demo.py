@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import resources
 
 from simstream.model import Record
-from simstream.sources.read import jsonl_records
+from simstream.sources.file_pages import jsonl_records
 
 DEMO = "demo"
 """The topic of the demo's records. It also stands for the path in the name of a page without id and URL."""

@@ -13,10 +13,10 @@ from typing import BinaryIO
 from simstream.errors import InputError
 from simstream.model import Record
 from simstream.sources.fields import FieldNames
+from simstream.sources.file_pages import jsonl_value
 from simstream.sources.input_files import Inputs, files_of, opened, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.ranges import RemoteFile
-from simstream.sources.read import jsonl_value
 from simstream.sources.repeated_names import hash64
 
 

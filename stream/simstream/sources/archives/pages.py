@@ -39,7 +39,18 @@ class ArchiveCounts:
 
     def passed_over(self, kind: bytes) -> None:
         name = kind.decode("ascii", "replace")[:_SHOWN] or "no type"
-        self.passed[name if name in self.passed or len(self.passed) < _MAX_KINDS else "others"] += 1
+        self._pass_over(name, 1)
+
+    def add(self, others: ArchiveCounts) -> None:
+        """Add the numbers of other archives."""
+        self.files += others.files
+        self.records += others.records
+        self.pages += others.pages
+        for name, count in others.passed.items():
+            self._pass_over(name, count)
+
+    def _pass_over(self, name: str, count: int) -> None:
+        self.passed[name if name in self.passed or len(self.passed) < _MAX_KINDS else "others"] += count
 
     def __str__(self) -> str:
         kinds = self.passed.most_common()
