@@ -122,7 +122,7 @@ def test_the_service_waits_for_a_registry_that_is_away_and_ends_when_asked(
     with on_folder.serve() as service:
         service.until(lambda: "waits for a schema" in service.get("/health/ready")[1], "it waits")
         service.until(lambda: service.metric("simstream_registry_wait_seconds") > 0.5, "the metric grows")
-        assert service.metric('simstream_registry_requests_total{outcome="failed"}') >= 1
+        assert service.metric('simstream_registry_requests_total{result="failed"}') >= 1
         assert service.get("/health/live")[0] == 200
         began = time.monotonic()
         assert service.end() == 0, service.output

@@ -39,8 +39,8 @@ PARTITION = MetricLabel("partition", bound="one a partition of `pages`")
 VERDICT = MetricLabel("verdict", tuple(kind.value for kind in VerdictKind))
 DEAD_REASON = MetricLabel("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
 IGNORED_REASON = MetricLabel("reason", tuple(reason.value for reason in IgnoreReason))
-RESULT = MetricLabel("result", ("committed", "found", "aborted", "fenced"))
-OUTCOME = MetricLabel("outcome", ("found", "unknown", "failed"))
+TRANSACTION_RESULT = MetricLabel("result", ("committed", "found", "aborted", "fenced"))
+REGISTRY_RESULT = MetricLabel("result", ("found", "unknown", "failed"))
 ASKED = MetricLabel("asked", ("match", "page", "cluster", "tokens", "judge"))
 STAGE = MetricLabel("stage", ("decode", "fingerprint", "judge", "publish", "snapshot", "snapshot_write"))
 TABLE = MetricLabel("table", (SCANNED, *(str(table) for table in range(MAX_TABLES)), *FURTHER_TABLES))
@@ -137,10 +137,10 @@ class Metrics:
             "transactions",
             "Attempts to publish, by result. `found`: committed, although its end was not seen. `fenced`: another "
             "judge or its own time limit ended it, or its client got no answer in that time.",
-            RESULT,
+            TRANSACTION_RESULT,
         )
         self.registry_requests = make.counter(
-            "registry_requests", "Requests for schemas to the schema registry, by their outcome.", OUTCOME
+            "registry_requests", "Requests for schemas to the schema registry, by their result.", REGISTRY_RESULT
         )
         self.registry_wait = make.gauge(
             "registry_wait_seconds", "How long pages have waited for a schema; 0: they do not wait."
