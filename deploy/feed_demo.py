@@ -1,4 +1,4 @@
-"""Shows the news feed over replayed pages, with all services that it needs.
+"""Shows the news page over replayed pages, with all services that it needs.
 
     python -m deploy.feed_demo [--speed 5] [--http-port 8300] [--corpora DIR]
 
@@ -37,7 +37,7 @@ NEWS = "zh_news_xwlb/docs.jsonl.xz"
 
 def main() -> int:
     """Run it until Ctrl-C, SIGTERM, or the end of one of its parts. Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Show the news feed over replayed pages, until Ctrl-C.")
+    parser = argparse.ArgumentParser(description="Show the news page over replayed pages, until Ctrl-C.")
     parser.add_argument("--speed", type=float, default=5.0, help="pages a second")
     parser.add_argument("--http-port", type=int, default=8300)
     parser.add_argument("--corpora", type=Path, help="a folder that may have the news corpus")
@@ -78,7 +78,7 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
         say_on_stderr("waiting for the page: a few seconds, or two minutes if kernels must be compiled")
         _until(lambda: _is_ready(url), parts)
         name, pages = replayed_pages(corpora)
-        say_on_stderr(f"the news feed: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
+        say_on_stderr(f"the news page: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
         say_on_stderr(f"its broker: {broker.address}   (for any command: --log {broker.address})")
         sent = _replay(broker.address, pages(), speed, parts)
         say_on_stderr(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")

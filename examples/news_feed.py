@@ -1,4 +1,4 @@
-"""A news feed of one's own: stories, the largest first, from verdicts as JSON lines.
+"""News of one's own: stories, the largest first, from verdicts as JSON lines.
 
     simstream dedup pages.jsonl -o verdicts.jsonl
     python examples/news_feed.py verdicts.jsonl

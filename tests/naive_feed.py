@@ -1,4 +1,4 @@
-"""The news feed the slow way: cards rebuilt from the whole list of verdicts, each time from nothing."""
+"""The news page the slow way: cards rebuilt from the whole list of verdicts, each time from nothing."""
 
 from __future__ import annotations
 

@@ -81,10 +81,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
     verdict_headers: str = "traceparent,tracestate"
-    """Headers that go on from a page to its verdict, at most 16. The values of one page have 2,048 bytes at most; a
-    longer one is left out and counted."""
+    """Headers that a verdict takes over from its page, at most 16. All values together have 2,048 bytes at most; a
+    value that does not fit is left out and counted."""
     pages_format: Literal["json", "avro", "protobuf", "json_schema"] = "json"
-    """The format of the values of `pages`; all but `json` begin with the id of a schema in a schema registry."""
+    """The format of the values of `pages`. In all but `json`, a value begins with the id that its schema has in a
+    schema registry."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None

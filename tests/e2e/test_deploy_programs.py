@@ -1,4 +1,4 @@
-"""What `deploy` runs beside the service: the news feed to look at, and the warming of kernels."""
+"""What `deploy` runs beside the service: the news page to look at, and the warming of kernels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_feed_demo_shows_replayed_pages_and_ends_on_request(cache: Path, tmp
         process.kill()
         process.wait()
     text = (tmp_path / "said").read_text()
-    assert f"the news feed: http://127.0.0.1:{port}/   (bundled pages, 500 pages a second" in text
+    assert f"the news page: http://127.0.0.1:{port}/   (bundled pages, 500 pages a second" in text
     assert re.search(r"^\S.*its broker: kafka://127\.0\.0\.1:\d+ ", text, re.MULTILINE)
     assert text.endswith("ended\n")
 

@@ -1,4 +1,4 @@
-"""The news feed as its reader meets it: a real broker, a real service, the app as a process, a real browser.
+"""The news page as its reader meets it: a real broker, a real service, the app as a process, a real browser.
 
 One of each serves all tests; every test tells stories of its own, some days after those of the one before.
 """

@@ -1,4 +1,4 @@
-"""A defect inside the news feed: the process says so to its probes, and ends with 1 soon, never stands still."""
+"""A defect inside the news page: the process says so to its probes, and ends with 1 soon, never stands still."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_crashed_feed_does_not_stand_still_and_ends_with_1(
             assert news.wait(40) == 1, news.output
         finally:
             news.kill()
-    assert "the news feed ended (ValueError: a defect)" in news.output.splitlines()[-1]
+    assert "the news page ended (ValueError: a defect)" in news.output.splitlines()[-1]
 
 
 def message(value: bytes, offset: int) -> Any:

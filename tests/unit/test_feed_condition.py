@@ -1,4 +1,4 @@
-"""What the news feed says of itself: ready, still loading, or without a broker; and that a watch finds it out."""
+"""What the news page says of itself: ready, still loading, or without a broker; and that a watch finds it out."""
 
 from __future__ import annotations
 

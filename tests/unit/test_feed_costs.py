@@ -1,4 +1,4 @@
-"""What a request and an event cost the news feed, against a tenth as many pages: counted calls, never seconds."""
+"""What a request and an event cost the news page, against a tenth as many pages: counted calls, never seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The news feed's way to the brokers, and the questions that its web takes."""
+"""The news page's way to the brokers, and the questions that its web takes."""
 
 from __future__ import annotations
 

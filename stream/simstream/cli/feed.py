@@ -21,8 +21,8 @@ from simstream.settings import refuse_paths
 @click.command("feed")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--resume", metavar="FILE", help="Keep the position in FILE, and go on from there.")
-@click.option("--rss", is_flag=True, help="Take each INPUT for an RSS or Atom feed: an address, or a file.")
-@click.option("--every", metavar="10m", help="With --rss: ask each feed again so often, until Ctrl-C.")
+@click.option("--rss", is_flag=True, help="Read each INPUT, an address or a file, as an RSS or Atom feed.")
+@click.option("--every", metavar="10m", help="With --rss: read each feed again after this time, until Ctrl-C.")
 @field_options
 @log_options
 @settings_options

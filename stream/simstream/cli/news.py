@@ -1,4 +1,4 @@
-"""`simstream news`: serve the news feed as JSON and as a web page that updates live."""
+"""`simstream news`: serve stories as JSON and as a web page that updates live."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
     settings = _settle(config, flags)
     if not settings.log.startswith("kafka://"):
         raise UsageError(
-            f"the news feed needs a Kafka log, and --log is {settings.log}", "give --log kafka://HOST:PORT"
+            f"the news page needs a Kafka log, and --log is {settings.log}", "give --log kafka://HOST:PORT"
         )
     if settings.pages_format != "json":
         raise UsageError(
-            f"the news feed reads pages in JSON, and pages_format is {settings.pages_format}",
+            f"the news page reads pages in JSON, and pages_format is {settings.pages_format}",
             "read the topic `verdicts` with a program of yours",
         )
     try:
@@ -53,7 +53,7 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
         from simstream.feeds.webhook import SECRET_VARIABLE, WebhookTarget
     except ModuleNotFoundError as error:
         raise Unavailable(
-            f"the news feed needs {error.name}, which is not installed", "run pip install 'simstream[feed]'"
+            f"the news page needs {error.name}, which is not installed", "run pip install 'simstream[feed]'"
         ) from None
     told = None
     if webhook is not None:

@@ -1,1 +1,1 @@
-"""The news feed: a card for each cluster, folded from verdicts and page titles, as JSON and as a web page."""
+"""The news page: a card for each cluster, folded from verdicts and page titles, also as JSON."""

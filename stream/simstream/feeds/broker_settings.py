@@ -27,7 +27,7 @@ def credentials(client: Mapping[str, Any]) -> Any:
     mechanism = str(client.get("sasl.mechanism", client.get("sasl.mechanisms", ""))).upper()
     if protocol not in ("SASL_PLAINTEXT", "SASL_SSL") or mechanism not in _MECHANISMS:
         raise Unavailable(
-            f"the news feed cannot log in with {protocol} {mechanism}".rstrip(),
+            f"the news page cannot log in with {protocol} {mechanism}".rstrip(),
             f"use SSL, or SASL with {', '.join(_MECHANISMS)}",
         )
     return faust.SASLCredentials(

@@ -171,7 +171,7 @@ def _named(error: BaseException) -> SimstreamError:
     if isinstance(error, SimstreamError):
         return error
     return LogError(
-        f"the news feed ended ({type(error).__name__}: {error})", "check the broker, and start the feed again"
+        f"the news page ended ({type(error).__name__}: {error})", "check the broker, and start it again"
     )
 
 

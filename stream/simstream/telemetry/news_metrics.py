@@ -1,4 +1,4 @@
-"""Defines the metrics of the news feed, which its own port serves."""
+"""Defines the metrics of the news page, which its own port serves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NewsMetrics:
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.webhooks = make.counter(
             "webhooks",
-            "Webhooks of the news feed: delivered, refused by the receiver, dropped after their time, or dropped "
+            "Webhooks of the news page: delivered, refused by the receiver, dropped after their time, or dropped "
             "as too many waited.",
             WEBHOOK_RESULT,
             unit="webhooks",

@@ -54,7 +54,7 @@ class PageFields(msgspec.Struct, gc=False):
     url: str | None = None
     """The address of the page; it is the id of a page without one."""
     title: str | None = None
-    """Shown by the news feed."""
+    """Shown by the news page."""
     text: str | None = None
     """The text that is judged."""
     html: str | None = None
