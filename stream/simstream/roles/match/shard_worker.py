@@ -73,10 +73,10 @@ class ShardWorker(threading.Thread):
         self.turned = time.monotonic()
         """When the loop turned last, in seconds of the monotonic clock."""
         self._log, self._log_id, self._policy = matcher.log, matcher.log_id, matcher.policy
-        self._position, self._writer, self._context = matcher.position, matcher.writer, matcher.role
+        self._position, self._writer, self._role = matcher.position, matcher.writer, matcher.role
         self._stop_asked = threading.Event()
         self._tables = divided_plan(self._policy.distance).tables
-        self._holder = self._context.settings.copy, matcher_name(self._context.settings)
+        self._holder = self._role.settings.copy, matcher_name(self._role.settings)
         self._next_measure = 0.0
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class ShardWorker(threading.Thread):
         except BaseException as error:  # noqa: BLE001  # the role raises it
             self.error = error
         finally:
-            self._context.metrics.forget_shard(self.shard.number, *self._holder)
+            self._role.metrics.forget_shard(self.shard.number, *self._holder)
 
     def _beat(self) -> None:
         self.turned = time.monotonic()
@@ -135,18 +135,18 @@ class ShardWorker(threading.Thread):
         return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
 
     def _open_snapshots(self, state: ShardState) -> NoSnapshots:
-        folder = self._context.settings.state
+        folder = self._role.settings.state
         if not folder:
             return NoSnapshots()
         name = f"{self.shard.number}-of-{self.shard.count}"
-        if self._context.settings.matches != MATCHES:
-            name = f"{self._context.settings.matches}.{name}"
+        if self._role.settings.matches != MATCHES:
+            name = f"{self._role.settings.matches}.{name}"
         path = Path(folder) / SHARDS / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        return SnapshotKeeper(str(path), state, self._log_id, self._context)
+        return SnapshotKeeper(str(path), state, self._log_id, self._role)
 
     def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
-        acceptor, ahead = state.acceptor, self._context.settings.max_ahead
+        acceptor, ahead = state.acceptor, self._role.settings.max_ahead
         with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
             while not self._stop_asked.is_set():
                 self._beat()
@@ -169,7 +169,7 @@ class ShardWorker(threading.Thread):
 
     def _measure(self, state: ShardState) -> None:
         """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""
-        metrics, shard = self._context.metrics, self.shard.number
+        metrics, shard = self._role.metrics, self.shard.number
         metrics.shard_position.labels(shard).set(state.acceptor.next_frame)
         metrics.shard_replay.labels(shard).set(self.behind)
         now = time.monotonic()
