@@ -63,6 +63,34 @@ def test_help_lists_every_target_within_100_columns() -> None:
     assert [line for line in said if len(line) > 100] == []
 
 
+RELEASE = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+
+
+def test_the_release_runs_targets_and_takes_files_that_are_there_and_only_fixed_actions() -> None:
+    jobs = yaml.safe_load(RELEASE)["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    called = [step["run"].split() for step in steps if step.get("run", "").startswith("make ")]
+    assert [words[1] for words in called] == ["dist", "test"]
+    assert {words[1] for words in called} <= set(targets)
+    assert all((ROOT / path).is_file() for path in re.findall(r"(?:deploy|tests)/[\w./]+", RELEASE))
+    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
+    assert {name: job["permissions"].get("id-token") for name, job in jobs.items()} == {
+        "build": "write",
+        "pypi": "write",
+        "github": None,
+    }
+
+
+def test_a_tag_of_another_version_is_not_released() -> None:
+    steps = yaml.safe_load(RELEASE)["jobs"]["build"]["steps"]
+    [version] = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    [check] = [step["run"] for step in steps if step.get("name") == "The tag is the version"]
+    for tag, code in ((f"v{version}", 0), (f"v{version}1", 1), ("v", 1)):
+        done = subprocess.run(["bash", "-ec", check], cwd=ROOT, env={**os.environ, "GITHUB_REF_NAME": tag})
+        assert done.returncode == code, tag
+
+
 def test_every_file_that_states_the_version_states_the_same() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
