@@ -15,8 +15,9 @@ import pytest
 import simstream
 from deploy import asyncapi, reference
 from simstream.log import base
-from simstream.model import Verdict
 from simstream.settings import Settings
+from simstream.tools.dedup.groups import DuplicateGroup
+from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord
 from simstream.wire.page import PageFields
 
 ROOT = Path(__file__).parents[2]
@@ -73,8 +74,8 @@ def test_the_asyncapi_document_has_every_topic_and_refers_to_what_is_there() -> 
                 part = part[name]
 
 
-def test_every_setting_and_every_field_of_a_page_and_a_verdict_has_a_sentence() -> None:
-    for kind in (Settings, Verdict, PageFields):
+def test_every_setting_and_every_field_of_a_page_and_of_a_row_of_dedup_has_a_sentence() -> None:
+    for kind in (Settings, PageFields, FinalRecord, ExactPair, DuplicateGroup):
         fields = {field.name for field in reference.fields(kind)}
         groups = {"frame", "extract", "dead_letters", "cluster_alert", "fields", "registry", "read"}
         assert fields - groups <= reference.sentences(kind).keys()

@@ -27,7 +27,9 @@ class DuplicateGroup(msgspec.Struct):
     """A cluster of two or more pages: a line of JSON."""
 
     cluster_id: str
+    """A decimal number."""
     canonical: str
+    """The id of the oldest page."""
     pages: list[str]
     """The ids of the pages, the oldest first."""
 

@@ -20,9 +20,13 @@ class NearPair(msgspec.Struct):
     """A near duplicate and its closest page: one line of JSON with the fields that `evaluate` reads."""
 
     a: str
+    """The id of the earlier page."""
     b: str
+    """The id of the page that is like it."""
     distance: int | None
+    """The Hamming distance of their closest lookups."""
     similarity: float | None
+    """The similarity of their sketches, from 0 to 1, rounded to 4 decimals; null without a sketch."""
 
 
 class ExactPair(NearPair):
