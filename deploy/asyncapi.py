@@ -16,6 +16,7 @@ from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM
 from simstream.version import __version__
 from simstream.wire.page import JSON_TYPE, RAW_TYPES
 from simstream.wire.page_headers import VERDICT
+from simstream.wire.verdict_schemas import path_of
 
 PREFIX: Final = "simstream"
 """The first part of the topics' names in the document, as in the setting `prefix`."""
@@ -26,13 +27,25 @@ NAME: Final = {"type": "string", "description": "The id of the page. Without a k
 KEY: Final = {"type": "string", "description": "The key of the page's record, if it has one."}
 TEXT: Final = {"type": "string"}
 PASSED: Final = "As the page had it. The setting `verdict_headers` names these headers."
+FORMAT: Final = "What the judge says of a page, if `verdicts_format` is"
+AVRO: Final = "application/vnd.apache.avro;version=1.9.0"
+PROTOBUF: Final = "application/vnd.google.protobuf;version=3"
+CONFLUENT: Final = {
+    "schemaIdLocation": "payload",
+    "schemaIdPayloadEncoding": "confluent",
+    "schemaLookupStrategy": "TopicNameStrategy",
+}
+"""Where the id of a value's schema is."""
 BINARY: Final = "application/octet-stream"
 TOPICS: Final = {
     base.PAGES: (
         "Pages in: crawled pages that are to be judged. The service reads committed records.",
         ("page", "fetchedPage", "withdrawal"),
     ),
-    base.VERDICTS: ("One verdict for each page, exactly once to readers of committed records.", ("verdict",)),
+    base.VERDICTS: (
+        "One verdict for each page, exactly once to readers of committed records.",
+        ("verdict", "avroVerdict", "protobufVerdict", "registeredVerdict"),
+    ),
     base.DEAD_LETTERS: ("The records of unreadable pages.", ("deadLetter", "mark")),
     base.FINGERPRINTS: ("The log: frames of fingerprints. Only simstream reads and writes it.", ("frame",)),
     base.POSITIONS: ("How far the judge has published. Only simstream writes it.", ("position",)),
@@ -94,13 +107,17 @@ def _messages() -> dict[str, Any]:
     position = "The next frame of the log, and the ordinal of the next page."
     kind = {"type": "string", "enum": [one.value for one in VerdictKind]}
     passed = {name: {**BYTES, "description": PASSED} for name in Settings().verdict_header_names}
+    judged = {VERDICT: kind, **passed}
     return {
         "page": _message("A page as JSON.", _file("page"), NAME, page),
         "fetchedPage": _message(
             "A page as it was fetched.", BYTES, ID, fetched, "text/html", ["content-type"]
         ),
         "withdrawal": _message("Withdraws a page: a record without a value.", {"type": "null"}, ID, {}, ""),
-        "verdict": _message("What the judge says of a page.", _file("verdict"), ID, {VERDICT: kind, **passed}),
+        "verdict": _message("What the judge says of a page.", _file("verdict"), ID, judged),
+        "avroVerdict": _registered("avro", _typed(AVRO, "avro"), judged),
+        "protobufVerdict": _registered("protobuf", _typed(PROTOBUF, "protobuf"), judged),
+        "registeredVerdict": _registered("json_schema", _file("verdict"), judged, JSON_TYPE),
         "deadLetter": _message(
             "The record of a page as it came, with its own headers, and with where it came from.",
             BYTES, KEY, dict.fromkeys((*ORIGIN, CUT), TEXT), BINARY, list(ORIGIN),
@@ -122,6 +139,19 @@ def _media(types: Iterable[str], sentence: str) -> dict[str, str]:
 
 def _file(name: str) -> dict[str, str]:
     return {"$ref": f"./{name}.schema.json"}
+
+
+def _typed(kind: str, form: str) -> dict[str, Any]:
+    return {"schemaFormat": kind, "schema": {"$ref": f"./{path_of(form).name}"}}
+
+
+def _registered(
+    form: str, payload: dict[str, Any], headers: dict[str, Any], content_type: str = BINARY
+) -> dict[str, Any]:
+    """Return a verdict whose value begins with the id of its schema."""
+    message = _message(f"{FORMAT} `{form}`.", payload, ID, headers, content_type)
+    message["bindings"]["kafka"] |= CONFLUENT
+    return message
 
 
 def _message(

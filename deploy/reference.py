@@ -33,6 +33,7 @@ from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord, NearPair
 from simstream.wire.page import PageFields
 from simstream.wire.position import Position
+from simstream.wire.verdict_schemas import path_of, text_of
 
 FOLDER: Final = Path(__file__).parents[1] / "docs/reference"
 RECORDS: Final = {
@@ -227,6 +228,7 @@ def pages() -> dict[str, str]:
         assert mark, f"docs/reference/{name}.md has no line {MARK.strip()!r}"
         texts[f"{name}.md"] = f"{above}{MARK}\n{make()}"
     texts["asyncapi.json"] = json.dumps(asyncapi.make_document(), indent=2, ensure_ascii=False) + "\n"
+    texts |= {path_of(form).name: text_of(form) for form in ("avro", "protobuf")}
     return texts | {f"{name}.schema.json": schema(kind) for name, (kind, _) in RECORDS.items()}
 
 

@@ -28,6 +28,7 @@ SimstreamError                what happened, and what to do
 │   ├── WrongPolicy           the published position belongs to another policy
 │   ├── WrongLog              the position belongs to another log, or the digest differs
 │   ├── WrongAnswer           a shard and the judge do not agree on the log or on the live pages
+│   ├── WrongSchema           the published verdicts have another schema
 │   ├── WrongVerdict          the log does not give the verdict that was published
 │   ├── PositionMissing       the topic `verdicts` has records, and `positions` has none
 │   ├── StateDamaged          a file of the state is damaged or half-written
@@ -42,6 +43,7 @@ SimstreamError                what happened, and what to do
 │   ├── ClientFull            too many pages wait for their verdict, and none made room in time
 │   └── ClientClosed          the client was closed
 ├── RegistryFailed            exit 1: the schema registry gave no proper answer
+├── SchemaRefused             exit 1: the schema registry does not take the schema of verdicts
 ├── FrameDamaged              a frame's checksum or layout is wrong
 ├── AnswerDamaged             the checksum or the layout of a shard's answer is wrong
 └── Unavailable               exit 2: this installation does not have the part that was asked for
@@ -186,6 +188,10 @@ class WrongAnswer(StateError):
     """A shard and the judge do not agree on what the log says, or on which pages are live."""
 
 
+class WrongSchema(StateError):
+    """The published verdicts have another schema than those that are to follow."""
+
+
 class WrongVerdict(StateError):
     """The log, judged again, does not give the published verdict."""
 
@@ -240,6 +246,10 @@ class ClientClosed(ClientError):
 
 class RegistryFailed(SimstreamError):
     """The schema registry gave no proper answer. No page is lost; try again when it works."""
+
+
+class SchemaRefused(SimstreamError):
+    """The schema registry does not take the schema of verdicts, or does not have it. No verdict is published."""
 
 
 class FrameDamaged(SimstreamError):

@@ -72,7 +72,7 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The schema registry of your own topic, for the values that `pages_format` names."""
+    """The schema registry for the values that `pages_format` and `verdicts_format` name."""
 
     url: str | None = None
     """The address of the schema registry, such as `https://registry.example:8081`, without user and password."""
@@ -82,6 +82,8 @@ class RegistrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file with the password of `registry.user`."""
     token_file: str | None = None
     """A file with a bearer token, if the registry asks for one."""
+    auto_register: bool = True
+    """Whether the judge registers the schema of verdicts. If not, it must be there under the topic's subject."""
     ca_file: str | None = None
     """A file of certificates (PEM) that the registry's certificate is checked with; not set: the usual ones."""
 

@@ -86,6 +86,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pages_format: Literal["json", "avro", "protobuf", "json_schema"] = "json"
     """The format of the values of `pages`. In all but `json`, a value begins with the id that its schema has in a
     schema registry."""
+    verdicts_format: Literal["json", "avro", "protobuf", "json_schema"] = "json"
+    """The format of the values of `verdicts`. In all but `json`, a value begins with the id that its schema has in a
+    schema registry."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None
@@ -446,6 +449,8 @@ def _advice(name: str) -> str:
             return "give a number" + _range(least, most)
         case msgspec.inspect.LiteralType(values=values):
             return f"use {' or '.join(str(value) for value in values)}"
+        case msgspec.inspect.BoolType():
+            return "use true or false"
         case msgspec.inspect.StrType(pattern=str() as pattern):
             longest = pattern.partition("{1,")[2].partition("}")[0]
             return f"use letters, digits, '.', '_' and '-', at most {longest}"

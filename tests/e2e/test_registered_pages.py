@@ -154,6 +154,9 @@ def test_settings_that_cannot_work_are_refused(on_folder: Program, tmp_path: Pat
     (tmp_path / "secret").write_text("s3cret\n")
     cases = [
         ('pages_format = "avro"', "no schema registry is named: set registry.url"),
+        ('verdicts_format = "protobuf"', "no schema registry is named: set registry.url"),
+        ('verdicts_format = "xml"', "use avro or json or json_schema or protobuf"),
+        ('[registry]\nauto_register = "maybe"', "use true or false"),
         ('pages_format = "avro"\n[registry]\nurl = "http://u:pw@h:1"', "registry.url holds a user or a password"),
         ('pages_format = "avro"\n[registry]\nurl = "h:1"', "give an address such as"),
         ('pages_format = "avro"\n[registry]\nurl = "http://h:1"\nuser = "u"', "belong together"),

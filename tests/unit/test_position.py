@@ -25,6 +25,18 @@ def test_the_record_is_json_that_a_person_can_read() -> None:
     )
 
 
+def test_the_schema_of_verdicts_stands_in_a_record_that_earlier_versions_refuse() -> None:
+    place = Position("log", 3, 42, "00ff00ff00ff00ff", "5be0c2d1")
+    made = positions.with_schema(place, 7)
+    assert positions.encode(made) == (
+        b'{"log_id":"log","frame":3,"ordinal":42,"digest":"00ff00ff00ff00ff","policy":"5be0c2d1","version":2,'
+        b'"schema_id":7}'
+    )
+    assert positions.decode(positions.encode(made)).published_schema == 7
+    assert positions.with_schema(place, None) is place
+    assert place.published_schema is None
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"7", b'{"log_id":1}', b"\xff", b"null"])
 def test_what_is_no_position_is_refused_by_name(data: bytes) -> None:
     with pytest.raises(WrongLog, match="cannot be read"):
@@ -32,6 +44,6 @@ def test_what_is_no_position_is_refused_by_name(data: bytes) -> None:
 
 
 def test_another_format_is_refused_by_name() -> None:
-    data = positions.encode(Position("log", 3, 42, "d", "p", version=2))
-    with pytest.raises(WrongLog, match="format 2, this version reads 1"):
+    data = positions.encode(Position("log", 3, 42, "d", "p", version=3))
+    with pytest.raises(WrongLog, match="format 3, this version reads 2"):
         positions.decode(data)

@@ -48,6 +48,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(piece)
             time.sleep(self.server.pause_s)
 
+    def do_POST(self) -> None:
+        self.server.sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.do_GET()
+
     def log_message(self, *_: object) -> None:
         pass
 
@@ -59,6 +63,8 @@ class AnsweringServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.asked: list[tuple[str, str | None]] = []
+        self.sent: list[dict[str, object]] = []
+        """The schemas that were sent."""
         self.pause_s = 0.0
         """Seconds after each byte of an answer."""
         self.is_endless = False
@@ -77,14 +83,22 @@ class AnsweringServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-@pytest.fixture
-def server() -> Iterator[AnsweringServer]:
+@contextmanager
+def answering() -> Iterator[AnsweringServer]:
     with AnsweringServer() as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
+        try:
+            yield running
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[AnsweringServer]:
+    with answering() as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 def client(server: AnsweringServer, **settings: str) -> RegistryClient:
@@ -325,7 +339,7 @@ def test_a_registry_that_fails_for_too_long_ends_the_role(server: AnsweringServe
 def test_a_registry_that_answers_one_byte_at_a_time_is_trouble_and_ends_the_role(
     server: AnsweringServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("simstream.roles.fingerprint.schema_wait.SILENT_S", 0.2)
+    monkeypatch.setattr("simstream.roles.registry_inquiry.SILENT_S", 0.2)
     server.has(1)
     server.pause_s = 0.03
     with waiting(server, give_up_s=0.6) as wait:

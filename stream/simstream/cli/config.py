@@ -49,7 +49,8 @@ def _rows(resolved: ResolvedSettings) -> list[Row]:
         source = origin[name]
         if value in (None, "") and name in fallback:
             value, source = fallback[name]
-        rows.append((name, "-" if value is None else str(value), source))
+        shown = "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        rows.append((name, shown, source))
     for name, value in settings.kafka.items():
         given = SettingValue(value, origin[f"kafka.{name}"])
         rows.append((f"kafka.{name}", show_value(name, given), given.origin))

@@ -36,7 +36,8 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     Feeds, fingerprints and judges pages as `serve` does, and prints each committed verdict as a line.
     """
     settings = settle(config, state="", **flags)  # the demo must not use the state of a service
-    settings = structs.replace(settings, pages_format="json", fields=FieldSettings())  # its pages are ordinary ones
+    # its pages are ordinary ones, and so are its verdicts
+    settings = structs.replace(settings, pages_format="json", verdicts_format="json", fields=FieldSettings())
     from simstream.log import open_log
     from simstream.sources.demo import demo_records
     from simstream.sources.read import read_pages

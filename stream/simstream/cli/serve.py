@@ -71,7 +71,7 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     refuse_misspelt_variables()
     settings = settle(config, **flags)
     refuse_shared_port(settings, roles)
-    if "fingerprint" in roles:
+    if {"fingerprint", "judge"} & {*roles}:
         from simstream.registry.schemas import check_registry
 
         check_registry(settings)

@@ -20,7 +20,7 @@ MAX_POLL_RECORDS = 1000
 @click.command("verdicts")
 @click.option("--follow", is_flag=True, help="Wait for more verdicts, until Ctrl-C.")
 @click.option("--new", is_flag=True, help="Show only verdicts that come from now on, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="Print the unchanged records, one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the records, one JSON object a line.")
 @click.option("--headers", is_flag=True, help="Show headers that came from the page; with --json as a last field.")
 @log_options
 @settings_options
@@ -47,6 +47,8 @@ def _show(records: Iterable[Record], as_json: bool, headers: bool) -> None:
     for record in records:
         value = record.value or b""
         shown = _headers_of(record) if headers else {}
+        if as_json:
+            value = wire.as_json(value)
         if as_json and headers:
             value = value[:-1] + b',"headers":' + msgspec.json.encode(shown) + b"}"
         if as_json:

@@ -1,4 +1,4 @@
-"""Asks a schema registry for schemas, through the Kafka client's own class."""
+"""Asks a schema registry for schemas and their ids, through the Kafka client's own class."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from simstream.errors import RegistryFailed, SettingsError, Unavailable
+from simstream.errors import RegistryFailed, SchemaRefused, SettingsError, Unavailable
 from simstream.setting_groups import RegistrySettings
-from simstream.wire.registered import RegisteredSchema, bad_schema
+from simstream.wire.bad_value import BadValueError
+from simstream.wire.registered import MAX_SCHEMA_ID, RegisteredSchema, bad_schema
 
 TIMEOUT_S = 5.0
 """Seconds that one step of a request may take: to connect, to send, to receive the next bytes."""
@@ -23,6 +24,8 @@ MAX_SECRET_BYTES = 64 << 10
 """The greatest size of a file with a password or a token."""
 _NOT_FOUND = (40401, 40402, 40403)
 """A registry's own codes for an unknown subject, version or schema. A 404 without one comes from something else."""
+_REFUSALS = (409, 422)
+"""How a registry refuses a schema: it does not fit the earlier ones of its subject, or it cannot be used."""
 _WRONG_ANSWERS = (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """What an answer that is no JSON, or of another form, causes within the client: it checks no form."""
 
@@ -37,7 +40,7 @@ class RegistryClient:
     def __init__(self, settings: RegistrySettings, is_protobuf: bool = False) -> None:
         """Raises SettingsError, and Unavailable if a package is missing."""
         try:
-            from confluent_kafka.schema_registry import SchemaRegistryClient
+            from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
             from confluent_kafka.schema_registry.common._httpx_compat import httpx
             from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -47,10 +50,11 @@ class RegistryClient:
             raise _missing(error) from error
         self.url = settings.url
         self._format = "serialized" if is_protobuf else None  # a file descriptor, not the text of a .proto file
+        self._schema: Any = Schema
         self._refusal: Any = SchemaRegistryError
         self._troubles = (httpx.HTTPError, *_WRONG_ANSWERS)
         try:
-            self._client = SchemaRegistryClient(_client_options(settings))
+            self._client: Any = SchemaRegistryClient(_client_options(settings))
         except (ValueError, OSError) as error:  # an SSLError is an OSError
             raise SettingsError(f"[registry] does not work: {error}", "correct its settings") from None
         session = self._client._rest_client.session  # the class has no limit of its own
@@ -77,6 +81,38 @@ class RegistryClient:
             raise bad_schema(f"schema {number} has more than {MAX_SCHEMA_BYTES:,} bytes")
         return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, tuple(needed.items()))
 
+    def id_of(self, subject: str, schema: RegisteredSchema, registers: bool) -> int | None:
+        """Return the id of a schema under a subject; None if it is not there and is not to be registered.
+
+        A registry gives the same schema the same id again. Raises SchemaRefused if the registry does not take it,
+        and RegistryFailed without a proper answer.
+        """
+        what = f"the schema of {subject}"
+        sent = self._schema(schema.text, schema.kind)
+        self._client.clear_caches()  # a wrong id would stay there
+        try:
+            found = self._answer(what, self._register if registers else self._client.lookup_schema, subject, sent)
+        except BadValueError:
+            raise self._failed(f"gives an answer without an end for {what}") from None
+        if found is None and not registers:
+            return None
+        number = getattr(found, "schema_id", None)
+        if type(number) is not int or not 0 <= number <= MAX_SCHEMA_ID:
+            raise self._failed(f"gives no id for {what}")
+        return number
+
+    def _register(self, subject: str, schema: Any) -> Any:
+        try:
+            return self._client.register_schema_full_response(subject, schema)
+        except self._refusal as error:
+            if error.http_status_code not in _REFUSALS:
+                raise
+            why = "".join(filter(str.isprintable, str(error.error_message)))[:200]
+            raise SchemaRefused(
+                f"the schema registry {self.url} refuses the schema of {subject} ({error.http_status_code}: {why})",
+                "see which schemas and which compatibility the subject has",
+            ) from None
+
     def _needed_by(self, schema: Any, seen: set[str]) -> Iterator[tuple[str, str]]:
         """Yield names and texts of the schemas that this one needs, each after its own. Raises BadValueError."""
         for reference in schema.references or ():
@@ -94,12 +130,16 @@ class RegistryClient:
             yield reference.name, found.schema.schema_str
 
     def _asked(self, what: str, ask: Any, *values: Any, **options: Any) -> Any:
+        """Return a schema; None if the registry knows no such schema. Raises RegistryFailed."""
+        found = self._answer(what, ask, *values, **options)
+        if found is not None and not isinstance(getattr(getattr(found, "schema", found), "schema_str", None), str):
+            raise self._failed(f"gives no text for {what}")
+        return found
+
+    def _answer(self, what: str, ask: Any, *values: Any, **options: Any) -> Any:
         """Return the registry's answer; None if it knows no such schema. Raises RegistryFailed."""
         try:
-            found = ask(*values, **options)
-            schema = getattr(found, "schema", found)
-            if not isinstance(schema.schema_str, str):
-                raise self._failed(f"gives no text for {what}")
+            return ask(*values, **options)
         except _LongAnswerError:
             raise bad_schema(f"{what} comes with more than {MAX_ANSWER_BYTES:,} bytes") from None
         except self._refusal as error:
@@ -108,7 +148,6 @@ class RegistryClient:
             raise self._failed(f"answers {error.http_status_code} for {what}") from None
         except self._troubles as error:
             raise self._failed(f"gives no proper answer for {what} ({type(error).__name__}: {error})") from None
-        return found
 
     def _failed(self, trouble: str) -> RegistryFailed:
         return RegistryFailed(
@@ -170,5 +209,5 @@ def _secret(name: str, path: str) -> str:
 
 def _missing(error: ImportError) -> Unavailable:
     return Unavailable(
-        f"pages_format needs {error.name}, which is not installed", "run pip install 'simstream[registry]'"
+        f"a schema registry needs {error.name}, which is not installed", "run pip install 'simstream[registry]'"
     )

@@ -120,6 +120,8 @@ def check_registry(settings: Settings) -> None:
     """Raise SettingsError or Unavailable if no schema could be asked for under these settings. Asks nobody."""
     if settings.pages_format in _KINDS:
         book_of(settings)
+    elif settings.verdicts_format != "json":
+        verdict_client_of(settings)
     else:
         check_files(settings.registry)
 
@@ -132,10 +134,7 @@ def book_of(settings: Settings) -> SchemaBook | None:
     kind = _KINDS.get(settings.pages_format)
     if kind is None:
         return None
-    if settings.registry.url is None:
-        raise SettingsError(
-            f"pages_format is {settings.pages_format}, and no schema registry is named", "set registry.url"
-        )
+    _check_url(settings, "pages_format", settings.pages_format)
     if kind == "AVRO":
         return SchemaBook(RegistryClient(settings.registry), kind, compile_avro)
     client = RegistryClient(settings.registry, is_protobuf=True)
@@ -144,6 +143,17 @@ def book_of(settings: Settings) -> SchemaBook | None:
     paths = settings.field_paths
     ways = [way for _, way in paths.steps] if paths else [(name,) for name in FIELD_NAMES]
     return SchemaBook(client, kind, partial(compile_protobuf, ways))
+
+
+def verdict_client_of(settings: Settings) -> RegistryClient:
+    """Return the client that registers the schema of verdicts. Asks nobody. Raises SettingsError, Unavailable."""
+    _check_url(settings, "verdicts_format", settings.verdicts_format)
+    return RegistryClient(settings.registry)
+
+
+def _check_url(settings: Settings, name: str, value: str) -> None:
+    if settings.registry.url is None:
+        raise SettingsError(f"{name} is {value}, and no schema registry is named", "set registry.url")
 
 
 def limits_of(settings: Settings, book: SchemaBook | None = None) -> PageLimits:

@@ -6,11 +6,15 @@ import msgspec
 
 from simstream.errors import WrongLog
 
+VERSIONS = (1, 2)
+"""The formats that this version reads."""
+
 
 class Position(msgspec.Struct, frozen=True):
     """The next frame and ordinal of one log, and a digest of all pages accepted before.
 
     `frame` is the offset of the next frame to read, `digest` has 16 hex digits, `policy` is the policy's id.
+    `schema_id` is the id of the schema of the verdicts; plain JSON has none, and then version 1 does.
     """
 
     log_id: str
@@ -19,9 +23,22 @@ class Position(msgspec.Struct, frozen=True):
     digest: str
     policy: str
     version: int = 1
+    schema_id: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def published_schema(self) -> int | None:
+        """The id of the schema of the verdicts; None for plain JSON."""
+        return None if self.schema_id is msgspec.UNSET else self.schema_id
 
 
 _decoder = msgspec.json.Decoder(Position)
+
+
+def with_schema(position: Position, schema_id: int | None) -> Position:
+    """Return the position of verdicts with this schema. An earlier version of simstream refuses to go on there."""
+    if schema_id is None:
+        return position
+    return msgspec.structs.replace(position, schema_id=schema_id, version=VERSIONS[-1])
 
 
 def encode(position: Position) -> bytes:
@@ -38,9 +55,9 @@ def decode(data: bytes) -> Position:
             f"the published position cannot be read ({str(error)[:100]})",
             "start the version of simstream that wrote it",
         ) from error
-    if position.version != 1:
+    if position.version not in VERSIONS:
         raise WrongLog(
-            f"the published position has format {position.version}, this version reads 1",
+            f"the published position has format {position.version}, this version reads {VERSIONS[-1]}",
             "start the version of simstream that wrote it",
         )
     return position

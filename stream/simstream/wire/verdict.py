@@ -1,14 +1,26 @@
-"""Encodes verdicts as JSON in a fixed order of fields, and decodes them."""
+"""Encodes verdicts in a fixed order of fields, as JSON or by a registered schema, and decodes them.
+
+The first bytes say what a value is, so no reader needs a setting or a registry. JSON begins with `{`. Any other
+value begins with a zero byte and the id of its schema. Then `{` begins JSON, and a zero byte a message of Protobuf.
+Else the value is Avro: it begins with the length of the page's id, which is neither of the two bytes.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from simstream.errors import LogDamaged
 from simstream.model import Verdict
+from simstream.wire import verdict_avro, verdict_protobuf
+from simstream.wire.bad_value import BadValueError
+from simstream.wire.registered import HEAD_BYTES
 
 _json = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Verdict)
+_FIRST_MESSAGE = b"\0"
+"""Stands between a schema's id and a message of Protobuf that is the first one of its file."""
 _LAYOUT = (
     b'{"id":%b,"url":%b,"verdict":"%b","reason":%b,"near_duplicate_of":%b,"distance":%b,"similarity":%b,'
     b'"cluster_id":%b,"canonical":%b,"merged_clusters":%b,"fingerprint":%b,"policy":"%b",'
@@ -39,15 +51,45 @@ def encode(v: Verdict) -> bytes:
     )
 
 
+def encoder_of(form: str, schema_id: int | None) -> Callable[[Verdict], bytes]:
+    """Return what encodes verdicts in a `verdicts_format`, by the schema with this id; for `json` there is none."""
+    if schema_id is None:
+        return encode
+    head = b"\0" + schema_id.to_bytes(HEAD_BYTES - 1, "big")
+    if form == "protobuf":
+        head += _FIRST_MESSAGE
+    value_of = {"avro": verdict_avro.encode, "protobuf": verdict_protobuf.encode, "json_schema": encode}[form]
+    return lambda verdict: head + value_of(verdict)
+
+
 def decode(data: bytes) -> Verdict:
-    """Return the verdict. Raises LogDamaged if the bytes are no verdict."""
+    """Return the verdict, whatever format it has. Raises LogDamaged if the bytes are no verdict.
+
+    Cost: about 2 us from JSON, 10 us from Avro, 20 us from Protobuf.
+    """
     try:
-        return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if data[:1] != b"\0":
+            return _decoder.decode(data)
+        match data[HEAD_BYTES : HEAD_BYTES + 1]:
+            case b"{":
+                return _decoder.decode(data[HEAD_BYTES:])
+            case b"\0":
+                tree = verdict_protobuf.read(data, HEAD_BYTES + 1)
+            case _:
+                tree = verdict_avro.read(data, HEAD_BYTES)
+        return msgspec.convert(tree, Verdict)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadValueError) as error:
         raise LogDamaged(
             f"a record of verdicts is not a verdict ({str(error)[:100]})",
             "stop the other program that writes to this topic",
         ) from error
+
+
+def as_json(data: bytes) -> bytes:
+    """Return the verdict as JSON, without any change if it is. Raises LogDamaged if other bytes are no verdict."""
+    if data[:1] != b"\0":
+        return data
+    return data[HEAD_BYTES:] if data[HEAD_BYTES : HEAD_BYTES + 1] == b"{" else encode(decode(data))
 
 
 def similarity(agreement: int, bits: int) -> float | None:

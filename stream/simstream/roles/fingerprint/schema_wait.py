@@ -3,94 +3,43 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from simstream.errors import RegistryFailed
 from simstream.model import Record
-from simstream.registry.client import TIMEOUT_S
 from simstream.registry.schemas import MAX_KEPT_BYTES, SchemaAnswer, SchemaBook
+from simstream.roles.registry_inquiry import RegistryInquiry
 from simstream.telemetry.metrics import Metrics
 
 UNKNOWN_PAUSE_S = 0.01
 """Seconds between the answer that an id is unknown and the next request: ids that a stranger makes up cost the
 registry at most 100 requests a second."""
-MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
-"""Seconds between a failed request and the next one: twice as many after each failure."""
-SILENT_S = 2 * TIMEOUT_S
-"""Seconds without an answer that count as a failure. A request has no end of its own while bytes trickle in."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 
-class _Inquiry:
-    """Asks for schemas in a thread of its own, until each has an answer or the answers have MAX_KEPT_BYTES."""
+class _Inquiry(RegistryInquiry):
+    """Asks for schemas until each has an answer or the answers have MAX_KEPT_BYTES."""
 
     def __init__(self, book: SchemaBook, numbers: Iterable[int], metrics: Metrics) -> None:
         self.answers: dict[int, SchemaAnswer] = {}
-        self.began = self.progress_at = time.monotonic()
-        self._failure: RegistryFailed | None = None
-        self.done = threading.Event()
-        self._stop = threading.Event()
-        self._error: Exception | None = None
-        self._book, self._numbers, self._metrics = book, list(numbers), metrics
-        # A daemon: a registry that answers one byte at a time must not keep the process from ending.
-        threading.Thread(target=self._run, name="schemas", daemon=True).start()
+        self._book, self._numbers = book, list(numbers)
+        super().__init__(book.url, metrics)
 
-    @property
-    def silent_s(self) -> float:
-        """Seconds since the last answer, or since the start before the first one."""
-        return time.monotonic() - self.progress_at
-
-    @property
-    def failure(self) -> RegistryFailed | None:
-        """What the registry did instead of answering."""
-        silent_s = self.silent_s
-        if self._failure is not None or silent_s < SILENT_S or self.done.is_set():
-            return self._failure
-        what = f"the schema registry {self._book.url} has not answered for {silent_s:.0f} s"
-        return RegistryFailed(what, "see whether it runs, and check [registry]")
-
-    def cancel(self) -> None:
-        """End after the current request."""
-        self._stop.set()
-
-    def raise_error(self) -> None:
-        """Raise the error that ended the thread, if one did."""
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
+    def work(self) -> None:
         left = MAX_KEPT_BYTES
-        try:
-            for number in self._numbers:
-                self._ask(number)
-                if self._stop.is_set():
-                    break
-                left -= self.answers[number].bytes
-                if left < 0:
-                    break
-        except Exception as error:  # noqa: BLE001  # the role's thread raises it
-            self._error = error
-        self.done.set()
-
-    def _ask(self, number: int) -> None:
-        pause_s = MIN_PAUSE_S
-        while not self._stop.is_set():
-            try:
-                answer = self._book.ask(number)
-            except RegistryFailed as failure:
-                self._failure = failure
-                self._metrics.registry_requests.labels("failed").inc()
-                self._stop.wait(pause_s)
-                pause_s = min(MAX_PAUSE_S, 2 * pause_s)
-                continue
-            self._failure, self.progress_at = None, time.monotonic()
+        for number in self._numbers:
+            answer = self.insist(partial(self._book.ask, number))
+            if answer is None:
+                break
             self.answers[number] = answer
-            self._metrics.registry_requests.labels("found" if answer.is_final else "unknown").inc()
+            self.metrics.registry_requests.labels("found" if answer.is_final else "unknown").inc()
             if not answer.is_final:
-                self._stop.wait(UNKNOWN_PAUSE_S)
-            return
+                self.stop.wait(UNKNOWN_PAUSE_S)
+            left -= answer.bytes
+            if self.stop.is_set() or left < 0:
+                break
 
 
 class SchemaWait:

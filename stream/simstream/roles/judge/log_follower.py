@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from simstream.errors import WrongLog, WrongPolicy
+from simstream.errors import WrongLog, WrongPolicy, WrongSchema
 from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
 from simstream.model import Verdict
@@ -37,14 +37,20 @@ _logger = logging.getLogger("simstream.judge")
 
 
 class PublishedPositionCheck:
-    """Checks that a published position belongs to this log and this policy."""
+    """Checks that a published position belongs to this log, this policy and, if told, this schema of verdicts."""
 
     def __init__(self, log: Log, policy: Policy) -> None:
         self.log_id = log.topic(FINGERPRINTS).id
         self._policy_id = policy.id
+        self._schema: tuple[int | None] | None = None
+
+    def expect(self, schema_id: int | None, published: Position | None) -> None:
+        """From now on also check the schema's id; None for plain JSON. Raises WrongSchema for this position."""
+        self._schema = (schema_id,)
+        self._check_schema(published)
 
     def decode(self, data: bytes | None) -> Position | None:
-        """Return the decoded position, None for None. Raises WrongLog, WrongPolicy."""
+        """Return the decoded position, None for None. Raises WrongLog, WrongPolicy, WrongSchema."""
         if data is None:
             return None
         position = positions.decode(data)
@@ -59,7 +65,25 @@ class PublishedPositionCheck:
                 "use the same distance, similarity, window, link and sketch_lookups (a setting of the recipe), or "
                 "publish under another prefix with `simstream replay --to`",
             )
+        self._check_schema(position)
         return position
+
+    def _check_schema(self, position: Position | None) -> None:
+        if self._schema is None or position is None or not position.ordinal:
+            return
+        [own] = self._schema
+        if own != position.published_schema:
+            those = "are plain JSON" if own is None else f"have schema {own}"
+            raise wrong_schema(position.published_schema, f"those of this judge {those}")
+
+
+def wrong_schema(published: int | None, but: str) -> WrongSchema:
+    """Return the error of a judge that could only go on with another schema than that of the published verdicts."""
+    have = "are plain JSON" if published is None else f"have schema {published} of the registry"
+    return WrongSchema(
+        f"the published verdicts {have}, but {but}",
+        "use the same verdicts_format and registry, or publish under another prefix with `simstream replay --to`",
+    )
 
 
 @dataclass(frozen=True, slots=True)

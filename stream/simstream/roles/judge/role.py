@@ -11,7 +11,7 @@ from simstream.index.shard import check_count
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
-from simstream.log.base import FINGERPRINTS, MATCHES, Election, Log, Reader
+from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Election, Log, Reader
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import AnsweredReader
@@ -19,6 +19,7 @@ from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollow
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.judge.verdict_form import VerdictForm, find_form
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.roles.topics import JUDGED, JUDGED_WITH_SHARDS, check_topics
 
@@ -48,20 +49,25 @@ class JudgeRole:
     def run(self) -> None:
         """Judge until `context.stop` is set.
 
-        Raises every StateError (such as WrongPolicy, TakenOver, StateLocked) and every LogError.
+        Raises every StateError (such as WrongPolicy, TakenOver, StateLocked), every LogError, and what `find_form`
+        raises.
         """
         self._context.health.expect(NAME, self._context.settings.give_up_s)
         check_topics(self._log, JUDGED)
-        position_check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
+        position_check = PublishedPositionCheck(self._log, self._policy)
         with self._log.open_publisher() as publisher:
             # Before the election: a misconfigured judge must never fence a good one.
             published = position_check.decode(publisher.committed())
+        form = find_form(self._log.topic(VERDICTS).name, published, self._context)
+        if form is None:
+            return
+        position_check.expect(form.schema_id, published)
         book = self._open_book(position_check.log_id)
         log_judge = self._log_judge = LogJudge(self._policy, self._context, NAME, book)
         with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
-            frame = self._stand(log_judge, book, position_check, snapshots)
+            frame = self._stand(log_judge, book, position_check, snapshots, form)
             finish(NAME, log_judge, snapshots, frame, self._context)
 
     def _open_book(self, log_id: str) -> AnswerBook | None:
@@ -104,6 +110,7 @@ class JudgeRole:
         book: AnswerBook | None,
         position_check: PublishedPositionCheck,
         snapshots: NoSnapshots,
+        form: VerdictForm,
     ) -> int:
         """Follow until elected, then publish until the service stops. Return the frame of the last commit."""
         with (
@@ -123,7 +130,8 @@ class JudgeRole:
                     follower.replay(published)
             if self._context.stop.is_set():
                 return published.frame if published else 0
-            verdict_publisher = VerdictPublisher(position_check.log_id, reader, log_judge, snapshots, self._context)
+            log_id = position_check.log_id
+            verdict_publisher = VerdictPublisher(log_id, reader, log_judge, snapshots, self._context, form)
             return verdict_publisher.run(publisher, candidacy.election)
 
 

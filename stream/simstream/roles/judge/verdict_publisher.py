@@ -14,10 +14,10 @@ from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.roles.judge.traced_pages import traced_pages
+from simstream.roles.judge.verdict_form import PLAIN_JSON, VerdictForm
 from simstream.telemetry.metrics import RisingCounter
 from simstream.wire import page_headers
 from simstream.wire import position as positions
-from simstream.wire import verdict as wire
 from simstream.wire.page_headers import VERDICT, Headers
 
 SLOW_S = 3.0
@@ -32,9 +32,16 @@ class VerdictPublisher:
     """Judges new frames and hands the verdicts to an outbox. Its state begins at the committed position."""
 
     def __init__(
-        self, log_id: str, reader: Reader, log_judge: LogJudge, snapshots: NoSnapshots, context: RoleContext
+        self,
+        log_id: str,
+        reader: Reader,
+        log_judge: LogJudge,
+        snapshots: NoSnapshots,
+        context: RoleContext,
+        form: VerdictForm = PLAIN_JSON,
     ) -> None:
         self._log_id = log_id
+        self._form = form
         self._reader = reader
         self._log_judge = log_judge
         self._snapshots = snapshots
@@ -119,8 +126,8 @@ class VerdictPublisher:
         header = frame.header
         headers = page_headers.unpack(header.headers, header.start) if header else {}
         return PendingFrame(
-            [_outgoing(verdict, headers.get(verdict.source.offset, ())) for verdict in frame.verdicts],
-            positions.encode(self._log_judge.position(self._log_id, frame.place)),
+            [self._outgoing(verdict, headers.get(verdict.source.offset, ())) for verdict in frame.verdicts],
+            self._position(frame.place),
             Counter(verdict.verdict for verdict in frame.verdicts),
             frame.record.timestamp,
             frame.arrival_counts,
@@ -131,8 +138,15 @@ class VerdictPublisher:
 
     def _bare(self, place: LogPlace) -> PendingFrame:
         """Return a position without verdicts."""
-        position = positions.encode(self._log_judge.position(self._log_id, place))
-        return PendingFrame((), position, {}, 0, {}, place.frame)
+        return PendingFrame((), self._position(place), {}, 0, {}, place.frame)
+
+    def _position(self, place: LogPlace) -> bytes:
+        position = self._log_judge.position(self._log_id, place)
+        return positions.encode(positions.with_schema(position, self._form.schema_id))
+
+    def _outgoing(self, verdict: Verdict, headers: Headers) -> OutgoingVerdict:
+        own = (VERDICT, verdict.verdict.encode())
+        return OutgoingVerdict(verdict.id.encode(), self._form.encode(verdict), (own, *headers))
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver if the election is lost and another judge has begun to publish.
@@ -172,8 +186,3 @@ class VerdictPublisher:
         elif not why and not answers:
             why = "the log does not answer"
         return not why, why
-
-
-def _outgoing(verdict: Verdict, headers: Headers) -> OutgoingVerdict:
-    own = (VERDICT, verdict.verdict.encode())
-    return OutgoingVerdict(verdict.id.encode(), wire.encode(verdict), (own, *headers))

@@ -65,7 +65,7 @@ class LogHistory:
         """Return the verdict of the greatest ordinal of each requested page. Reads all of `verdicts`."""
         found: dict[str, tuple[Verdict, bytes]] = {}
         for record in _records(self._log, VERDICTS, VERDICTS_A_POLL, tick):
-            value = record.value or b""
+            value = wire.as_json(record.value or b"")
             page_id = names.known(record.key or b"", value[: value.find(b',"verdict":"')])
             if page_id is None:
                 continue
@@ -78,7 +78,7 @@ class LogHistory:
         """Return the verdict of the ordinal asked for. Reads `verdicts` up to it."""
         mark, count = b',"ordinal":%d,' % (request.ordinal or 0), 0
         for record in _records(self._log, VERDICTS, VERDICTS_A_POLL, tick):
-            value = record.value or b""
+            value = wire.as_json(record.value or b"")
             count += 1
             if mark in value and (verdict := wire.decode(value)).ordinal == request.ordinal:
                 check_ordinal(request, verdict.id)

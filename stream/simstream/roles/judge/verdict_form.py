@@ -1,0 +1,103 @@
+"""Finds out how verdicts are encoded: as plain JSON, or by a schema that a schema registry has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from simstream.errors import SchemaRefused, SimstreamError
+from simstream.model import Verdict
+from simstream.registry.client import RegistryClient
+from simstream.registry.schemas import verdict_client_of
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.log_follower import NAME, wrong_schema
+from simstream.roles.registry_inquiry import RegistryInquiry
+from simstream.wire.position import Position
+from simstream.wire.verdict import encode, encoder_of
+from simstream.wire.verdict_schemas import path_of, schema_of
+
+LOOK_EVERY_S = 0.2
+_logger = logging.getLogger("simstream.judge")
+
+
+class VerdictForm(NamedTuple):
+    """What encodes verdicts, and the id of their schema; None for plain JSON."""
+
+    encode: Callable[[Verdict], bytes]
+    schema_id: int | None
+
+
+PLAIN_JSON: Final = VerdictForm(encode, None)
+
+
+def find_form(topic: str, published: Position | None, context: RoleContext) -> VerdictForm | None:
+    """Return the form of the verdicts of a topic. Asks the registry for the schema's id, and waits for its answer.
+
+    Behind published verdicts the schema must be there: it is not registered once more. None if the service stopped
+    meanwhile. Raises WrongSchema, SchemaRefused, SettingsError, Unavailable; RegistryFailed if there was no proper
+    answer for `give_up_after`.
+    """
+    form = context.settings.verdicts_format
+    if form == "json":
+        return PLAIN_JSON
+    earlier = published if published is not None and published.ordinal else None
+    if earlier is not None and earlier.published_schema is None:
+        raise wrong_schema(None, f"verdicts_format is {form}")
+    registers = context.settings.registry.auto_register and earlier is None
+    inquiry = _SchemaInquiry(verdict_client_of(context.settings), f"{topic}-value", registers, context)
+    try:
+        _wait_for(inquiry, context)
+    finally:
+        inquiry.cancel()
+    inquiry.raise_error()
+    if not inquiry.done.is_set():
+        return None
+    schema_id = inquiry.schema_id
+    if schema_id is None:
+        raise _missing(inquiry, form, earlier)
+    _logger.info("verdicts are published in %s, by schema %d (%s)", form, schema_id, inquiry.subject)
+    return VerdictForm(encoder_of(form, schema_id), schema_id)
+
+
+def _missing(inquiry: _SchemaInquiry, form: str, earlier: Position | None) -> SimstreamError:
+    lacks = f"the schema registry {inquiry.url} has no schema of verdicts in {form} under {inquiry.subject}"
+    if earlier is not None:
+        return wrong_schema(earlier.published_schema, lacks)
+    return SchemaRefused(
+        f"{lacks}, and registry.auto_register is false", f"register {path_of(form)} under this subject"
+    )
+
+
+def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> None:
+    """Return once the inquiry is done or the service stops. Raises RegistryFailed after `give_up_after`."""
+    give_up_s, is_told = context.settings.give_up_s, False
+    while not inquiry.done.wait(LOOK_EVERY_S) and not context.stop.is_set():
+        failure = inquiry.failure
+        why = "waits for the schema of verdicts" + (f": {failure.what}" if failure else "")
+        context.health.note_wait(NAME, why, give_up_s)
+        if failure is None:
+            continue
+        if inquiry.silent_s > give_up_s:
+            raise failure
+        if not is_told:
+            _logger.warning("%s; no verdict is published until it answers", failure.what)
+            is_told = True
+
+
+class _SchemaInquiry(RegistryInquiry):
+    """Registers the schema of verdicts, or looks it up."""
+
+    def __init__(self, client: RegistryClient, subject: str, registers: bool, context: RoleContext) -> None:
+        self.schema_id: int | None = None
+        """The answer; None if the registry does not have the schema."""
+        self.subject = subject
+        schema = schema_of(context.settings.verdicts_format)
+        self._request = partial(client.id_of, subject, schema, registers)
+        super().__init__(client.url or "", context.metrics)
+
+    def work(self) -> None:
+        self.schema_id = self.insist(self._request)
+        if not self.stop.is_set():
+            self.metrics.registry_requests.labels("unknown" if self.schema_id is None else "found").inc()

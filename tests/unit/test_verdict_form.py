@@ -1,0 +1,182 @@
+"""What a judge makes of a registry's answers before its first verdict: each kind from a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from simstream.errors import RegistryFailed, SchemaRefused, SettingsError, WrongSchema
+from simstream.judge.policy import make_policy
+from simstream.log.base import FINGERPRINTS, Log
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.log_follower import PublishedPositionCheck
+from simstream.roles.judge.verdict_form import PLAIN_JSON, VerdictForm, find_form
+from simstream.setting_groups import RegistrySettings
+from simstream.settings import Settings
+from simstream.text.recipe import preset
+from simstream.wire import position as positions
+from simstream.wire import verdict as wire
+from simstream.wire.position import Position
+from simstream.wire.verdict_schemas import text_of
+from tests.unit.test_schema_registry import AnsweringServer, answering
+from tests.unit.test_verdict import EXAMPLE
+
+REGISTER, LOOK_UP = "/subjects/t.verdicts-value/versions", "/subjects/t.verdicts-value"
+
+
+@pytest.fixture
+def server() -> Iterator[AnsweringServer]:
+    with answering() as running:
+        yield running
+
+
+def found(server: AnsweringServer, form: str = "avro", registers: bool = True) -> VerdictForm | None:
+    """What a judge finds; it gives up after 0.3 s."""
+    return find_form("t.verdicts", None, context(server, form, registers))
+
+
+def context(server: AnsweringServer, form: str = "avro", registers: bool = True) -> RoleContext:
+    made = RoleContext(
+        Settings(
+            verdicts_format=form,  # type: ignore[arg-type]
+            registry=RegistrySettings(url=server.url, auto_register=registers),
+            give_up_after="300ms",
+        )
+    )
+    made.health.expect("judge")
+    return made
+
+
+@pytest.mark.parametrize(("form", "kind"), [("avro", None), ("protobuf", "PROTOBUF"), ("json_schema", "JSON")])
+def test_the_schema_is_registered_as_it_is_published(server: AnsweringServer, form: str, kind: str | None) -> None:
+    server.answers[REGISTER] = 200, b'{"id": 7}'
+    made = found(server, form)
+    assert made is not None
+    assert made.schema_id == 7
+    assert wire.as_json(made.encode(wire.decode(EXAMPLE))) == EXAMPLE
+    assert [one["schema"] for one in server.sent] == [text_of(form)]
+    assert server.sent[0].get("schemaType", "AVRO") == (kind or "AVRO")
+
+
+def test_plain_json_asks_nobody() -> None:
+    assert find_form("t.verdicts", None, RoleContext(Settings())) is PLAIN_JSON
+
+
+def test_a_schema_that_is_not_to_be_registered_is_looked_up(server: AnsweringServer) -> None:
+    with pytest.raises(SchemaRefused, match=r"no schema of verdicts in avro under t\.verdicts-value"):
+        found(server, registers=False)
+    server.answers[LOOK_UP] = (
+        200,
+        json.dumps({"subject": "t.verdicts-value", "version": 1, "id": 9, "schema": text_of("avro")}).encode(),
+    )
+    made = found(server, registers=False)
+    assert made is not None
+    assert made.schema_id == 9
+    assert {path.partition("?")[0] for path, _ in server.asked} == {LOOK_UP}
+
+
+@pytest.mark.parametrize("status", [409, 422])
+def test_a_refusal_is_told_with_its_reason(server: AnsweringServer, status: int) -> None:
+    body = {"error_code": status, "message": "incompatible:\n" + "x" * 1000}
+    server.answers["*"] = status, json.dumps(body).encode()
+    with pytest.raises(
+        SchemaRefused, match=rf"refuses the schema of t.verdicts-value \({status}: incompatible:x+\)"
+    ) as told:
+        found(server)
+    assert len(told.value.what) < 400
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, b""),
+        (401, b'{"error_code": 401, "message": "Unauthorized"}'),
+        (404, b'{"error_code": 40401, "message": "no subject"}'),
+        (200, b"<html>hello</html>"),
+        (200, b"[]"),
+        (200, b"{}"),
+        (200, b'{"id": "7"}'),
+        (200, b'{"id": true}'),
+        (200, b'{"id": -1}'),
+        (200, b'{"id": 4294967296}'),
+    ],
+)
+def test_an_improper_answer_is_waited_out_and_ends_the_judge_in_time(
+    server: AnsweringServer, answer: tuple[int, bytes]
+) -> None:
+    server.answers["*"] = answer
+    began = time.monotonic()
+    with pytest.raises(RegistryFailed, match="the schema registry http://127"):
+        found(server)
+    assert time.monotonic() - began < 8
+    assert len(server.asked) > 1
+
+
+def test_a_judge_that_waits_says_so_and_stops_when_asked(server: AnsweringServer) -> None:
+    server.answers["*"] = 503, b""
+    waiting = context(server)
+    ended: list[object] = []
+    thread = threading.Thread(target=lambda: ended.append(find_form("t.verdicts", None, waiting)))
+    thread.start()
+    end = time.monotonic() + 10
+    while "answers 503" not in waiting.health.ready()[1] and time.monotonic() < end:
+        time.sleep(0.01)
+    waiting.stop.set()
+    thread.join(5)
+    assert ended == [None]
+    assert "judge: waits for the schema of verdicts: the schema registry" in waiting.health.ready()[1]
+
+
+def test_an_answer_in_time_is_taken_after_failures(server: AnsweringServer) -> None:
+    server.answers["*"] = 503, b""
+    mend = threading.Timer(0.15, server.answers.update, [{REGISTER: (200, b'{"id": 7}')}])
+    mend.start()
+    made = found(server)
+    assert made is not None
+    assert made.schema_id == 7
+
+
+def test_no_registry_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="verdicts_format is avro, and no schema registry is named"):
+        find_form("t.verdicts", None, RoleContext(Settings(verdicts_format="avro")))
+
+
+@pytest.mark.parametrize(
+    ("published", "own", "fits"),
+    [(7, 7, True), (None, None, True), (7, 8, False), (7, None, False), (None, 7, False)],
+)
+def test_a_topic_keeps_its_schema_from_the_first_verdict_on(
+    local_log: Log, published: int | None, own: int | None, fits: bool
+) -> None:
+    policy = make_policy(preset("default"), "0badcafe")
+    place = Position(local_log.topic(FINGERPRINTS).id, 3, 42, "d", policy.id)
+    check = PublishedPositionCheck(local_log, policy)
+    record = positions.with_schema(place, published)
+    data = positions.encode(record)
+    assert check.decode(data) == record
+    check.expect(own, positions.with_schema(Position(place.log_id, 3, 0, "d", policy.id), published))
+    if fits:
+        check.expect(own, record)
+        assert check.decode(data) == record
+        return
+    with pytest.raises(WrongSchema, match="replay --to"):
+        check.decode(data)
+    with pytest.raises(WrongSchema, match="replay --to"):
+        check.expect(own, record)
+
+
+def test_behind_published_verdicts_the_schema_is_only_looked_up(server: AnsweringServer) -> None:
+    server.answers[REGISTER] = 200, b'{"id": 7}'
+    published = positions.with_schema(Position("log", 3, 42, "d", "p"), 7)
+    with pytest.raises(
+        WrongSchema, match=r"have schema 7 of the registry, but .* has no schema of verdicts in avro"
+    ):
+        find_form("t.verdicts", published, context(server))
+    with pytest.raises(WrongSchema, match="are plain JSON, but verdicts_format is avro"):
+        find_form("t.verdicts", Position("log", 3, 42, "d", "p"), context(server))
+    assert {path.partition("?")[0] for path, _ in server.asked} == {LOOK_UP}
