@@ -87,8 +87,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The format of the values of `pages`. In all but `json`, a value begins with the id that its schema has in a
     schema registry."""
     verdicts_format: Literal["json", "avro", "protobuf", "json_schema"] = "json"
-    """The format of the values of `verdicts`. In all but `json`, a value begins with the id that its schema has in a
-    schema registry."""
+    """The format of the values of `verdicts`. In all but `json`, a value begins with the id that its schema has in
+    a schema registry."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
     distance: NotNegative | None = None

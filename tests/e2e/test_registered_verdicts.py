@@ -21,7 +21,8 @@ from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.verdict_schemas import text_of
 from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, naive_verdicts, read_topic, watching
+from tests.e2e.harness import ROOT, Program, all_verdicts, naive_verdicts, read_topic, watching
+from tests.e2e.test_readme import blocks
 from tests.kafka_fixtures import TopicPlace
 from tests.registered_pages import client_of
 from tests.unit.test_verdict_formats import message_class
@@ -62,35 +63,44 @@ def deserialized(form: str, client: SchemaRegistryClient, topic: str, value: byt
 
 @pytest.mark.kafka
 def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
-    on_kafka: Program, registry: SchemaRegistry, tmp_path: Path
+    on_kafka: Program, registry: SchemaRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = on_kafka.place
     assert place is not None
     write_settings(tmp_path, "avro", registry.url)
     on_kafka.good("topics", "create")
-    lines = list(pages.lines(COUNT * 2))
+    told = list(pages.lines(COUNT * 2))
     with place.open() as log, watching(log) as watcher:
-        for part in range(2):
-            with on_kafka.serve("--state", "state") as service:
-                on_kafka.good("feed", "-", stdin=b"\n".join(lines[COUNT * part : COUNT * (part + 1)]))
-                watcher.wait(COUNT * part + COUNT // 3, service)
-                if part == 0:
-                    service.kill()
-                    continue
-                watcher.wait(COUNT * 2, service)
-                assert service.end() == 0, service.output
+        with on_kafka.serve("--state", "state") as service:
+            on_kafka.good("feed", "-", stdin=b"\n".join(told[:COUNT]))
+            watcher.wait(COUNT // 3, service)
+            service.kill()
+        with on_kafka.serve("--state", "state") as service:
+            on_kafka.good("feed", "-", stdin=b"\n".join(told[COUNT:]))
+            watcher.wait(COUNT * 2, service)
+            assert service.end() == 0, service.output
         values = all_verdicts(log)
-        assert [wire.as_json(one) for one in values] == naive_verdicts(log)
+        lines = [wire.as_json(one) for one in values]
+        assert lines == naive_verdicts(log)
     on_kafka.good("replay", "--to", f"{place.prefix}-again")
-    with type(place)(place.address, f"{place.prefix}-again").open() as log:
+    with TopicPlace(place.address, f"{place.prefix}-again").open() as log:
         assert all_verdicts(log) == values
     client, topic = client_of(registry), f"{place.prefix}.{VERDICTS}"
-    assert client.get_schema(int.from_bytes(values[0][1:5], "big")).schema_str
-    assert {one[:5] for one in values} == {values[0][:5]}
-    assert client.get_latest_version(f"{topic}-value").schema_id == int.from_bytes(values[0][1:5], "big")
-    assert [deserialized("avro", client, topic, one) for one in values] == [
-        json.loads(wire.as_json(one)) for one in values
-    ]
+    number = client.get_latest_version(f"{topic}-value").schema_id
+    assert {one[:5] for one in values} == {wire.encoder_of("avro", number)(wire.decode(lines[0]))[:5]}
+    assert [deserialized("avro", client, topic, one) for one in values] == list(map(json.loads, lines))
+
+    text = blocks(ROOT / "docs/how-to/schema-registry.md", "python")[1].replace("poll(10)", "poll(4)")
+    text = text.replace("127.0.0.1:9092", place.address.removeprefix("kafka://")).replace(
+        "simstream.verdicts", topic
+    )
+    text = text.replace("http://127.0.0.1:8081/apis/ccompat/v7", registry.url).replace(
+        "verdict-reader", place.prefix
+    )
+    capsys.readouterr()
+    exec(compile(text, "schema-registry.md", "exec"), {})
+    said = [(one["id"], one["verdict"], one["near_duplicate_of"]) for one in map(json.loads, lines)]
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(" ".join(map(str, one)) for one in said)
 
 
 @pytest.mark.parametrize("form", ["avro", "protobuf", "json_schema"])
