@@ -83,8 +83,10 @@ def test_the_program_for_spark_submit_is_the_command_line(alone: Program, cache:
 def test_no_python_example_is_without_a_test() -> None:
     for path in DOCUMENTS:
         for code in blocks(path, "python"):
-            # The last three: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py, tests/e2e/test_spark.py
-            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider", "AvroSerializer(", "near_duplicates(")
+            # The last four: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py,
+            # tests/e2e/test_registered_verdicts.py, tests/e2e/test_spark.py
+            registered = ("AvroSerializer(", "AvroDeserializer(")
+            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider", *registered, "near_duplicates(")
             assert any(part in code for part in tested), relative(path)
 
 
