@@ -407,6 +407,7 @@ VERDICT = (
     b'"cluster_id":"0","canonical":"a","merged_clusters":[],"fingerprint":"9c41f07ab2e35d68","policy":"5be0c2d1",'
     b'"ordinal":0,"time":1,"source":{"topic":"p","partition":0,"offset":0}}'
 )
+REGISTERED = [verdict.encoder_of(form, 7)(verdict.decode(VERDICT)) for form in ("avro", "protobuf", "json_schema")]
 POSITION = position.encode(position.Position("t", 3, 4, "00" * 8, "5be0c2d1"))
 
 
@@ -601,7 +602,7 @@ TARGETS: dict[str, FuzzTarget] = {
     "budgets": FuzzTarget(costly_pages, run_budget),
     "frames": FuzzTarget(frames, run_frame),
     "answers": FuzzTarget(answers, run_answer),
-    "verdicts": FuzzTarget(json_records(VERDICT), run_verdict),
+    "verdicts": FuzzTarget(json_records(VERDICT) | st.one_of(*map(damaged, REGISTERED)), run_verdict),
     "positions": FuzzTarget(json_records(POSITION), run_position),
     "manifests": FuzzTarget(
         st.one_of(damaged(msgspec.msgpack.encode(MANIFEST)), nested(b"\x91", b"")), run_manifest
