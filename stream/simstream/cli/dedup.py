@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,11 +13,16 @@ from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import field_options, judging_options, versions_option
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import report_separated
-from simstream.errors import InputError
+from simstream.errors import InputError, UsageError
+from simstream.settings import duration_ms
 
 if TYPE_CHECKING:
     from collections import Counter
 
+    from simstream.settings import Settings
+    from simstream.sources.fields import FieldNames
+    from simstream.sources.input_files import InputFile
+    from simstream.tools.dedup.run_state import RunState
     from simstream.tools.dedup.unread import UnreadPages
 
 
@@ -36,6 +42,20 @@ class DedupOptions(NamedTuple):
     versions: bool
     text_field: str | None
     id_field: str | None
+    state: str | None
+    save_every: str
+
+    @property
+    def fields(self) -> FieldNames:
+        """The names of the fields of text and id."""
+        from simstream.sources.fields import FieldNames
+
+        return FieldNames(self.text_field, self.id_field)
+
+    @property
+    def save_every_s(self) -> float:
+        """The seconds between two saves of the state. Raises SettingsError."""
+        return duration_ms("--save-every", self.save_every) / 1000
 
     @property
     def places(self) -> dict[str, str]:
@@ -87,6 +107,14 @@ class _ShareType(click.FloatRange):
     type=_ShareType(0, 1),
     help="End with 1 if more than this share of pages, 0 to 1, is unreadable (default: if any line is not JSON).",
 )
+@click.option(
+    "--state",
+    metavar="DIR",
+    help="Keep the progress in DIR: after a crash or Ctrl-C, the same command goes on there.",
+)
+@click.option(
+    "--save-every", default="20s", show_default=True, metavar="TIME", help="How often the progress is saved in DIR."
+)
 @versions_option
 @field_options
 @judging_options
@@ -103,6 +131,8 @@ def command(config: str | None, **flags: Any) -> None:
     JSON lines.
 
     --final writes all verdicts at the end. Until then they lie in a temporary file.
+
+    --state keeps what was judged in DIR, until all outputs are whole. --exact and --least-jaccard cannot go on.
 
     Unless --distance or the settings name a number, it is `auto`: the greatest distance, up to 12, that the index
     affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance.
@@ -129,15 +159,39 @@ def command(config: str | None, **flags: Any) -> None:
         settings = with_auto_distance(settings, size_of([*inputs, *against]), confirmed=rule is not None)
     if rule is not None:
         settings = with_candidates(settings, rule)
-    run = DedupRun(given, settings, inputs, against, rule, None if given.versions else PageNames())
+    state = None if given.state is None else _state(given, settings, inputs, against)
+    run = DedupRun(given, settings, inputs, against, rule, None if given.versions else PageNames(), state)
     began = perf_counter()
-    run.judge()
+    try:
+        run.judge()
+    except KeyboardInterrupt:
+        if given.state is not None:
+            say(f"{given.state} keeps the progress: give the same command to go on")
+        raise
     if automatic:
         say(f"judged with --distance {settings.distance}")
     if given.output != "-":
         _sum_up(public_address(given.output), run.kinds, perf_counter() - began)
     report_separated(run.names)
     _judge_unread(run.unread, given.max_unreadable)
+
+
+def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], against: list[InputFile]) -> RunState:
+    """Return the folder of the run. Raises UsageError if it cannot keep such a run."""
+    from simstream.tools.dedup.run_facts import RunFacts, facts_of
+    from simstream.tools.dedup.run_state import RunState
+
+    for option, value in (("--exact", given.exact), ("--least-jaccard", given.least_jaccard)):
+        if value:
+            raise UsageError(f"--state keeps no texts, which {option} needs", f"leave out {option} or --state")
+    options: dict[str, str | int | bool | None] = {
+        "--keep": given.keep is not None,
+        "--versions": given.versions,
+        "--text-field": given.text_field,
+        "--id-field": given.id_field,
+        "max_record_bytes": settings.max_record_bytes,
+    }
+    return RunState(Path(given.state or ""), RunFacts(facts_of(inputs), facts_of(against), options))
 
 
 def _judge_unread(unread: UnreadPages, most: float | None) -> None:

@@ -11,7 +11,8 @@ from simstream.tools.dedup.true_judge import TrueJudge
 from simstream.tools.dedup.true_matches import LeastJaccard
 
 if TYPE_CHECKING:
-    from simstream.deduper import Deduper
+    from simstream.deduper import Deduper, FingerprintedPages
+    from simstream.deduper.state import BatchJournal
     from simstream.model import Record, Verdict
     from simstream.settings import Settings
 
@@ -26,16 +27,27 @@ class FileJudge(Closing):
             self._true = TrueJudge(deduper.policy, rule, extras.take_pairs if extras.wants_pairs else None)
             extras.judge_by(self._true.matcher)
 
-    def stream(self, records: Iterable[Record]) -> Iterator[Verdict]:
-        """Yield one verdict for each record, in order. Raises what `Deduper.stream` raises."""
+    def stream(self, records: Iterable[Record], journal: BatchJournal | None = None) -> Iterator[Verdict]:
+        """Yield one verdict for each record, in order. Raises what `Deduper.stream` raises.
+
+        `journal`: see there; with a `rule` there is none.
+        """
         seen = self._extras.note_pages
         if self._true is None:
-            verdicts = self._deduper.stream(records, self._threads, seen)
+            verdicts = self._deduper.stream(records, self._threads, seen, journal)
         else:
             verdicts = self._true.stream(self._deduper.fingerprinted(records, self._threads), seen)
         for verdict in verdicts:
             yield verdict
             self._extras.take(verdict)
+
+    def take_known(self, batches: Iterable[tuple[FingerprintedPages, list[Verdict]]]) -> Iterator[Verdict]:
+        """Yield the verdicts of batches that an earlier run has judged."""
+        for batch, verdicts in batches:
+            self._extras.note_pages(batch)
+            for verdict in verdicts:
+                yield verdict
+                self._extras.take(verdict)
 
     def close(self) -> None:
         """Remove the temporary files. May be called twice."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -209,12 +211,18 @@ def policy_of(settings: Settings, recipe: Recipe, recipe_id: str) -> Policy:
     )
 
 
-def make_deduper(settings: Settings) -> Deduper:
-    """Return a Deduper under the recipe and the policy of the settings. Raises SettingsError."""
+def make_deduper(settings: Settings, path: Path | None = None, save_s: float = 10.0) -> Deduper:
+    """Return a Deduper under the recipe and the policy of the settings. Raises SettingsError.
+
+    With `path`, its state is in this folder, and is saved every `save_s` seconds; see Deduper for what that raises.
+    """
     from simstream.cli.progress import say
     from simstream.deduper import Deduper
 
     return Deduper(
+        path=path,
+        save_pages=sys.maxsize,
+        save_s=save_s,
         recipe=settings.recipe,
         distance=settings.distance,
         similarity=settings.similarity,

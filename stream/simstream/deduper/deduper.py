@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Never
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages, RecordFingerprinter, recipe_of
 from simstream.deduper.pages import ExplainedPage, page_record, refuse_single, refuse_unnamed
-from simstream.deduper.state import SavedState
+from simstream.deduper.state import BatchJournal, SavedState
 from simstream.deduper.tables import table_records, verdict_table
 from simstream.files.save_pace import SavePace
 from simstream.judge.lookups import Match
@@ -210,6 +210,7 @@ class Deduper(Closing):
         records: Iterable[Record],
         threads: int = 1,
         seen: Callable[[FingerprintedPages], None] | None = None,
+        journal: BatchJournal | None = None,
     ) -> Iterator[Verdict]:
         """Yield one verdict for each record, in order, as soon as its batch is judged.
 
@@ -218,6 +219,7 @@ class Deduper(Closing):
             threads: Threads that fingerprint while earlier batches are judged. At most `threads` + 1 batches of
                 4 MB are held.
             seen: Called with each batch and its pages' texts before the batch's verdicts come.
+            journal: Takes each batch and its verdicts before `path` can be saved with them.
 
         Raises:
             UsageError: A `window` is set and a readable page has no time of its own.
@@ -231,6 +233,7 @@ class Deduper(Closing):
             ...     [verdict.verdict for verdict in deduper.stream(records)]
             ['too_short', 'too_short']
         """
+        self._state.journal = journal
         for batch in self._pages.batches(records, threads):
             if seen is not None:
                 seen(batch)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages
@@ -18,8 +19,24 @@ from simstream.judge.state import JudgeState
 from simstream.model import PYTHON, Verdict
 
 
+class BatchJournal(Protocol):
+    """Hears of each judged batch before the folder can be saved with it. It may raise SimstreamError."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the folder is still to be saved."""
+
+    def append(self, batch: FingerprintedPages, verdicts: Sequence[Verdict]) -> None:
+        """Take a batch and its verdicts."""
+
+    def sync(self) -> None:
+        """Make all that was taken survive a power cut. Raises StateUnwritable."""
+
+
 class SavedState(Closing):
     """Judges batches and saves the outcome. Raises as `Deduper` does for its folder."""
+
+    journal: BatchJournal | None = None
 
     def __init__(self, policy: Policy, path: Path | None, pace: SavePace, say: Callable[[str], None]) -> None:
         self._state = JudgeState(policy)
@@ -49,6 +66,8 @@ class SavedState(Closing):
         self._state.acceptor.ordinal += len(columns)
         self._whole = False
         verdicts = self.resolver.judge(columns, columns.time, ordinal, batch.sources)
+        if self.journal is not None:
+            self.journal.append(batch, verdicts)
         self._whole = True
         return verdicts
 
@@ -57,6 +76,10 @@ class SavedState(Closing):
         if self._folder is None or not self._whole:
             return
         began = time.monotonic()
+        if self.journal is not None:
+            if not self.journal.is_open:
+                return
+            self.journal.sync()
         prepared = self._folder.prepare(self._state.parts(), self._state.facts(PYTHON))
         prepared.write()
         prepared.commit()

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from simstream.errors import InputError
-from simstream.model import Record
+from simstream.model import PageSource, Record
 from simstream.sources.fields import FieldNames
 from simstream.sources.file_pages import jsonl_value
 from simstream.sources.input_files import Inputs, files_of, opened, opened_at_rest, shown_path
@@ -31,16 +31,28 @@ class NotedLines:
         self._hashes = array("Q")
         self._files: list[tuple[str, int]] = []
         """The topic of each file with records, and the number of its first record."""
+        self._last = -1
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records of JSONL files unchanged."""
-        last = -1
         for record in records:
-            if not self._files or record.topic != self._files[-1][0] or record.offset <= last:
-                self._files.append((record.topic, len(self._hashes)))
-            last = record.offset
-            self._hashes.append(hash64(record.value or b""))
+            self._note(record.topic, record.offset, hash64(record.value or b""))
             yield record
+
+    def notes(self, begin: int, end: int) -> bytes:
+        """Return what is remembered of the records from `begin` up to `end`."""
+        return self._hashes[begin:end].tobytes()
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Remember the next records again: where they were, and what `notes` returned of them."""
+        for source, digest in zip(sources, array("Q", notes), strict=True):
+            self._note(source.topic, source.offset, digest)
+
+    def _note(self, topic: str, offset: int, digest: int) -> None:
+        if not self._files or topic != self._files[-1][0] or offset <= self._last:
+            self._files.append((topic, len(self._hashes)))
+        self._last = offset
+        self._hashes.append(digest)
 
     def again(self, inputs: Inputs, numbers: Iterable[int]) -> Iterator[bytes]:
         """Yield the lines with these numbers, byte for byte with their ends.

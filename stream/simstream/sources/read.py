@@ -8,8 +8,12 @@ the path as given), so that `wire.page.decode` and a broker agree on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Self
+
+import msgspec
 
 from simstream.errors import InputError
 from simstream.model import Record
@@ -22,6 +26,18 @@ from simstream.sources.read_ahead import ONE_BY_ONE, FilesAhead, ReadAhead
 _MAX_DAMAGED_SHOWN = 20
 
 Say = Callable[[str], None]
+
+
+class FileEnd(msgspec.Struct, frozen=True, array_like=True):
+    """A file that was read to its end.
+
+    `records` counts those of all files up to it. `archive` and `passed`: the fields of its ArchiveCounts.
+    """
+
+    records: int
+    damage: str
+    archive: tuple[int, int, int]
+    passed: dict[str, int]
 
 
 class PageReader:
@@ -44,7 +60,8 @@ class PageReader:
         self._ahead = ahead
         self._tally = ArchiveCounts()
         self._damaged: list[str] = []
-        self._done = 0
+        self._done = self._passed_files = self._skipped = self._count = 0
+        self._ended: Callable[[FileEnd], None] | None = None
         self._current: FilePages | None = None
         self._records = self._all()
 
@@ -59,13 +76,32 @@ class PageReader:
         """The number of bytes on disk that were read; compare it with `size_of`."""
         return self._done + (0 if self._current is None else self._current.taken)
 
+    def go_on(self, ends: Sequence[FileEnd], records: int, ended: Callable[[FileEnd], None]) -> None:
+        """Begin behind so many records. `ends`: the files that were read to their end before them.
+
+        Call it before the first record. `ended` is called at the end of each further file.
+        """
+        for end in ends:
+            self._note(ArchiveCounts(*end.archive, Counter(end.passed)), end.damage)
+        self._count = ends[-1].records if ends else 0
+        self._passed_files, self._skipped, self._ended = len(ends), records - self._count, ended
+        self._done = sum(file.bytes for file in self._files[: len(ends)])
+
     def _all(self) -> Iterator[Record]:
         for pages, records in self._in_order():
             self._current = pages
-            yield from records
+            self._count += sum(1 for _ in islice(records, self._skipped))
+            self._skipped = 0
+            for record in records:
+                self._count += 1
+                yield record
             self._current = None
             self._done += pages.file.bytes
-            self._note(pages)
+            self._note(pages.archive, pages.damage)
+            if self._ended is not None:
+                found = pages.archive
+                told = found.files, found.records, found.pages
+                self._ended(FileEnd(self._count, pages.damage, told, dict(found.passed)))
         if self._tally.files and self._say is not None:
             self._say(str(self._tally))
         if self._damaged and not self._forgiving:
@@ -75,21 +111,21 @@ class PageReader:
             )
 
     def _in_order(self) -> Iterator[tuple[FilePages, Iterator[Record]]]:
-        each = (FilePages(file, self._limit, self._fields) for file in self._files)
+        each = (FilePages(file, self._limit, self._fields) for file in self._files[self._passed_files :])
         if self._ahead.files == 1:
             yield from ((pages, iter(pages)) for pages in each)
             return
         with FilesAhead(each, self._ahead) as files:
             yield from files
 
-    def _note(self, pages: FilePages) -> None:
+    def _note(self, archive: ArchiveCounts, damage: str) -> None:
         """Take over what came to light about a file."""
-        self._tally.add(pages.archive)
-        if pages.damage:
+        self._tally.add(archive)
+        if damage:
             if len(self._damaged) < _MAX_DAMAGED_SHOWN:
-                self._damaged.append(pages.damage)
+                self._damaged.append(damage)
             if self._forgiving and self._say is not None:
-                self._say(pages.damage)
+                self._say(damage)
 
 
 def read_pages(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import count
@@ -28,6 +29,27 @@ class _PageContent(msgspec.Struct, gc=False):
 _decode_content = msgspec.json.Decoder(_PageContent).decode
 
 
+class NameNotes:
+    """What `PageNames.separate` found out about its records, until `take` takes it over: 17 bytes a record."""
+
+    def __init__(self) -> None:
+        self._pairs = array("Q")
+        """For each record, the hashes of its name, and of input and text."""
+        self._renamed = bytearray()
+
+    def add(self, name: int, origin: int, renamed: bool) -> None:
+        """Note the next record."""
+        self._pairs.append(name)
+        self._pairs.append(origin)
+        self._renamed.append(renamed)
+
+    def take(self, records: int) -> tuple[bytes, int]:
+        """Return the hashes of the next records as bytes, and how many of these have another name than before."""
+        pairs, again = self._pairs[: 2 * records].tobytes(), sum(self._renamed[:records])
+        del self._pairs[: 2 * records], self._renamed[:records]
+        return pairs, again
+
+
 class PageNames:
     """Tells different pages of one name apart.
 
@@ -40,6 +62,9 @@ class PageNames:
         self.again = 0
         self.known = 0
         """The number of known names."""
+        self.notes: NameNotes | None = None
+        self._last = 0, 0
+        """The hashes of the last name that was looked up."""
         self._recent: dict[int, int] = {}
         self._names: U64 = np.empty(0, np.uint64)
         self._origins: U64 = np.empty(0, np.uint64)
@@ -47,12 +72,19 @@ class PageNames:
     def separate(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records in order. Another page of a known name gets the name `NAME@PLACE`."""
         for record in records:
-            if self.is_free(record):
-                yield record
-                continue
-            self.again += 1
-            others = (msgspec.structs.replace(record, key=key) for key in _new_names(record))
-            yield next(other for other in others if self.is_free(other))
+            if renamed := not self.is_free(record):
+                self.again += 1
+                others = (msgspec.structs.replace(record, key=key) for key in _new_names(record))
+                record = next(other for other in others if self.is_free(other))
+            if self.notes is not None:
+                self.notes.add(*self._last, renamed)
+            yield record
+
+    def restore(self, pairs: U64, again: int) -> None:
+        """Take over what notes (n, 2) say about all records so far, before the next record."""
+        self._names, first = np.unique(pairs[:, 0], return_index=True)
+        self._origins = pairs[first, 1]
+        self._recent, self.known, self.again = {}, len(self._names), again
 
     def count_repeated(self, records: Iterable[Record], most: int) -> Iterator[Record]:
         """Yield the records unchanged. Counts only until `most` names are known, so that memory is bounded."""
@@ -63,7 +95,7 @@ class PageNames:
 
     def is_free(self, record: Record) -> bool:
         """Return whether no other page has the record's name. From now on the name belongs to this page."""
-        name, origin = hash64(record.key or b""), _origin(record)
+        self._last = name, origin = hash64(record.key or b""), _origin(record)
         first = self._recent.get(name)
         if first is None:
             at = int(self._names.searchsorted(np.uint64(name)))

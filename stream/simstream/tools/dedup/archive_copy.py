@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import InputError, UsageError
-from simstream.model import Record
+from simstream.model import PageSource, Record
 from simstream.sources.archives.raw_records import IrregularArchive, raw_records
 from simstream.sources.input_files import Inputs, files_of, opened, shown_path
 from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
@@ -50,12 +50,24 @@ class ArchiveCopier:
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records unchanged."""
         for record in records:
-            while record.topic != shown_path(self._files[self._file]) or record.offset <= self._last:
-                self._file, self._last = self._file + 1, -1
-            self._last = record.offset
-            self._place.append(self._file << 40 | record.offset)
-            self._url.append(_hash_of(dict(record.headers).get("url", b"")))
+            self._note(record.topic, record.offset, _hash_of(dict(record.headers).get("url", b"")))
             yield record
+
+    def notes(self, begin: int, end: int) -> bytes:
+        """Return what is remembered of the records from `begin` up to `end`, but where they are."""
+        return self._url[begin:end].tobytes()
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Remember the next records again: where they were, and what `notes` returned of them."""
+        for source, url in zip(sources, array("Q", notes), strict=True):
+            self._note(source.topic, source.offset, url)
+
+    def _note(self, topic: str, offset: int, url: int) -> None:
+        while topic != shown_path(self._files[self._file]) or offset <= self._last:
+            self._file, self._last = self._file + 1, -1
+        self._last = offset
+        self._place.append(self._file << 40 | offset)
+        self._url.append(url)
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the records of these pages, ascending and numbered from 0 over all inputs.

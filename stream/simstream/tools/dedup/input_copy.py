@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import UsageError
-from simstream.model import Record
+from simstream.model import PageSource, Record
 from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import FileKind, Inputs, files_of, shown_path
 from simstream.sources.noted_lines import NotedLines
@@ -28,6 +28,12 @@ class InputCopier(Protocol):
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield all records of the inputs unchanged, and remember what `copy` needs."""
 
+    def notes(self, begin: int, end: int) -> bytes:
+        """Return what is remembered of the records from `begin` up to `end`, numbered from 0."""
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Remember the next records again: where they were, and what `notes` returned of them."""
+
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the pages of these records, numbered in ascending order from 0.
 
@@ -42,7 +48,7 @@ class LineCopier:
 
     def __init__(self, inputs: Inputs, limit: int, fields: FieldNames) -> None:
         self._inputs, self._lines = inputs, NotedLines(limit, fields)
-        self.noted = self._lines.noted
+        self.noted, self.notes, self.restore = self._lines.noted, self._lines.notes, self._lines.restore
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the lines, each with a line end."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import UsageError
-from simstream.model import Record
+from simstream.model import PageSource, Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET, Inputs, files_of, opened, shown_path
 from simstream.sources.noted_lines import file_stamp, opened_unchanged
@@ -42,6 +42,13 @@ class ParquetCopier:
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records unchanged."""
         yield from records
+
+    def notes(self, _begin: int, _end: int) -> bytes:
+        """Return nothing: the number of a row says where it is."""
+        return b""
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Do nothing, for the same reason."""
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the rows with these numbers, ascending and from 0 over all inputs, and the end of the table.

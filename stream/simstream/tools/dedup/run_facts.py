@@ -1,0 +1,74 @@
+"""Says what a run of `dedup` depends on, and in what another run differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+
+from simstream.errors import UsageError
+from simstream.sources.input_files import InputFile, opened, shown_path
+from simstream.sources.noted_lines import file_stamp
+
+FORMAT: Final = 1
+_THREADS: Final = 16
+
+
+class FileFacts(msgspec.Struct, frozen=True, array_like=True):
+    """A file by its shown path, and what changes whenever the file does."""
+
+    path: str
+    stamp: str
+
+
+class RunFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What verdicts depend on, but for the policy. `options`: the value of each option by its name."""
+
+    inputs: list[FileFacts]
+    against: list[FileFacts]
+    options: dict[str, str | int | bool | None]
+    format: int = FORMAT
+
+
+def facts_of(files: Sequence[InputFile]) -> list[FileFacts]:
+    """Return the facts of files. Raises UsageError if one cannot be read again, and what `opened` raises.
+
+    Cost: a request for each address, 16 at a time.
+    """
+    for file in files:
+        if not file.is_regular:
+            what = f"--state reads its inputs again, and {shown_path(file.path)} is no regular file"
+            raise UsageError(what, "save it to a file first")
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(_facts, files))
+
+
+def _facts(file: InputFile) -> FileFacts:
+    with opened(file.path) as handle:
+        return FileFacts(shown_path(file.path), repr(file_stamp(handle)))
+
+
+def differences(known: RunFacts, given: RunFacts) -> Iterator[str]:
+    """Yield in words what a known run has, where another run has something else."""
+    if known.format != given.format:
+        yield f"of format {known.format}"
+    for name, ours, theirs in (("input", known.inputs, given.inputs), ("--against", known.against, given.against)):
+        for one, other in zip_longest(ours, theirs):
+            if one == other:
+                continue
+            if one is None:
+                yield f"without the {name} {other.path}"
+            elif other is None:
+                yield f"with the {name} {one.path}, too"
+            elif one.path != other.path:
+                yield f"with the {name} {one.path}, not {other.path}"
+            else:
+                yield f"with the {name} {one.path}, which has changed since"
+            break
+    for option, value in known.options.items():
+        if value != given.options.get(option):
+            shown = "" if value is True else f" {value}"
+            yield f"without {option}" if value in (None, False) else f"with {option}{shown}"

@@ -1,0 +1,287 @@
+"""`dedup --state`: a run that was broken off goes on, and writes the bytes of an unbroken run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simstream.cli.dedup_outputs import FurtherOutputs
+from simstream.cli.main import invoke
+from simstream.files.zstandard import zstd
+from simstream.tools.dedup.run_state import RunState
+from tests.disks import small_disk
+from tests.e2e.harness import Program, command_line, environment
+
+DICE = random.Random(5)
+WORDS = [f"word{number}" for number in range(2000)]
+OUTPUTS = ["-o", "v.jsonl", "--pairs", "p.jsonl.gz", "--clusters", "c.jsonl"]
+STATE = ["--state", "state", "--save-every", "1ms"]
+Pages = list[dict[str, str]]
+
+
+def made(count: int, name: str) -> Pages:
+    """Pages of which every third is like an earlier one, and some have an earlier page's id or text."""
+    pages: Pages = []
+    for number in range(count):
+        text = " ".join(DICE.choices(WORDS, k=40))
+        if number % 3 == 2:
+            text = pages[DICE.randrange(number)]["text"] + " and more"
+        same = number % 50 == 49
+        pages.append({"id": pages[number - 7]["id"] if same else f"{name}-{number}", "text": text})
+    return pages
+
+
+FIRST, SECOND, OLD = made(1500, "a"), made(900, "b"), made(700, "old")
+
+
+def jsonl(pages: Pages) -> bytes:
+    return b"".join(json.dumps(page).encode() + b"\n" for page in pages)
+
+
+def warc(pages: Pages) -> bytes:
+    """An archive with a gzip member for each page."""
+    head = (
+        b"WARC/1.0\r\nWARC-Target-URI: http://a/%b\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+    )
+    members = []
+    for page in pages:
+        body = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n" + page["text"].encode()
+        members.append(gzip.compress(head % (page["id"].encode(), len(body), body), 1))
+    return b"".join(members)
+
+
+def write_lines(folder: Path) -> list[str]:
+    (folder / "a.jsonl.zst").write_bytes(zstd.compress(jsonl(FIRST)))
+    (folder / "b.jsonl").write_bytes(jsonl(SECOND[:400]) + b"{broken\n" + jsonl(SECOND[400:]))
+    (folder / "old.jsonl").write_bytes(jsonl(OLD))
+    return ["a.jsonl.zst", "b.jsonl", "a.jsonl.zst", "--against", "old.jsonl", "--keep", "kept.jsonl", "--final"]
+
+
+def write_rows(folder: Path) -> list[str]:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name, pages in (("a", FIRST), ("b", SECOND)):
+        pq.write_table(pa.Table.from_pylist(pages), folder / f"{name}.parquet", row_group_size=200)
+    return ["a.parquet", "b.parquet", "--keep", "kept.parquet", "--versions"]
+
+
+def write_records(folder: Path) -> list[str]:
+    (folder / "a.warc.gz").write_bytes(warc(FIRST))
+    (folder / "b.warc.gz").write_bytes(warc(SECOND))
+    return ["b.warc.gz", "a.warc.gz", "--keep", "kept.warc.gz"]
+
+
+def write_mixture(folder: Path) -> list[str]:
+    """Files of several formats; an archive in the middle is damaged."""
+    broken = warc(SECOND)
+    (folder / "b.warc.gz").write_bytes(broken[:20_000] + bytes(500) + broken[20_500:])
+    (folder / "a.csv").write_bytes(b"id,text\n" + b"".join(f"{p['id']},{p['text']}\n".encode() for p in FIRST))
+    (folder / "old.jsonl").write_bytes(jsonl(OLD))
+    return ["a.csv", "b.warc.gz", "old.jsonl"]
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name[:2] in ("v.", "p.", "c.", "ke")}
+
+
+def reference(program: Program, arguments: list[str]) -> tuple[dict[str, bytes], int]:
+    """What an unbroken run without a state writes, and its exit code. Removes it."""
+    done = program.run("dedup", "--max-unreadable", 1, *arguments, *OUTPUTS)
+    found = outputs(program.folder)
+    for name in found:
+        (program.folder / name).unlink()
+    assert len(found) >= 3
+    return found, done.returncode
+
+
+@pytest.mark.parametrize("write", [write_lines, write_rows, write_records, write_mixture])
+def test_a_run_that_is_interrupted_again_and_again_gives_the_bytes_of_an_unbroken_one(
+    alone: Program,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    write: Callable[[Path], list[str]],
+) -> None:
+    arguments = write(alone.folder)
+    expected, code = reference(alone, arguments)
+    monkeypatch.chdir(alone.folder)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    dice, calls = random.Random(len(arguments)), [0]
+    places = ((FurtherOutputs, "note_pages"), (RunState, "append"))
+
+    def interrupted(kind: type, name: str) -> None:
+        """Let the call of this number end as Ctrl-C does."""
+        real = getattr(kind, name)
+
+        def call(*given: object) -> object:
+            calls[0] -= 1
+            if calls[0] == 0:
+                raise KeyboardInterrupt
+            return real(*given)
+
+        monkeypatch.setattr(kind, name, call)
+
+    for place in places:
+        interrupted(*place)
+    command = ["dedup", "--max-unreadable", "1", *arguments, *OUTPUTS, *STATE]
+    for _ in range(3):
+        calls[0] = dice.randint(2, 9)
+        assert invoke(command) == 130
+        assert outputs(alone.folder) == {}
+        assert "state keeps the progress: give the same command to go on" in capsys.readouterr().err
+    calls[0] = -1
+    assert invoke(command) == code
+    assert "state/judge goes on behind" in capsys.readouterr().err
+    assert outputs(alone.folder) == expected
+    assert (alone.folder / "state").exists() == bool(code)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(
+    alone: Program, cache: Path, seed: int
+) -> None:
+    arguments, dice = write_lines(alone.folder), random.Random(seed)
+    expected, _ = reference(alone, arguments)
+    command = command_line("dedup", "--max-unreadable", 1, *arguments, *OUTPUTS, *STATE)
+    journal = alone.folder / "state/judged.journal"
+    for _ in range(2):
+        size = (journal.stat().st_size if journal.exists() else 0) + dice.randint(0, 60_000)
+        deadline = time.monotonic() + 60
+        with subprocess.Popen(command, cwd=alone.folder, env=environment(cache), stderr=subprocess.PIPE) as run:
+            while run.poll() is None and not (journal.exists() and journal.stat().st_size >= size):
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            run.send_signal(signal.SIGKILL)
+        assert run.returncode in (0, -signal.SIGKILL)
+    done = alone.run("dedup", "--max-unreadable", 1, *arguments, *OUTPUTS, *STATE)
+    assert done.returncode == 0, done.stderr
+    assert outputs(alone.folder) == expected
+    assert not (alone.folder / "state").exists()
+
+
+@pytest.fixture
+def begun(alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command of a run that was broken off behind some batches."""
+    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST))
+    (alone.folder / "b.jsonl").write_bytes(jsonl(SECOND))
+    monkeypatch.chdir(alone.folder)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    command = ["dedup", "a.jsonl", "b.jsonl", "-o", "v.jsonl", *STATE]
+    seen = [0]
+
+    def stop(*_: object) -> None:
+        seen[0] += 1
+        if seen[0] == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FurtherOutputs, "note_pages", stop)
+        assert invoke(command) == 130
+    return command
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--versions"], "state belongs to a run without --versions: give the same inputs and options, or delete"),
+        (["--text-field", "body"], "a run without --text-field"),
+        (["--keep", "k.jsonl"], "a run without --keep"),
+        (["--against", "a.jsonl"], "a run without the --against a.jsonl"),
+        (["b.jsonl"], "a run without the input b.jsonl"),
+        (["--distance", "3"], "use the same distance"),
+        (["--recipe", "google2007"], "the state has recipe"),
+    ],
+)
+def test_another_run_is_refused_by_name(
+    begun: list[str], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke([*begun, *more]) == 1
+    assert said in capsys.readouterr().err
+    assert not os.path.exists("v.jsonl")
+    assert invoke(begun) == 0
+
+
+def test_a_changed_input_is_refused_by_name(begun: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with open("b.jsonl", "ab") as file:
+        file.write(b'{"text":"one more"}\n')
+    assert invoke(begun) == 1
+    assert "a run with the input b.jsonl, which has changed since" in capsys.readouterr().err
+
+
+def test_a_journal_that_lost_what_was_judged_is_refused(
+    begun: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = Path("state/judged.journal")
+    journal.write_bytes(journal.read_bytes()[:-10])
+    assert invoke(begun) == 1
+    said = capsys.readouterr().err
+    assert "state/judged.journal is damaged: 1,024 pages were judged, and it has 512: delete state to begin" in said
+    assert not os.path.exists("v.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-", "--state", "new"], "--state reads its inputs again, and - is no regular file"),
+        (["a.jsonl", "--state", "."], ". is not the state of a run: it holds other files"),
+        (["a.jsonl", "--state", "new", "--least-jaccard", ".8"], "--state keeps no texts, which --least-jaccard"),
+        (["a.jsonl", "--state", "new", "--exact", "--pairs", "p"], "--state keeps no texts, which --exact needs"),
+        (["a.jsonl", "--state", "new", "--save-every", "soon"], "--save-every is 'soon'"),
+    ],
+)
+def test_what_cannot_go_on_is_refused_before_a_page_is_read(
+    alone: Program, arguments: list[str], said: str
+) -> None:
+    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST[:3]))
+    done = alone.run("dedup", *arguments)
+    assert done.returncode == 2
+    assert said.encode() in done.stderr
+    assert os.listdir(alone.folder) == ["a.jsonl"]
+
+
+def test_a_state_that_another_run_holds_is_refused(begun: list[str], alone: Program, cache: Path) -> None:
+    lock = "import fcntl; file = open('state/judge/lock'); fcntl.flock(file, 2); print(1, flush=True); input()"
+    command = [sys.executable, "-c", lock]
+    with subprocess.Popen(command, cwd=alone.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        done = alone.run(*begun)
+        holder.kill()
+    assert done.returncode == 1
+    assert b"state/judge" in done.stderr
+    assert alone.run(*begun).returncode == 0
+
+
+def test_a_run_whose_disk_was_full_goes_on_once_there_is_room(alone: Program) -> None:
+    arguments = write_lines(alone.folder)
+    expected, _ = reference(alone, arguments)
+    (disk := alone.folder / "disk").mkdir()
+    with small_disk(disk, 400):
+        command = [
+            "dedup",
+            "--max-unreadable",
+            1,
+            *arguments,
+            *OUTPUTS,
+            "--state",
+            "disk/state",
+            "--save-every",
+            "1ms",
+        ]
+        done = alone.run(*command)
+        assert done.returncode == 1
+        assert b"no room to write disk/state" in done.stderr
+        assert outputs(alone.folder) == {}
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        done = alone.run(*command)
+        assert done.returncode == 0, done.stderr
+    assert outputs(alone.folder) == expected
