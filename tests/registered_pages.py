@@ -112,6 +112,34 @@ def json_encoder(registry: SchemaRegistry, topic: str) -> Encode:
     return encode
 
 
+PROTO_META = """
+syntax = "proto3";
+package crawl;
+import "google/protobuf/timestamp.proto";
+message Meta {
+  string link = 1;
+  google.protobuf.Timestamp fetched = 2;
+  int32 code = 3;
+  Meta above = 4;
+}
+"""
+PROTO_PAGE = """
+syntax = "proto3";
+package crawl;
+import "crawl/meta.proto";
+message Other {}
+message Page {
+  message Body {
+    repeated string content = 1;
+    string raw = 2;
+  }
+  Meta meta = 2;
+  Body body = 9;
+}
+"""
+"""The texts of `proto_files`."""
+
+
 def proto_files() -> list[Any]:
     """The team's two files: the meta data are in one of their own."""
     from google.protobuf import descriptor_pb2
@@ -176,6 +204,18 @@ def proto_encoder(registry: SchemaRegistry, topic: str) -> Encode:
         return bytes(serialize(message, SerializationContext(topic, MessageField.VALUE)))
 
     return encode
+
+
+def proto_text_encoder(registry: SchemaRegistry, topic: str) -> Encode:
+    """The same messages, whose schemas another program registered as text."""
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+
+    client, subject = client_of(registry), f"{topic}-meta"
+    client.register_schema(subject, Schema(PROTO_META, "PROTOBUF"))
+    needed = [SchemaReference("crawl/meta.proto", subject, 1)]
+    number = client.register_schema(f"{topic}-value", Schema(PROTO_PAGE, "PROTOBUF", needed))
+    head = b"\0" + number.to_bytes(4, "big") + b"\2\2"
+    return lambda page: head + bytes(proto_message(page).SerializeToString())
 
 
 ENCODERS = {"protobuf": proto_encoder, "avro": avro_encoder, "json_schema": json_encoder}

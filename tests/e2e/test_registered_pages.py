@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,7 +20,8 @@ from simstream.tools.dead_letters.letters import PREFIX
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, Program, bare, by_ordinal, read_topic, watching
 from tests.e2e.test_readme import blocks
-from tests.registered_pages import ENCODERS, FIELDS, is_ordinary
+from tests.kafka_fixtures import TopicPlace
+from tests.registered_pages import ENCODERS, FIELDS, is_ordinary, proto_text_encoder
 
 COUNT = 200
 UNKNOWN = b"\0\0\0\xff\xff" + b"x" * 20
@@ -133,6 +135,30 @@ def test_the_service_waits_for_a_registry_that_is_away_and_ends_when_asked(
         with on_folder.serve(SIMSTREAM_REGISTRY_URL=registry.url) as service:
             watcher.wait(2, service)
         assert {json.loads(one.value or b"")["verdict"] for one in watcher.rest()} == {"new", "near_duplicate"}
+
+
+def test_pages_are_read_by_the_text_of_proto_files(
+    on_folder: Program, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    assert on_folder.place is not None
+    place = on_folder.place = TopicPlace(on_folder.place.address, f"t{secrets.token_hex(4)}")
+    topic = f"{place.prefix}.{PAGES}"
+    write_settings(tmp_path, "protobuf", registry.url, topic)
+    encode, story = (
+        proto_text_encoder(registry, topic),
+        "the night train stops at the mill village again after years",
+    )
+    with place.open() as log:
+        log.create_topics(1)
+        with log.open_appender(PAGES) as appender:
+            for name in ("a", "b"):
+                value = encode({"url": f"https://{name}.example/1", "text": story})
+                appender.append(value, headers=[("doc-id", name.encode())], partition=0)
+        with on_folder.serve() as service, watching(log) as watcher:
+            watcher.wait(2, service)
+            assert service.end() == 0, service.output
+            said = [json.loads(one) for one in by_ordinal(watcher.rest())]
+    assert [(one["id"], one["verdict"]) for one in said] == [("a", "new"), ("b", "near_duplicate")]
 
 
 def test_a_registry_that_stays_away_ends_the_service_with_one_line(

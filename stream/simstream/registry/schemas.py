@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 from simstream.errors import SettingsError
 from simstream.registry.client import RegistryClient, check_files
+from simstream.registry.proto_text import with_descriptors
 from simstream.settings import Settings
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.bad_value import BadValueError
@@ -142,7 +142,7 @@ def book_of(settings: Settings) -> SchemaBook | None:
 
     paths = settings.field_paths
     ways = [way for _, way in paths.steps] if paths else [(name,) for name in FIELD_NAMES]
-    return SchemaBook(client, kind, partial(compile_protobuf, ways))
+    return SchemaBook(client, kind, lambda schema: compile_protobuf(ways, with_descriptors(schema)))
 
 
 def verdict_client_of(settings: Settings) -> RegistryClient:
