@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
@@ -28,7 +29,7 @@ from tests.kafka_fixtures import TopicPlace
 from tests.registered_pages import client_of
 from tests.unit.test_verdict_formats import message_class
 
-COUNT = 300
+COUNT = 150
 
 
 def write_settings(folder: Path, form: str, url: str, more: str = "") -> None:
@@ -92,7 +93,9 @@ def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
     assert {one[:5] for one in values} == {wire.encoder_of("avro", number)(wire.decode(lines[0]))[:5]}
     assert [deserialized("avro", client, topic, one) for one in values] == list(map(json.loads, lines))
 
-    text = blocks(ROOT / "docs/how-to/schema-registry.md", "python")[1].replace("poll(10)", "poll(4)")
+    text = blocks(ROOT / "docs/how-to/schema-registry.md", "python")[1].replace(
+        "consumer.poll(10)", "next_of(consumer)"
+    )
     text = text.replace("127.0.0.1:9092", place.address.removeprefix("kafka://")).replace(
         "simstream.verdicts", topic
     )
@@ -100,7 +103,12 @@ def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
         "verdict-reader", place.prefix
     )
     capsys.readouterr()
-    exec(compile(text, "schema-registry.md", "exec"), {})
+    awaited = list(lines)
+
+    def next_of(consumer: Consumer) -> Any:
+        return consumer.poll(60) if awaited and awaited.pop() else None
+
+    exec(compile(text, "schema-registry.md", "exec"), {"next_of": next_of})
     said = [(one["id"], one["verdict"], one["near_duplicate_of"]) for one in map(json.loads, lines)]
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(" ".join(map(str, one)) for one in said)
 

@@ -132,6 +132,14 @@ def test_a_judge_that_waits_says_so_and_stops_when_asked(server: AnsweringServer
     assert "judge: waits for the schema of verdicts: the schema registry" in waiting.health.ready()[1]
 
 
+def test_an_answer_that_trickles_counts_as_none(server: AnsweringServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simstream.roles.registry_inquiry.SILENT_S", 0.2)
+    server.answers["*"] = 200, b" " * 60
+    server.pause_s = 0.05
+    with pytest.raises(RegistryFailed, match="has not answered for"):
+        found(server)
+
+
 def test_an_answer_in_time_is_taken_after_failures(server: AnsweringServer) -> None:
     server.answers["*"] = 503, b""
     mend = threading.Timer(0.15, server.answers.update, [{REGISTER: (200, b'{"id": 7}')}])
