@@ -156,7 +156,8 @@ def main(pages: int, shards: int, share: float) -> None:
             if made.count - said >= max(1_000_000, pages // 20):
                 said = made.count
                 save(state, kept)
-                line(f"{said:,} pages, {1e6 * spent / said:.1f} us a page")
+                size = sum(state.resolver.nbytes().values()) / state.resolver.live_pages
+                line(f"{said:,} pages, {1e6 * spent / said:.1f} us and {size:.1f} bytes a page")
         save(state, kept)
         assert found == alike, f"{found} near duplicates, {alike} were made"
         live = state.resolver.live_pages
