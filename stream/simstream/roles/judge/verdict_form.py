@@ -48,12 +48,11 @@ def find_form(topic: str, published: Position | None, context: RoleContext) -> V
     registers = context.settings.registry.auto_register and earlier is None
     inquiry = _SchemaInquiry(verdict_client_of(context.settings), f"{topic}-value", registers, context)
     try:
-        _wait_for(inquiry, context)
+        if not _wait_for(inquiry, context):
+            return None
     finally:
         inquiry.cancel()
     inquiry.raise_error()
-    if not inquiry.done.is_set():
-        return None
     schema_id = inquiry.schema_id
     if schema_id is None:
         raise _missing(inquiry, form, earlier)
@@ -70,10 +69,12 @@ def _missing(inquiry: _SchemaInquiry, form: str, earlier: Position | None) -> Si
     )
 
 
-def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> None:
-    """Return once the inquiry is done or the service stops. Raises RegistryFailed after `give_up_after`."""
+def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> bool:
+    """Return whether the inquiry is done; false if the service stops. Raises RegistryFailed after `give_up_after`."""
     give_up_s, is_told = context.settings.give_up_s, False
-    while not inquiry.done.wait(LOOK_EVERY_S) and not context.stop.is_set():
+    while not inquiry.done.wait(LOOK_EVERY_S):
+        if context.stop.is_set():
+            return False
         failure = inquiry.failure
         why = "waits for the schema of verdicts" + (f": {failure.what}" if failure else "")
         context.health.note_wait(NAME, why, give_up_s)
@@ -84,6 +85,7 @@ def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> None:
         if not is_told:
             _logger.warning("%s; no verdict is published until it answers", failure.what)
             is_told = True
+    return True
 
 
 class _SchemaInquiry(RegistryInquiry):
