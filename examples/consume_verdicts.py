@@ -2,6 +2,7 @@
 
     python examples/consume_verdicts.py 127.0.0.1:9092 simstream.verdicts
 
+It reads plain JSON. For verdicts in Avro or Protobuf see docs/how-to/schema-registry.md.
 It stops after the given number of verdicts, or reads on for ever.
 """
 

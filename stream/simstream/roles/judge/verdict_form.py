@@ -70,7 +70,7 @@ def _missing(inquiry: _SchemaInquiry, form: str, earlier: Position | None) -> Si
 
 
 def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> bool:
-    """Return whether the inquiry is done; false if the service stops. Raises RegistryFailed after `give_up_after`."""
+    """Return true once the inquiry is done, false if the service stops. Raises RegistryFailed in the end."""
     give_up_s, is_told = context.settings.give_up_s, False
     while not inquiry.done.wait(LOOK_EVERY_S):
         if context.stop.is_set():
