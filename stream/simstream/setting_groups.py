@@ -40,7 +40,7 @@ class ReadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How `dedup` reads many files."""
 
     files: Annotated[int, Meta(ge=1, le=64)] | None = None
-    """Files that are read at a time, 1 to 64; not set: 8 with addresses, else one for each core."""
+    """Files that are read at a time, 1 to 64; not set: 8 with addresses, else 1."""
     ahead_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 40)] = 64 << 20
     """The greatest size of the pages that were read and wait for their turn, in bytes."""
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from simstream.cli.dedup_outputs import FurtherOutputs
+from simstream.cli.main import invoke
 from simstream.files.zstandard import zstd
 from tests.e2e.harness import ROOT, Program, command_line, environment
 from tests.e2e.test_readme import lines, words
@@ -102,6 +104,40 @@ def test_files_of_a_store_give_the_bytes_that_local_files_give(
             there = store.cat_file(place).replace(f"s3://{name}/".encode(), b"")
             assert there == (alone.folder / local).read_bytes(), local
     assert b'"near_duplicate"' in (alone.folder / "v.jsonl").read_bytes()
+
+
+def test_a_run_over_a_store_goes_on_and_refuses_a_file_that_has_changed(
+    alone: Program, cache: Path, bucket: tuple[Any, str], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    store, name = bucket
+    monkeypatch.chdir(alone.folder)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    for part in range(4):
+        pages = ({"id": f"{part}-{n}", "text": f"{TEXTS[n % 200]} {part} {n}"} for n in range(400))
+        store.pipe_file(f"{name}/{part}.jsonl", b"".join(json.dumps(page).encode() + b"\n" for page in pages))
+    command = ["dedup", f"s3://{name}/*.jsonl", "-o", f"s3://{name}/v.json", "--keep", "k.jsonl"]
+    assert invoke(command) == 0
+    expected = store.cat_file(f"{name}/v.json"), Path("k.jsonl").read_bytes()
+    store.rm_file(f"{name}/v.json")
+    command += ["--state", "state"]
+    real, calls = FurtherOutputs.note_pages, [0]
+
+    def stopped(*given: Any) -> None:
+        calls[0] += 1
+        if calls[0] in (3, 5):
+            raise KeyboardInterrupt
+        real(*given)
+
+    monkeypatch.setattr(FurtherOutputs, "note_pages", stopped)
+    assert [invoke(command) for _ in range(2)] == [130, 130]
+    assert not store.exists(f"{name}/v.json")
+    assert invoke(command) == 0
+    assert (store.cat_file(f"{name}/v.json"), Path("k.jsonl").read_bytes()) == expected
+    calls[0] = 0
+    assert invoke(command) == 130
+    store.pipe_file(f"{name}/3.jsonl", store.cat_file(f"{name}/3.jsonl") + b"\n")
+    assert invoke(command) == 1
+    assert f"with the input s3://{name}/3.jsonl, which has changed since" in capsys.readouterr().err
 
 
 def test_a_run_that_is_killed_leaves_nothing_in_the_store(

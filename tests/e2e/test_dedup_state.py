@@ -145,11 +145,8 @@ def test_a_run_that_is_interrupted_again_and_again_gives_the_bytes_of_an_unbroke
     assert (alone.folder / "state").exists() == bool(code)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(
-    alone: Program, cache: Path, seed: int
-) -> None:
-    arguments, dice = write_lines(alone.folder), random.Random(seed)
+def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(alone: Program, cache: Path) -> None:
+    arguments, dice = write_lines(alone.folder), random.Random(1)
     expected, _ = reference(alone, arguments)
     command = command_line("dedup", "--max-unreadable", 1, *arguments, *OUTPUTS, *STATE)
     journal = alone.folder / "state/judged.journal"
@@ -225,6 +222,17 @@ def test_a_journal_that_lost_what_was_judged_is_refused(
     assert invoke(begun) == 1
     said = capsys.readouterr().err
     assert "state/judged.journal is damaged: 1,024 pages were judged, and it has 512: delete state to begin" in said
+    assert not os.path.exists("v.jsonl")
+
+
+@pytest.mark.parametrize(("content", "said"), [(None, "state has no run.json"), (b"{", "run.json cannot be read")])
+def test_a_state_that_does_not_say_with_what_it_was_made_is_refused(
+    begun: list[str], capsys: pytest.CaptureFixture[str], content: bytes | None, said: str
+) -> None:
+    facts = Path("state/run.json")
+    facts.unlink() if content is None else facts.write_bytes(content)
+    assert invoke(begun) == 1
+    assert said in capsys.readouterr().err
     assert not os.path.exists("v.jsonl")
 
 

@@ -16,7 +16,6 @@ from simstream.cli.repeated_names import separate
 from simstream.cli.row_output import written_rows
 from simstream.errors import InputError
 from simstream.model import INCOMPARABLE_VERDICTS, Verdict
-from simstream.processors import cores
 from simstream.settings import Settings
 from simstream.sources.input_files import InputFile
 from simstream.sources.read import PageReader, read_pages, size_of
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from simstream.deduper import Deduper
 
 _FILES_OF_STORES: Final = 8
-"""Files elsewhere that are read at a time: their threads mostly wait."""
+"""Files elsewhere that are read at a time: their threads mostly wait. On the disk, it gained nothing measurable."""
 
 
 @dataclass(slots=True)
@@ -126,6 +125,6 @@ class DedupRun:
 
     def _reader(self, files: list[InputFile]) -> PageReader:
         read = self.settings.read
-        at_once = read.files or (_FILES_OF_STORES if any(file.is_remote for file in files) else cores())
+        at_once = read.files or (_FILES_OF_STORES if any(file.is_remote for file in files) else 1)
         ahead = ReadAhead(min(at_once, len(files)), read.ahead_bytes)
         return read_pages(files, self.settings.max_record_bytes, self.given.fields, say, ahead=ahead)

@@ -64,12 +64,8 @@ class RunState(Closing):
 
     def begin(self, deduper: Deduper, names: PageNames | None, copy: InputCopier | None) -> None:
         """Open the journal of the run, which the lock of the Deduper's folder protects."""
-        self._check()
-        files = FileSystem()
-        with writing(self.path):
-            write_whole(files, self.path / _PARTIAL, msgspec.json.encode(self._facts))
-            files.rename(self.path / _PARTIAL, self.path / _FACTS)
-            files.sync_folder(self.path)
+        if not self._check():
+            self._write_facts(deduper.judged)
         self._names, self._copy = names, copy
         self._recipe, self._sketch_words = deduper.policy.recipe_id, deduper.policy.sketch_words
         self._journal = RunJournal(self.path / _JOURNAL)
@@ -77,6 +73,16 @@ class RunState(Closing):
         self._following = next(self._known, None)
         if names is not None:
             names.notes = NameNotes()
+
+    def _write_facts(self, judged: int) -> None:
+        if judged:
+            what = f"{self.path} has no {_FACTS}, which says with what {judged:,} pages were judged"
+            raise StateDamaged(what, f"delete {self.path} to begin again")
+        files = FileSystem()
+        with writing(self.path):
+            write_whole(files, self.path / _PARTIAL, msgspec.json.encode(self._facts))
+            files.rename(self.path / _PARTIAL, self.path / _FACTS)
+            files.sync_folder(self.path)
 
     def known(self, *, of_corpus: bool) -> Iterator[tuple[FingerprintedPages, list[Verdict]]]:
         """Yield what was judged before, of corpus or inputs. The batches have no pages and no sources."""
@@ -102,6 +108,8 @@ class RunState(Closing):
         if self._names is not None and self._is_fresh:
             self._is_fresh = False
             self._names.restore(np.frombuffer(bytes(self._pairs), np.uint64).reshape(-1, 2), self._again)
+        if not self._of_corpus:
+            self._pairs.clear()
         ends, self._ends = self._ends, []
         reader.go_on(ends, self._pages - self._first, self._ends.append)
 
@@ -146,8 +154,8 @@ class RunState(Closing):
         if self._journal is not None:
             self._journal.close()
 
-    def _check(self) -> None:
-        """Raise UsageError or StateError if the folder belongs to something else."""
+    def _check(self) -> bool:
+        """Return whether the folder has this run. Raises UsageError or StateError if it has something else."""
         again = f"delete {self.path} to begin again"
         with reading(self.path):
             names = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
@@ -155,7 +163,7 @@ class RunState(Closing):
             what = f"{self.path} is not the state of a run: it holds other files ({', '.join(others[:3])})"
             raise UsageError(what, "name a new or an empty folder")
         if _FACTS not in names:
-            return
+            return False
         try:
             known = msgspec.json.decode((self.path / _FACTS).read_bytes(), type=RunFacts)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -163,6 +171,7 @@ class RunState(Closing):
         if found := list(differences(known, self._facts)):
             what = f"{self.path} belongs to a run {'; '.join(found[:3])}"
             raise StateError(what, f"give the same inputs and options, or {again}")
+        return True
 
 
 def _copied(columns: FingerprintColumns) -> FingerprintColumns:
