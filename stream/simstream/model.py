@@ -29,6 +29,8 @@ def lookup_values(fingerprint: int, sketch: int, count: int) -> tuple[int, ...]:
 
 def fingerprint_hex(fingerprint: int, sketch: int = 0, count: int = 1) -> str:
     """Return 16 hex digits for each fingerprint of a page; see `lookup_values`."""
+    if count == 1:
+        return f"{fingerprint:016x}"
     return "".join(f"{one:016x}" for one in lookup_values(fingerprint, sketch, count))
 
 

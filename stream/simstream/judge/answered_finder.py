@@ -44,21 +44,23 @@ class AnsweredFinder:
 
     def begin(self, batch: PageBatch) -> None:
         """Begin with the pages of this batch, which all shards must have answered."""
-        self._batch = batch
+        self._ordinals: list[int] = batch.ordinals.tolist()
         found: defaultdict[int, list[ShardMatch]] = defaultdict(list)
         named: dict[bytes, None] = {}
         if len(batch):
-            for ordinals, matches in self._book.of(int(batch.ordinals[0]), int(batch.ordinals[-1]) + 1):
+            for ordinals, matches in self._book.of(self._ordinals[0], self._ordinals[-1] + 1):
                 best, ties = matches.best.tobytes(), matches.ties.tobytes()
                 at, ends = 0, matches.tie_ends.tolist()
                 columns = ordinals.tolist(), matches.distance.tolist(), matches.agreement.tolist()
                 for place, (ordinal, distance, agreement) in enumerate(zip(*columns, strict=True)):
-                    own = [ties[i : i + 16] for i in range(16 * at, 16 * ends[place], 16)]
-                    at = ends[place]
+                    own: list[bytes] = []
+                    if at < ends[place]:  # few matches tie further clusters
+                        own = [ties[i : i + 16] for i in range(16 * at, 16 * ends[place], 16)]
+                        at = ends[place]
+                        named.update(dict.fromkeys(own))
                     match = ShardMatch(best[16 * place : 16 * place + 16], distance, agreement, own)
                     found[ordinal].append(match)
                     named[match.best] = None
-                    named.update(dict.fromkeys(own))
         named.pop(NO_IDENTITY, None)
         self._found = found
         identities = np.frombuffer(b"".join(named), np.uint64).reshape(-1, 2)
@@ -73,10 +75,12 @@ class AnsweredFinder:
         store = self._store
         best: BestMatch | None = None
         ties: set[ClusterRef] = set()
-        for match in self._found.get(int(self._batch.ordinals[number]), ()):
+        said: tuple[bytes, int, int] | None = None
+        for match in self._found.get(self._ordinals[number], ()):
             for identity in match.ties:
                 ties.add(store.clusters.of(self._row(identity, number)))
-            if match.best != NO_IDENTITY:
+            said, last = match[:3], said
+            if match.best != NO_IDENTITY and said != last:  # usually several shards find the same
                 row = self._row(match.best, number)
                 ties.add(store.clusters.of(row))
                 found = BestMatch(row, match.distance, match.agreement)
@@ -94,7 +98,7 @@ class AnsweredFinder:
         version = self._store.live_version(identity, self._known[identity])
         if version is None:
             raise WrongAnswer(
-                f"a shard matches the page of ordinal {self._batch.ordinals[number]} with the page of identity "
+                f"a shard matches the page of ordinal {self._ordinals[number]} with the page of identity "
                 f"{identity.hex()}, which is not live",
                 ANSWER_ANEW,
             )
