@@ -225,6 +225,16 @@ def test_a_journal_that_lost_what_was_judged_is_refused(
     assert not os.path.exists("v.jsonl")
 
 
+def test_what_a_killed_writer_has_left_behind_the_last_save_does_not_count(begun: list[str]) -> None:
+    journal = Path("state/judged.journal")
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + whole[: len(whole) // 3])
+    assert invoke(begun) == 0
+    expected = Path("v.jsonl").read_bytes()
+    assert invoke(begun[:-4]) == 0
+    assert Path("v.jsonl").read_bytes() == expected
+
+
 @pytest.mark.parametrize(("content", "said"), [(None, "state has no run.json"), (b"{", "run.json cannot be read")])
 def test_a_state_that_does_not_say_with_what_it_was_made_is_refused(
     begun: list[str], capsys: pytest.CaptureFixture[str], content: bytes | None, said: str

@@ -13,7 +13,7 @@ from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import field_options, judging_options, versions_option
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import report_separated
-from simstream.errors import InputError, UsageError
+from simstream.errors import InputError, OutputError, StoreError, UsageError
 from simstream.settings import duration_ms
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def command(config: str | None, **flags: Any) -> None:
     began = perf_counter()
     try:
         run.judge()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, StoreError, OutputError):
         if given.state is not None:
             say(f"{given.state} keeps the progress: give the same command to go on")
         raise

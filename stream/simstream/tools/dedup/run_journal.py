@@ -55,6 +55,7 @@ class RunJournal(Closing):
         self._files = files or FileSystem()
         with writing(path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FileSystem.mode)
+            self._files.sync_folder(path.parent)
         self._end = 0
 
     def read(self, pages: int) -> Iterator[JudgedBatch]:
