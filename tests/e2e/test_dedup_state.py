@@ -42,6 +42,8 @@ def made(count: int, name: str) -> Pages:
 
 
 FIRST, SECOND, OLD = made(1500, "a"), made(900, "b"), made(700, "old")
+for page, other in zip(SECOND[::9], FIRST[::9], strict=False):
+    page["id"] = other["id"]  # another page, as it comes from another input
 
 
 def jsonl(pages: Pages) -> bytes:
@@ -81,12 +83,12 @@ def write_records(folder: Path) -> list[str]:
 
 
 def write_mixture(folder: Path) -> list[str]:
-    """Files of several formats; an archive in the middle is damaged."""
+    """Files of several formats; the first, an archive, is damaged."""
     broken = warc(SECOND)
     (folder / "b.warc.gz").write_bytes(broken[:20_000] + bytes(500) + broken[20_500:])
     (folder / "a.csv").write_bytes(b"id,text\n" + b"".join(f"{p['id']},{p['text']}\n".encode() for p in FIRST))
     (folder / "old.jsonl").write_bytes(jsonl(OLD))
-    return ["a.csv", "b.warc.gz", "old.jsonl"]
+    return ["b.warc.gz", "a.csv", "old.jsonl"]
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
