@@ -24,6 +24,7 @@ from deploy.grafana import dashboard, picture
 from deploy.kafka.broker import KafkaBroker
 from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
+from deploy.server_process import free_port
 from simstream import settings
 from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, Log
 from simstream.telemetry.metrics import Metrics
@@ -145,7 +146,7 @@ class MonitoredServices:
         self.sharded_prefix = f"{prefix}-shards"
         self.program.good("topics", "create", "--shards", 2, "--publish-to", self.sharded_prefix)
         self.sharded: Log = stack.enter_context(self.program.place.open(publish_to=self.sharded_prefix))
-        port, *self.sharded_ports = (server.free_port() for _ in range(3))
+        port, *self.sharded_ports = (free_port() for _ in range(3))
         targets = {
             "simstream": [
                 address(self.fingerprinter),
