@@ -53,9 +53,9 @@ def test_a_matcher_measures_the_shards_that_it_holds_and_forgets_what_it_gives_b
     thread = threading.Thread(target=MatchRole(log, policy, context).run)
     thread.start()
     try:
-        until(lambda: read(context, "shard_position", 3) == 300, "the last shard has answered all")
-        until(lambda: read(context, "shard_entries", 3) > 0, "it is measured again")
         for shard in range(SHARDS):
+            until(lambda at=shard: read(context, "shard_position", at) == 300, f"shard {shard} has answered all")
+            until(lambda at=shard: read(context, "shard_entries", at) > 0, "it is measured again")
             assert set(series(context, shard)) == {
                 "simstream_shard_entries",
                 "simstream_shard_bytes",
