@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,48 +10,36 @@ from itertools import islice
 from typing import BinaryIO
 
 from simstream.errors import InputError
-from simstream.model import PageSource, Record
+from simstream.model import Record
 from simstream.sources.fields import FieldNames
 from simstream.sources.file_pages import jsonl_value
 from simstream.sources.input_files import Inputs, files_of, opened, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.ranges import RemoteFile
+from simstream.sources.record_notes import RecordNotes
 from simstream.sources.repeated_names import hash64
 
 
-class NotedLines:
+class NotedLines(RecordNotes):
     """Remembers the lines of records, so that a second reading yields the same lines or raises.
 
     `limit` and `fields`: as in the first reading, see `read_pages`. Memory: 8 bytes a line.
     """
 
     def __init__(self, limit: int, fields: FieldNames) -> None:
+        super().__init__()
         self._limit, self._fields = limit, fields
-        self._hashes = array("Q")
         self._files: list[tuple[str, int]] = []
         """The topic of each file with records, and the number of its first record."""
         self._last = -1
 
-    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records of JSONL files unchanged."""
-        for record in records:
-            self._note(record.topic, record.offset, hash64(record.value or b""))
-            yield record
+    def _hash_of(self, record: Record) -> int:
+        return hash64(record.value or b"")
 
-    def notes(self, begin: int, end: int) -> bytes:
-        """Return what is remembered of the records from `begin` up to `end`."""
-        return self._hashes[begin:end].tobytes()
-
-    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
-        """Remember the next records again: where they were, and what `notes` returned of them."""
-        for source, digest in zip(sources, array("Q", notes), strict=True):
-            self._note(source.topic, source.offset, digest)
-
-    def _note(self, topic: str, offset: int, digest: int) -> None:
+    def _note_place(self, topic: str, offset: int) -> None:
         if not self._files or topic != self._files[-1][0] or offset <= self._last:
             self._files.append((topic, len(self._hashes)))
         self._last = offset
-        self._hashes.append(digest)
 
     def again(self, inputs: Inputs, numbers: Iterable[int]) -> Iterator[bytes]:
         """Yield the lines with these numbers, byte for byte with their ends.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import InputError, UsageError
-from simstream.model import PageSource, Record
+from simstream.model import Record
 from simstream.sources.archives.raw_records import IrregularArchive, raw_records
 from simstream.sources.input_files import Inputs, files_of, opened, shown_path
 from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
+from simstream.sources.record_notes import RecordNotes
 from simstream.sources.repeated_names import hash64
 
 _PLAIN: Final = (".warc", ".warc.wet")
@@ -21,7 +21,7 @@ _PACKED: Final = (".warc.gz", ".warc.wet.gz")
 _STEP_BYTES: Final = 1 << 20
 
 
-class ArchiveCopier:
+class ArchiveCopier(RecordNotes):
     """Copies records of `inputs`, which are WARC files, all plain or all with a gzip member for each record.
 
     Memory: 16 bytes a page. Raises UsageError if an input is another archive, or if `path` does not end as the
@@ -31,6 +31,7 @@ class ArchiveCopier:
     compresses: Final = False
 
     def __init__(self, inputs: Inputs, path: str) -> None:
+        super().__init__()
         self._files = [file.path for file in files_of(inputs)]
         self._packed = shown_path(self._files[0]).lower().endswith(_PACKED)
         endings = _PACKED if self._packed else _PLAIN
@@ -43,31 +44,18 @@ class ArchiveCopier:
             what = f"--keep copies records of {shown_path(self._files[0])} as they are, but {path} ends otherwise"
             raise UsageError(what, f"name a file that ends in {endings[0]}")
         self._stamps = [self._checked(name) for name in self._files]
-        self._place, self._url = array("q"), array("Q")
-        """Of each page, the file's number and the record's number in it; and the hash of its URL."""
+        self._place = array("q")
+        """Of each page, the file's number and the record's number in it. The hashes are those of URLs."""
         self._file, self._last = 0, -1
 
-    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records unchanged."""
-        for record in records:
-            self._note(record.topic, record.offset, _hash_of(dict(record.headers).get("url", b"")))
-            yield record
+    def _hash_of(self, record: Record) -> int:
+        return _hash_of(dict(record.headers).get("url", b""))
 
-    def notes(self, begin: int, end: int) -> bytes:
-        """Return what is remembered of the records from `begin` up to `end`, but where they are."""
-        return self._url[begin:end].tobytes()
-
-    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
-        """Remember the next records again: where they were, and what `notes` returned of them."""
-        for source, url in zip(sources, array("Q", notes), strict=True):
-            self._note(source.topic, source.offset, url)
-
-    def _note(self, topic: str, offset: int, url: int) -> None:
+    def _note_place(self, topic: str, offset: int) -> None:
         while topic != shown_path(self._files[self._file]) or offset <= self._last:
             self._file, self._last = self._file + 1, -1
         self._last = offset
         self._place.append(self._file << 40 | offset)
-        self._url.append(url)
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the records of these pages, ascending and numbered from 0 over all inputs.
@@ -96,7 +84,7 @@ class ArchiveCopier:
                 for number, record in enumerate(raw_records(handle, self._packed)):
                     if self._place[page] != file << 40 | number:
                         continue
-                    if _hash_of(record.url) != self._url[page]:
+                    if _hash_of(record.url) != self._hashes[page]:
                         raise IrregularArchive(record.begin)
                     _copy_bytes(handle, record.begin, record.end, out)
                     page = next(wanted, None)
