@@ -27,9 +27,12 @@ from simstream.wire.registered import (
     check_name,
     refuse_by_schema,
 )
+from simstream.wire.varint import varint_at
 
 MAX_NESTED = 32
 """How deep the message of a value may be nested in others of its schema's file."""
+_MAX_PLACE_BYTES: Final = 5
+"""The most bytes of a number that says where a message is."""
 MAX_KEPT = 100
 """The most messages of one schema that are kept ready."""
 MAX_NAMES = 4 << 20
@@ -140,13 +143,10 @@ def _place_of(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
 
 
 def _number_at(value: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    for end in range(at, min(at + 5, len(value))):
-        number |= (value[end] & 0x7F) << shift
-        shift += 7
-        if value[end] < 0x80:
-            return (number >> 1) ^ -(number & 1), end + 1
-    raise bad_value("the value does not say which message of its schema it is")
+    found = varint_at(value, at, _MAX_PLACE_BYTES)
+    if found is None:
+        raise bad_value("the value does not say which message of its schema it is")
+    return (found[0] >> 1) ^ -(found[0] & 1), found[1]
 
 
 def _message_at(file: Any, place: Sequence[int]) -> Any:

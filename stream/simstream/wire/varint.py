@@ -1,4 +1,4 @@
-"""Encodes whole numbers as Avro and Protobuf do: seven bits a byte, the lowest first."""
+"""Encodes and decodes whole numbers as Avro and Protobuf do: seven bits a byte, the lowest first."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ def varint(number: int) -> bytes:
         number >>= 7
     made.append(number)
     return bytes(made)
+
+
+def varint_at(value: bytes, at: int, most_bytes: int) -> tuple[int, int] | None:
+    """Return the number that begins at a byte, and the place behind it; None if it has no end in `most_bytes`."""
+    number = shift = 0
+    for place in range(at, min(at + most_bytes, len(value))):
+        byte = value[place]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, place + 1
+        shift += 7
+    return None
 
 
 def zigzag(number: int) -> bytes:

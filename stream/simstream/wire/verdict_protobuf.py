@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from simstream.model import Verdict
 from simstream.wire.registered import bad_value
-from simstream.wire.varint import MASK_64, TextHeads, varint
+from simstream.wire.varint import MASK_64, TextHeads, varint, varint_at
 
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _double = struct.Struct("<d")
@@ -158,11 +158,7 @@ def _read_field(kind: int, value: bytes, at: int) -> tuple[int | bytes, int]:
 
 
 def _read_varint(value: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    for place in range(at, min(at + _MAX_VARINT_BYTES, len(value))):
-        byte = value[place]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number & MASK_64, place + 1
-        shift += 7
-    raise bad_value(f"a number ends too early, or has more than {_MAX_VARINT_BYTES} bytes (at byte {at})")
+    found = varint_at(value, at, _MAX_VARINT_BYTES)
+    if found is None:
+        raise bad_value(f"a number ends too early, or has more than {_MAX_VARINT_BYTES} bytes (at byte {at})")
+    return found[0] & MASK_64, found[1]
