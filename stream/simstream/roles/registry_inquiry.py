@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ SILENT_S = 2 * TIMEOUT_S
 _T = TypeVar("_T")
 
 
-class RegistryInquiry:
+class RegistryInquiry(ABC):
     """One piece of work in a thread of its own. A subclass says in `work` what it asks for."""
 
     def __init__(self, url: str, metrics: Metrics) -> None:
@@ -33,9 +34,9 @@ class RegistryInquiry:
         # A daemon: a registry that answers one byte at a time must not keep the process from ending.
         threading.Thread(target=self._run, name="schemas", daemon=True).start()
 
+    @abstractmethod
     def work(self) -> None:
         """Ask for everything, in the thread. An error that it raises ends the thread."""
-        raise NotImplementedError
 
     @property
     def silent_s(self) -> float:
