@@ -54,6 +54,12 @@ class PageMaker:
         return columns
 
 
+def identities_of(numbers: U64) -> U64:
+    """Return the identities (n, 2) of the pages with these numbers."""
+    first = numbers * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(0x5555)
+    return np.column_stack([first, numbers * np.uint64(0xC2B2AE3D27D4EB4F)])
+
+
 def columns_of(
     first: int, fingerprints: U64, sketches: U64, numbers: NDArray[np.int64] | None = None
 ) -> FingerprintColumns:
@@ -62,15 +68,12 @@ def columns_of(
     numbers = np.arange(first, first + n) if numbers is None else numbers
     ids = [f"https://site-{number % 9973}.example/{number:012}/a-page-of-usual-length.html" for number in numbers]
     ends = np.cumsum([len(one) for one in ids], dtype=np.uint32)
-    identity = np.empty((n, 2), np.uint64)
-    identity[:, 0] = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(0x5555)
-    identity[:, 1] = numbers.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
     return FingerprintColumns(
         offset=np.arange(first, first + n),
         kind=np.full(n, PageKind.READABLE, np.uint8),
         reason=np.zeros(n, np.uint8),
         time=np.arange(first, first + n) // 10,
-        identity=identity,
+        identity=identities_of(numbers.astype(np.uint64)),
         fingerprint=fingerprints,
         sketch=sketches,
         words=np.full(n, 200, np.uint32),

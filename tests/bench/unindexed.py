@@ -22,7 +22,7 @@ from simstream.judge.state import JudgeState
 from simstream.model import U64, FingerprintColumns, PageSource
 from simstream.wire import answer as wire
 from simstream.wire.answer import MatchLists
-from tests.bench.made_pages import BATCH, columns_of, policy
+from tests.bench.made_pages import BATCH, columns_of, identities_of, policy
 from tests.bench.measure import line, title
 from tests.bench.state import LOG, memory, save
 
@@ -74,20 +74,16 @@ class AnsweredPages:
         fingerprints = mixed(looks)
         fingerprints[likes] ^= np.uint64((1 << BITS) - 1) << rng.integers(0, 60, len(likes), np.uint64)
         columns = columns_of(first, fingerprints, sketches)
-        answers = self._answers(
-            columns, likes, columns_of(0, originals, np.empty((0, 4)), originals.astype(np.int64))
-        )
+        answers = self._answers(len(columns), likes, identities_of(originals))
         self.count, self._frame = first + BATCH, self._frame + 1
         return ShardedBatch(columns, len(likes), answers)
 
-    def _answers(
-        self, columns: FingerprintColumns, likes: NDArray[np.int64], originals: FingerprintColumns
-    ) -> list[bytes]:
+    def _answers(self, pages: int, likes: NDArray[np.int64], originals: U64) -> list[bytes]:
         lists = [MatchLists() for _ in range(self._shards)]
         asked = self._rng.random((len(likes), self._shards)) < 0.5
         asked[np.arange(len(likes)), self._rng.integers(0, self._shards, len(likes))] = True  # at least one
         for row, place in enumerate(likes.tolist()):
-            best = originals.identity[row].tobytes()
+            best = originals[row].tobytes()
             for shard in np.flatnonzero(asked[row]).tolist():
                 lists[shard].add(place, best, BITS, 256, ())
         return [
@@ -101,7 +97,7 @@ class AnsweredPages:
                     frame=self._frame,
                     to_frame=self._frame + 1,
                     ordinal=self.count,
-                    pages=len(columns),
+                    pages=pages,
                     digests=bytes(8),
                 ),
                 found.columns(),
