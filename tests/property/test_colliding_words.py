@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from time import thread_time
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from simstream.model import U64
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
 from tests.colliding import SECRETS, any_words, crowding, low_bits_agree, patterns
+from tests.cpu_time import least_seconds
 from tests.short import examples
 
 WORDS = 20_000
@@ -48,17 +48,7 @@ def test_words_chosen_to_collide_take_no_longer_than_others(fingerprinter: Finge
 
 
 def _seconds(fingerprinter: Fingerprinter, text: str) -> float:
-    return _best(lambda: fingerprinter.texts([text]))
-
-
-def _best(work: Callable[[], object]) -> float:
-    """CPU time, the best of seven: what else the machine does only adds to it."""
-    times = []
-    for _ in range(7):
-        began = thread_time()
-        work()
-        times.append(thread_time() - began)
-    return min(times)
+    return least_seconds(lambda: fingerprinter.texts([text]), 7)
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -131,7 +121,8 @@ def test_windows_in_an_order_that_kills_a_sort_take_no_longer_than_others() -> N
     found = [_weigh_windows(each.copy(), factors, SECRETS[0]) for each in (windows, shuffled)]
     assert [sorted(hashes.tolist()) for hashes, _ in found] == [np.unique(windows).tolist()] * 2
     times = [
-        _best(lambda each=each: _weigh_windows(each.copy(), factors, SECRETS[0])) for each in (windows, shuffled)
+        least_seconds(lambda each=each: _weigh_windows(each.copy(), factors, SECRETS[0]), 7)
+        for each in (windows, shuffled)
     ]
     assert times[0] < 2.5 * times[1]
 

@@ -30,6 +30,7 @@ from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
 from tests import archives, corpora
 from tests.archives import PACKINGS, answer, arc, body, warc
+from tests.cpu_time import least_seconds
 from tests.short import examples
 
 LIMIT = 1 << 20
@@ -199,18 +200,8 @@ def test_blocks_that_hold_nothing_cost_what_they_cost_zlib() -> None:
     packed = b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + b"\0\0\0\xff\xff" * 2_000_000
     block = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + packed
     assert response(block, LIMIT).body == b""
-    alone = _seconds(lambda: zlib.decompressobj(31).decompress(packed))
-    assert _seconds(lambda: response(block, LIMIT)) < 5 * alone
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """CPU time, the best of three."""
-    times = []
-    for _ in range(3):
-        began = thread_time()
-        work()
-        times.append(thread_time() - began)
-    return min(times)
+    alone = least_seconds(lambda: zlib.decompressobj(31).decompress(packed))
+    assert least_seconds(lambda: response(block, LIMIT)) < 5 * alone
 
 
 @pytest.mark.parametrize("packing", list(PACKINGS))
@@ -278,7 +269,9 @@ def test_a_small_file_of_lz4_that_unpacks_to_much_takes_little_longer_than_one_o
     for ending, data in files.items():
         found = [part for part in pieces(io.BytesIO(data), f"a.{ending}") if isinstance(part, bytes)]
         assert b"".join(found) == content
-        seconds[ending] = _seconds(lambda data=data, ending=ending: list(pieces(io.BytesIO(data), f"a.{ending}")))
+        seconds[ending] = least_seconds(
+            lambda data=data, ending=ending: list(pieces(io.BytesIO(data), f"a.{ending}"))
+        )
     assert seconds["lz4"] < 10 * seconds["gz"]
 
 

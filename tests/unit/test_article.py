@@ -114,8 +114,8 @@ def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
 def test_no_page_costs_more_than_in_proportion_to_its_size(name: str) -> None:
     for size in (100, 256_000):  # the first compiles
         html = {**LINEAR, **QUADRATIC}[name](size).encode()
-        began = time.process_time()
+        began = time.thread_time()
         refusal(html)
         article_of(html)
-        taken = time.process_time() - began
+        taken = time.thread_time() - began
     assert taken < 2

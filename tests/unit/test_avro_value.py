@@ -113,11 +113,11 @@ for _depth in range(1, 40):
     ],
 )
 def test_a_hostile_value_is_bad_within_a_second_or_two(schema: Any, data: bytes, said: str) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     with pytest.raises(BadValueError, match=said) as caught:
         read(schema, data)
     assert caught.value.reason == "bad_value"
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize(

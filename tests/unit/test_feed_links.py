@@ -82,9 +82,9 @@ def test_a_page_s_record_says_whether_it_is_a_list() -> None:
 )
 def test_hostile_html_costs_no_more_than_its_first_part(piece: str) -> None:
     html = piece * (3_000_000 // len(piece))
-    began = time.process_time()
+    began = time.thread_time()
     is_list_of_links(html)
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2
 
 
 @pytest.mark.corpora

@@ -238,10 +238,10 @@ def assert_refused_within_50_mb(file: Any) -> None:
 
 def test_a_field_that_is_there_a_thousand_times_is_not_followed_each_time() -> None:
     own = {"name": "own", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page"}
-    began = time.process_time()
+    began = time.thread_time()
     with pytest.raises(BadValueError, match="the field own twice"):
         read(one_file(*[own] * 1_000), b"", ("own",) * 3)
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_what_no_path_leads_to_costs_no_more_than_its_bytes() -> None:
@@ -267,10 +267,10 @@ def test_what_no_path_leads_to_costs_no_more_than_its_bytes() -> None:
 def test_millions_of_items_on_a_path_are_looked_at_only_up_to_the_limit() -> None:
     many = {"name": "many", "type": FIELD.TYPE_MESSAGE, "type_name": ".p.Page", "label": FIELD.LABEL_REPEATED}
     file = one_file({"name": "text", "type": FIELD.TYPE_STRING}, many)
-    began = time.process_time()
+    began = time.thread_time()
     found = read(file, b"\x12\0" * (5 << 20), ("many", "text"))
     assert len(found["many"]) == 50_001
-    assert time.process_time() - began < 10
+    assert time.thread_time() - began < 10
 
 
 def test_values_are_read_as_googles_json_says() -> None:
