@@ -43,7 +43,7 @@ SimstreamError                what happened, and what to do
 │   ├── ClientFull            too many pages wait for their verdict, and none made room in time
 │   └── ClientClosed          the client was closed
 ├── RegistryFailed            exit 1: the schema registry gave no proper answer
-├── SchemaRefused             exit 1: the schema registry does not take the schema of verdicts
+├── SchemaRefused             exit 1: the schema registry refuses the schema of verdicts, or the user
 ├── FrameDamaged              a frame's checksum or layout is wrong
 ├── AnswerDamaged             the checksum or the layout of a shard's answer is wrong
 └── Unavailable               exit 2: this installation does not have the part that was asked for
@@ -249,7 +249,7 @@ class RegistryFailed(SimstreamError):
 
 
 class SchemaRefused(SimstreamError):
-    """The schema registry does not take the schema of verdicts, or does not have it. No verdict is published."""
+    """The schema registry refuses the schema of verdicts or the user, or lacks the schema: no verdict comes."""
 
 
 class FrameDamaged(SimstreamError):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -146,10 +147,8 @@ def test_no_schema_is_what_the_registry_itself_says(server: AnsweringServer) -> 
     assert client(server).fetch(7) is None
 
 
-def test_user_and_token_come_from_files(server: AnsweringServer, tmp_path: object) -> None:
-    from pathlib import Path
-
-    secret = Path(str(tmp_path)) / "secret"
+def test_user_and_token_come_from_files(server: AnsweringServer, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
     secret.write_text("pass:word\n")
     server.has(7)
     client(server, user="u", password_file=str(secret)).fetch(7)
@@ -334,6 +333,24 @@ def test_a_registry_that_fails_for_too_long_ends_the_role(server: AnsweringServe
     server.answers["*"] = 500, b""
     with waiting(server, give_up_s=0.2) as wait, pytest.raises(RegistryFailed, match="answers 500"):
         admitted(wait, records(1))
+
+
+def test_pages_wait_while_a_password_is_changed_and_the_new_one_is_read(
+    server: AnsweringServer, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("old")
+    server.answers["*"] = 401, b""
+    pages = SchemaBook(client(server, user="u", password_file=str(secret)), "AVRO", compile_avro)
+    wait, end = SchemaWait(pages, Metrics(), 60.0), time.monotonic() + 20
+    assert wait.admit(records(1)) == ()
+    while "answers 401" not in wait.trouble and time.monotonic() < end:
+        time.sleep(0.01)
+    secret.write_text("new")
+    while server.asked[-1][1] != "Basic dTpuZXc=" and time.monotonic() < end:
+        time.sleep(0.01)
+    server.has(1)
+    assert admitted(wait, []) == records(1)
 
 
 def test_a_registry_that_answers_one_byte_at_a_time_is_trouble_and_ends_the_role(

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -39,11 +40,11 @@ def found(server: AnsweringServer, form: str = "avro", registers: bool = True) -
     return find_form("t.verdicts", None, context(server, form, registers))
 
 
-def context(server: AnsweringServer, form: str = "avro", registers: bool = True) -> RoleContext:
+def context(server: AnsweringServer, form: str = "avro", registers: bool = True, **registry: str) -> RoleContext:
     made = RoleContext(
         Settings(
             verdicts_format=form,  # type: ignore[arg-type]
-            registry=RegistrySettings(url=server.url, auto_register=registers),
+            registry=RegistrySettings(url=server.url, auto_register=registers, **registry),
             give_up_after="300ms",
         )
     )
@@ -95,7 +96,6 @@ def test_a_refusal_is_told_with_its_reason(server: AnsweringServer, status: int)
     "answer",
     [
         (500, b""),
-        (401, b'{"error_code": 401, "message": "Unauthorized"}'),
         (404, b'{"error_code": 40401, "message": "no subject"}'),
         (200, b"<html>hello</html>"),
         (200, b"[]"),
@@ -115,6 +115,50 @@ def test_an_improper_answer_is_waited_out_and_ends_the_judge_in_time(
         found(server)
     assert time.monotonic() - began < 8
     assert len(server.asked) > 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("registers", [True, False])
+def test_a_refused_user_ends_the_judge_at_once(server: AnsweringServer, status: int, registers: bool) -> None:
+    server.answers["*"] = status, b'{"error_code": %d, "message": "no"}' % status
+    right = "write to" if registers else "read"
+    said = rf"answers {status} for the schema of .*: set registry.user .* let this user {right} t.verdicts-value"
+    with pytest.raises(SchemaRefused, match=said):
+        found(server, registers=registers)
+    assert len(server.asked) == 1
+
+
+def test_a_secret_that_was_replaced_meanwhile_is_read_again(server: AnsweringServer, tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("old")
+
+    def answer(path: str) -> tuple[int, bytes]:
+        """Away at first; back with another token, which the file holds by then."""
+        secret.write_text("new")
+        return (503, b"") if not server.asked else (401, b"") if len(server.asked) == 1 else (200, b'{"id": 7}')
+
+    server.answer = answer  # type: ignore[method-assign]
+    made = find_form("t.verdicts", None, context(server, token_file=str(secret)))
+    assert made is not None
+    assert made.schema_id == 7
+    assert [given for _, given in server.asked] == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_secret_that_is_gone_while_the_user_is_refused_ends_the_judge_by_name(
+    server: AnsweringServer, tmp_path: Path, content: str | None
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("old")
+    asks = context(server, user="u", password_file=str(secret))
+
+    def answer(path: str) -> tuple[int, bytes]:
+        secret.unlink() if content is None else secret.write_text(content)
+        return 401, b""
+
+    server.answer = answer  # type: ignore[method-assign]
+    with pytest.raises(SchemaRefused, match=f"correct registry.user or the password in {secret}"):
+        find_form("t.verdicts", None, asks)
 
 
 def test_a_judge_that_waits_says_so_and_stops_when_asked(server: AnsweringServer) -> None:

@@ -26,6 +26,8 @@ _NOT_FOUND = (40401, 40402, 40403)
 """A registry's own codes for an unknown subject, version or schema. A 404 without one comes from something else."""
 _REFUSALS = (409, 422)
 """How a registry refuses a schema: it does not fit the earlier ones of its subject, or it cannot be used."""
+_DENIALS = (401, 403)
+"""How a registry refuses a user."""
 _WRONG_ANSWERS = (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """What an answer that is no JSON, or of another form, causes within the client: it checks no form."""
 
@@ -34,8 +36,15 @@ class _LongAnswerError(Exception):
     """The registry answers with a schema, and the answer has more than `MAX_ANSWER_BYTES`."""
 
 
+class _DeniedError(RegistryFailed):
+    """The registry refuses the user, whose secret is still the one in its file."""
+
+
 class RegistryClient:
-    """Fetches schemas by their ids: one request for a schema, and one for each schema that it needs."""
+    """Fetches schemas by their ids: one request for a schema, and one for each schema that it needs.
+
+    If the registry refuses the user, the next request has the password or token that the file then holds.
+    """
 
     def __init__(self, settings: RegistrySettings, is_protobuf: bool = False) -> None:
         """Raises SettingsError, and Unavailable if a package is missing."""
@@ -49,17 +58,24 @@ class RegistryClient:
         except ImportError as error:
             raise _missing(error) from error
         self.url = settings.url
+        self._settings, self._kind, self._stream_of = settings, SchemaRegistryClient, httpx.ByteStream
         self._format = "serialized" if is_protobuf else None  # a file descriptor, not the text of a .proto file
         self._schema: Any = Schema
         self._refusal: Any = SchemaRegistryError
         self._troubles = (httpx.HTTPError, *_WRONG_ANSWERS)
+        self._options = _client_options(settings)
+        self._client = self._made()
+
+    def _made(self) -> Any:
+        """Return the Kafka client's own object. Raises SettingsError."""
         try:
-            self._client: Any = SchemaRegistryClient(_client_options(settings))
+            made = self._kind(self._options)
         except (ValueError, OSError) as error:  # an SSLError is an OSError
             raise SettingsError(f"[registry] does not work: {error}", "correct its settings") from None
-        session = self._client._rest_client.session  # the class has no limit of its own
+        session = made._rest_client.session  # the class has no limit of its own
         session.headers["accept-encoding"] = "identity"
-        session.event_hooks["response"] = [partial(_read_whole, httpx.ByteStream)]
+        session.event_hooks["response"] = [partial(_read_whole, self._stream_of)]
+        return made
 
     def fetch(self, number: int) -> RegisteredSchema | None:
         """Return the schema with this id; None if the registry says that there is none.
@@ -84,8 +100,8 @@ class RegistryClient:
     def id_of(self, subject: str, schema: RegisteredSchema, registers: bool) -> int | None:
         """Return the id of a schema under a subject; None if it is not there and is not to be registered.
 
-        A registry gives the same schema the same id again. Raises SchemaRefused if the registry does not take it,
-        and RegistryFailed without a proper answer.
+        A registry gives the same schema the same id again. Raises SchemaRefused if the registry does not take it
+        or refuses the user, and RegistryFailed without a proper answer.
         """
         what = f"the schema of {subject}"
         sent = self._schema(schema.text, schema.kind)
@@ -94,6 +110,8 @@ class RegistryClient:
             found = self._answer(what, self._register if registers else self._client.lookup_schema, subject, sent)
         except BadValueError:
             raise self._failed(f"gives an answer without an end for {what}") from None
+        except _DeniedError as error:
+            raise SchemaRefused(error.what, self._admission(subject, registers)) from None
         if found is None and not registers:
             return None
         number = getattr(found, "schema_id", None)
@@ -145,7 +163,8 @@ class RegistryClient:
         except self._refusal as error:
             if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
                 return None
-            raise self._failed(f"answers {error.http_status_code} for {what}") from None
+            trouble = f"answers {error.http_status_code} for {what}"
+            raise self._denied(trouble) if error.http_status_code in _DENIALS else self._failed(trouble) from None
         except self._troubles as error:
             raise self._failed(f"gives no proper answer for {what} ({type(error).__name__}: {error})") from None
 
@@ -153,6 +172,31 @@ class RegistryClient:
         return RegistryFailed(
             f"the schema registry {self.url} {trouble[:300]}", "see whether it runs, and check [registry]"
         )
+
+    def _denied(self, trouble: str) -> RegistryFailed:
+        """Return the error for a refused user. From now on use the secret that its file holds now."""
+        failure = self._failed(trouble)
+        try:
+            options = _client_options(self._settings)
+        except SettingsError:  # the file is being replaced, or gone
+            options = self._options
+        if options == self._options:
+            return _DeniedError(failure.what, failure.todo)
+        self._options = options
+        self._client = self._made()
+        return failure
+
+    def _admission(self, subject: str, registers: bool) -> str:
+        """Return what an operator does about a refused user."""
+        settings = self._settings
+        if settings.token_file is not None:
+            secret = f"put a valid token into {settings.token_file}"
+        elif settings.password_file is not None:
+            secret = f"correct registry.user or the password in {settings.password_file}"
+        else:
+            secret = "set registry.user and registry.password_file, or registry.token_file"
+        rights = "write to" if registers else "read"
+        return f"{secret}, and let this user {rights} {subject}"
 
 
 def _read_whole(stream_of: Callable[[bytes], Any], answer: Any) -> None:
