@@ -21,8 +21,9 @@ from simstream.settings import Settings
 from simstream.text.recipe import preset
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
+from simstream.wire import verdict_avro, verdict_schemas
 from simstream.wire.position import Position
-from simstream.wire.verdict_schemas import text_of
+from simstream.wire.verdict_schemas import path_of, text_of
 from tests.unit.test_schema_registry import AnsweringServer, answering
 from tests.unit.test_verdict import EXAMPLE
 
@@ -40,12 +41,18 @@ def found(server: AnsweringServer, form: str = "avro", registers: bool = True) -
     return find_form("t.verdicts", None, context(server, form, registers))
 
 
-def context(server: AnsweringServer, form: str = "avro", registers: bool = True, **registry: str) -> RoleContext:
+def context(
+    server: AnsweringServer,
+    form: str = "avro",
+    registers: bool = True,
+    give_up_after: str = "300ms",
+    **registry: str,
+) -> RoleContext:
     made = RoleContext(
         Settings(
             verdicts_format=form,  # type: ignore[arg-type]
             registry=RegistrySettings(url=server.url, auto_register=registers, **registry),
-            give_up_after="300ms",
+            give_up_after=give_up_after,
         )
     )
     made.health.expect("judge")
@@ -138,7 +145,7 @@ def test_a_secret_that_was_replaced_meanwhile_is_read_again(server: AnsweringSer
         return (503, b"") if not server.asked else (401, b"") if len(server.asked) == 1 else (200, b'{"id": 7}')
 
     server.answer = answer  # type: ignore[method-assign]
-    made = find_form("t.verdicts", None, context(server, token_file=str(secret)))
+    made = find_form("t.verdicts", None, context(server, give_up_after="1m", token_file=str(secret)))
     assert made is not None
     assert made.schema_id == 7
     assert [given for _, given in server.asked] == ["Bearer old", "Bearer old", "Bearer new"]
@@ -220,6 +227,64 @@ def test_a_topic_keeps_its_schema_from_the_first_verdict_on(
         check.decode(data)
     with pytest.raises(WrongSchema, match="replay --to"):
         check.expect(own, record)
+
+
+@pytest.fixture
+def newer(server: AnsweringServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A newer schema of Avro, as a later version of simstream may bring it. The registry knows both by now."""
+    tree = json.loads(text_of("avro"))
+    tree["fields"].append({"name": "more", "type": ["null", "string"], "default": None})
+    path, text = path_of("avro").with_name("newer.avsc"), json.dumps(tree)
+    real, ids = Path.read_text, {text_of("avro"): 7, text: 8}
+
+    def answer(path: str) -> tuple[int, bytes]:
+        schema = str(server.sent[-1]["schema"])
+        body = {"subject": "t.verdicts-value", "version": 1, "id": ids[schema], "schema": schema}
+        return 200, json.dumps(body).encode()
+
+    server.answer = answer  # type: ignore[method-assign]
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: text if self == path else real(self, **how))
+    monkeypatch.setitem(verdict_schemas._FILES, "avro", ("AVRO", (path.name, "verdict.avsc")))
+    encoders = (lambda verdict: verdict_avro.encode(verdict) + b"\0", verdict_avro.encode)
+    monkeypatch.setitem(wire._ENCODERS, "avro", encoders)
+    return text
+
+
+@pytest.mark.parametrize(("published", "end"), [(7, b""), (8, b"\0")])
+def test_a_topic_keeps_its_schema_when_simstream_has_a_newer_one(
+    server: AnsweringServer, newer: str, published: int, end: bytes
+) -> None:
+    place = positions.with_schema(Position("log", 3, 42, "d", "p"), published)
+    made, verdict = find_form("t.verdicts", place, context(server)), wire.decode(EXAMPLE)
+    assert made is not None
+    assert made.schema_id == published
+    assert made.encode(verdict) == b"\0\0\0\0" + bytes([published]) + verdict_avro.encode(verdict) + end
+    assert {path.partition("?")[0] for path, _ in server.asked} == {LOOK_UP}
+
+
+def test_a_new_topic_gets_the_newest_schema(server: AnsweringServer, newer: str) -> None:
+    made = found(server)
+    assert made is not None
+    assert made.schema_id == 8
+    assert [one["schema"] for one in server.sent] == [newer]
+
+
+def test_a_judge_without_the_published_schema_names_both_ids(
+    server: AnsweringServer, newer: str, local_log: Log
+) -> None:
+    policy = make_policy(preset("default"), "0badcafe")
+    check = PublishedPositionCheck(local_log, policy)
+    place = positions.with_schema(Position(check.log_id, 3, 42, "d", policy.id), 9)
+    made = find_form("t.verdicts", place, context(server))
+    assert made is not None
+    with pytest.raises(WrongSchema, match=r"have schema 9 of the registry, but those of this judge have schema 8"):
+        check.expect(made.schema_id, place)
+
+
+def test_every_schema_has_its_encoder() -> None:
+    assert wire._ENCODERS.keys() == verdict_schemas._FILES.keys()
+    for form, encoders in wire._ENCODERS.items():
+        assert len(encoders) == len(verdict_schemas.schemas_of(form))
 
 
 def test_behind_published_verdicts_the_schema_is_only_looked_up(server: AnsweringServer) -> None:

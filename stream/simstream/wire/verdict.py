@@ -8,6 +8,7 @@ Else the value is Avro: it begins with the length of the page's id, which is nei
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -51,14 +52,25 @@ def encode(v: Verdict) -> bytes:
     )
 
 
-def encoder_of(form: str, schema_id: int | None) -> Callable[[Verdict], bytes]:
-    """Return what encodes verdicts in a `verdicts_format`, by the schema with this id; for `json` there is none."""
+_ENCODERS: Final = {
+    "avro": (verdict_avro.encode,),
+    "protobuf": (verdict_protobuf.encode,),
+    "json_schema": (encode,),
+}
+"""For each `verdicts_format` what encodes by each of its schemas, in the order of `verdict_schemas.schemas_of`."""
+
+
+def encoder_of(form: str, schema_id: int | None, age: int = 0) -> Callable[[Verdict], bytes]:
+    """Return what encodes verdicts in a `verdicts_format`, by the schema with this id; for `json` there is none.
+
+    `age`: how many newer schemas the format has.
+    """
     if schema_id is None:
         return encode
     head = b"\0" + schema_id.to_bytes(HEAD_BYTES - 1, "big")
     if form == "protobuf":
         head += _FIRST_MESSAGE
-    value_of = {"avro": verdict_avro.encode, "protobuf": verdict_protobuf.encode, "json_schema": encode}[form]
+    value_of = _ENCODERS[form][age]
     return lambda verdict: head + value_of(verdict)
 
 

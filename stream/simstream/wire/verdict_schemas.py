@@ -1,4 +1,8 @@
-"""The published schemas of verdicts, which a schema registry gets. A changed byte would give them another id."""
+"""The published schemas of verdicts, which a schema registry gets. A changed byte would give them another id.
+
+A topic keeps the schema of its first verdict. So a newer schema comes beside the earlier ones, and all of them
+stay: a judge goes on with the one that published verdicts have.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,32 @@ from typing import Final
 from simstream.wire.registered import RegisteredSchema
 
 _FILES: Final = {
-    "avro": ("AVRO", "verdict.avsc"),
-    "protobuf": ("PROTOBUF", "verdict.proto"),
-    "json_schema": ("JSON", "verdict.schema.json"),
+    "avro": ("AVRO", ("verdict.avsc",)),
+    "protobuf": ("PROTOBUF", ("verdict.proto",)),
+    "json_schema": ("JSON", ("verdict.schema.json",)),
 }
-"""For each `verdicts_format`: the registry's word for it, and the file."""
+"""For each `verdicts_format`: the registry's word for it, and the files, the newest first."""
 
 
 def path_of(form: str) -> Path:
-    """Return the file with the schema of a `verdicts_format`."""
-    return Path(__file__).with_name("schemas") / _FILES[form][1]
+    """Return the file with the newest schema of a `verdicts_format`."""
+    return _paths_of(form)[0]
 
 
 def text_of(form: str) -> str:
-    """Return the schema of a `verdicts_format`."""
-    return path_of(form).read_text(encoding="utf-8")
+    """Return the newest schema of a `verdicts_format`."""
+    return _text(path_of(form))
 
 
-def schema_of(form: str) -> RegisteredSchema:
-    """Return the schema of a `verdicts_format`, as a registry gets it."""
-    return RegisteredSchema(_FILES[form][0], text_of(form))
+def schemas_of(form: str) -> list[RegisteredSchema]:
+    """Return all schemas of a `verdicts_format`, as a registry gets them, the newest first."""
+    return [RegisteredSchema(_FILES[form][0], _text(path)) for path in _paths_of(form)]
+
+
+def _paths_of(form: str) -> list[Path]:
+    folder = Path(__file__).with_name("schemas")
+    return [folder / name for name in _FILES[form][1]]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from simstream.roles.judge.log_follower import NAME, wrong_schema
 from simstream.roles.registry_inquiry import RegistryInquiry
 from simstream.wire.position import Position
 from simstream.wire.verdict import encode, encoder_of
-from simstream.wire.verdict_schemas import path_of, schema_of
+from simstream.wire.verdict_schemas import path_of, schemas_of
 
 LOOK_EVERY_S = 0.2
 _logger = logging.getLogger("simstream.judge")
@@ -35,9 +35,9 @@ PLAIN_JSON: Final = VerdictForm(encode, None)
 def find_form(topic: str, published: Position | None, context: RoleContext) -> VerdictForm | None:
     """Return the form of the verdicts of a topic. Asks the registry for the schema's id, and waits for its answer.
 
-    Behind published verdicts the schema must be there: it is not registered once more. None if the service stopped
-    meanwhile. Raises WrongSchema, SchemaRefused, SettingsError, Unavailable; RegistryFailed if there was no proper
-    answer for `give_up_after`.
+    Behind published verdicts their schema must be there: it is not registered once more. It may be an earlier one
+    than a new topic gets. None if the service stopped meanwhile. Raises WrongSchema, SchemaRefused, SettingsError,
+    Unavailable; RegistryFailed if there was no proper answer for `give_up_after`.
     """
     form = context.settings.verdicts_format
     if form == "json":
@@ -45,19 +45,18 @@ def find_form(topic: str, published: Position | None, context: RoleContext) -> V
     earlier = published if published is not None and published.ordinal else None
     if earlier is not None and earlier.published_schema is None:
         raise wrong_schema(None, f"verdicts_format is {form}")
-    registers = context.settings.registry.auto_register and earlier is None
-    inquiry = _SchemaInquiry(verdict_client_of(context.settings), f"{topic}-value", registers, context)
+    inquiry = _SchemaInquiry(verdict_client_of(context.settings), f"{topic}-value", earlier, context)
     try:
         if not _wait_for(inquiry, context):
             return None
     finally:
         inquiry.cancel()
     inquiry.raise_error()
-    schema_id = inquiry.schema_id
-    if schema_id is None:
+    if inquiry.found is None:
         raise _missing(inquiry, form, earlier)
+    schema_id, age = inquiry.found
     _logger.info("verdicts are published in %s, by schema %d (%s)", form, schema_id, inquiry.subject)
-    return VerdictForm(encoder_of(form, schema_id), schema_id)
+    return VerdictForm(encoder_of(form, schema_id, age), schema_id)
 
 
 def _missing(inquiry: _SchemaInquiry, form: str, earlier: Position | None) -> SimstreamError:
@@ -89,17 +88,28 @@ def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> bool:
 
 
 class _SchemaInquiry(RegistryInquiry):
-    """Registers the schema of verdicts, or looks it up."""
+    """Registers the newest schema of verdicts, or looks up the one that published verdicts have."""
 
-    def __init__(self, client: RegistryClient, subject: str, registers: bool, context: RoleContext) -> None:
-        self.schema_id: int | None = None
-        """The answer; None if the registry does not have the schema."""
+    def __init__(
+        self, client: RegistryClient, subject: str, published: Position | None, context: RoleContext
+    ) -> None:
+        self.found: tuple[int, int] | None = None
+        """The id of the published schema, else of the newest one, and how many newer ones there are; None if the
+        registry has none."""
         self.subject = subject
-        schema = schema_of(context.settings.verdicts_format)
-        self._request = partial(client.id_of, subject, schema, registers)
+        self._client, self._published = client, published
+        self._schemas = schemas_of(context.settings.verdicts_format)[: None if published else 1]
+        self._registers = context.settings.registry.auto_register and published is None
         super().__init__(client.url or "", context.metrics)
 
     def work(self) -> None:
-        self.schema_id = self.insist(self._request)
-        if not self.stop.is_set():
-            self.metrics.registry_requests.labels("unknown" if self.schema_id is None else "found").inc()
+        for age, schema in enumerate(self._schemas):
+            number = self.insist(partial(self._client.id_of, self.subject, schema, self._registers))
+            if self.stop.is_set():
+                return
+            self.metrics.registry_requests.labels("unknown" if number is None else "found").inc()
+            is_published = self._published is not None and number == self._published.published_schema
+            if number is not None and (is_published or self.found is None):
+                self.found = number, age
+            if is_published:
+                return
