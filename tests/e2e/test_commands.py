@@ -16,6 +16,7 @@ import jieba
 import pytest
 
 from simstream import fingerprint
+from simstream.cli.output import written
 from simstream.files.zstandard import zstd
 from simstream.log.base import OutgoingVerdict
 from simstream.sources.demo import demo_records
@@ -312,7 +313,20 @@ def test_an_output_file_is_replaced_only_by_a_whole_one_and_never_an_input(alone
     alone.good("dedup", source, "-o", out)
     assert out.read_text().count("\n") == 1
     Path(f"{out}.part").write_text("what a killed command left")
-    again = alone.run("dedup", source, "-o", out)
-    assert b"out.jsonl.part is replaced: a killed command has left it" in again.stderr
+    alone.good("dedup", source, "-o", out)
     assert out.read_text().count("\n") == 1
     assert sorted(path.name for path in tmp_path.glob("*.part")) == []
+
+
+def test_a_second_command_for_an_output_is_refused_and_the_first_one_writes_it_whole(
+    alone: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with written("out.jsonl", []) as out:
+        out.write(b"the first\n")
+        second = alone.run("dedup", "-", "-o", tmp_path / "out.jsonl", stdin=b'{"text":"a page"}')
+        out.write(b"goes on\n")
+    assert second.returncode == 2
+    assert b"another command writes" in second.stderr
+    assert b"out.jsonl: wait for its end, or name another file" in second.stderr
+    assert Path("out.jsonl").read_bytes() == b"the first\ngoes on\n"

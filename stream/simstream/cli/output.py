@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import lzma
@@ -10,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import escape, glob
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -65,8 +66,9 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
     is whole. The file is compressed if its name ends in .gz, .xz or .zst, unless `compressed` is False. After an
     InputError, or NotPut of another output, the file keeps what was written. After any other error `path` is
     unchanged.
-    Raises UsageError if `path` cannot be written or is one of the inputs, OutputError if the system accepts no more
-    bytes, and NotPut if the store does not take the whole file, or Ctrl-C comes. Then the temporary file stays.
+    Raises UsageError if `path` cannot be written, is an input, or another command writes it, OutputError if the
+    system accepts no more bytes, and NotPut if the store does not take the whole file, or Ctrl-C comes. Then the
+    temporary file stays.
     """
     path = local_path(path)
     if path == "-":
@@ -78,25 +80,24 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
         with _stored(path, compressed=compressed) as out:
             yield out
         return
-    beside = _beside(path)
-    direct = beside == path
-    keep, handle = False, _opened(beside, path)
-    try:
-        with handle, _packed(handle, path, path.lower() if compressed else "") as out:
-            try:
-                yield out
-                keep = True
-            except (InputError, NotPut):
-                keep = True
-                raise
-    except NotPut:
-        raise
-    except OutputError:
-        keep = False
-        raise
-    finally:
-        if not direct:
-            os.replace(beside, path) if keep else os.unlink(beside)
+    beside, keep = _beside(path), False
+    with _opened(beside, path) as handle:  # the lock lasts until the file has its name
+        try:
+            with _packed(handle, path, path.lower() if compressed else "") as out:
+                try:
+                    yield out
+                    keep = True
+                except (InputError, NotPut):
+                    keep = True
+                    raise
+        except NotPut:
+            raise
+        except OutputError:
+            keep = False
+            raise
+        finally:
+            if beside != path:
+                os.replace(beside, path) if keep else os.unlink(beside)
 
 
 @contextmanager
@@ -181,9 +182,32 @@ def _packed(handle: BinaryIO, path: str, name: str) -> Iterator[BinaryIO]:
 
 
 def _opened(beside: str, path: str) -> BinaryIO:
-    if beside != path and os.path.exists(beside):
-        say(f"{beside} is replaced: a killed command has left it, or another command writes it")
+    """Open an empty file for an output. Raises UsageError if it cannot, or if another command writes the output."""
     try:
-        return open(beside, "wb", buffering=0)
+        return open(path, "wb", buffering=0) if beside == path else _locked(beside)
+    except BlockingIOError as error:
+        raise UsageError(f"another command writes {path}", "wait for its end, or name another file") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror})", "name another file with -o") from error
+
+
+def _locked(path: str) -> BinaryIO:
+    """Open a file, lock it until it is closed, and empty it. Raises BlockingIOError if another process holds it."""
+    with ExitStack() as stack:
+        file = stack.enter_context(open(path, "wb", buffering=0, opener=_without_emptying))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            pass
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                file.truncate()
+                stack.pop_all()
+                return file
+    return _locked(path)  # the command that held it has just renamed or removed it
+
+
+def _without_emptying(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from msgspec import UNSET, UnsetType
+
 from simstream.errors import WrongLog, WrongPolicy, WrongSchema
 from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
@@ -42,11 +44,12 @@ class PublishedPositionCheck:
     def __init__(self, log: Log, policy: Policy) -> None:
         self.log_id = log.topic(FINGERPRINTS).id
         self._policy_id = policy.id
-        self._schema: tuple[int | None] | None = None
+        self._schema_id: int | UnsetType | None = UNSET
+        """The schema of this judge's verdicts, None for plain JSON; UNSET: not known yet, and not checked."""
 
     def expect(self, schema_id: int | None, published: Position | None) -> None:
-        """From now on also check the schema's id; None for plain JSON. Raises WrongSchema for this position."""
-        self._schema = (schema_id,)
+        """Check the schema's id from now on, too; None for plain JSON. Raises WrongSchema for this position."""
+        self._schema_id = schema_id
         self._check_schema(published)
 
     def decode(self, data: bytes | None) -> Position | None:
@@ -69,11 +72,10 @@ class PublishedPositionCheck:
         return position
 
     def _check_schema(self, position: Position | None) -> None:
-        if self._schema is None or position is None or not position.ordinal:
+        if self._schema_id is UNSET or position is None or not position.ordinal:
             return
-        [own] = self._schema
-        if own != position.published_schema:
-            those = "are plain JSON" if own is None else f"have schema {own}"
+        if self._schema_id != position.published_schema:
+            those = "are plain JSON" if self._schema_id is None else f"have schema {self._schema_id}"
             raise wrong_schema(position.published_schema, f"those of this judge {those}")
 
 
