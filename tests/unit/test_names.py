@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.model import MAX_ID_BYTES, PageKind, Record
-from simstream.sources import repeated_names as module
+from simstream.sources.name_origins import NameOrigins
 from simstream.sources.repeated_names import PageNames
+from simstream.telemetry.process_memory import held
 from simstream.wire.page import PageLimits, decode
 
 
@@ -35,15 +37,31 @@ def test_the_first_page_of_a_name_has_it_and_others_say_where_they_are() -> None
     assert [page.key for page in PageNames().separate(pages)] == [b"x", b"x@b:7", b"x@b:7@a:8"]
 
 
-def test_names_that_were_sorted_away_are_still_known() -> None:
-    names = PageNames()
-    count = 3 * module._MIN_RECENT
+def test_each_of_many_names_is_still_known() -> None:
+    names, count = PageNames(), 40_000
     pages = [record("a", number, str(number), "s") for number in range(count)]
     assert [page.key for page in names.separate(pages)] == [page.key for page in pages]
-    others = [record("b", number, str(number), "s") for number in range(0, count, 1000)]
+    others = [record("b", number, str(number), "s") for number in range(0, count, 100)]
     assert all(b"@b:" in (page.key or b"") for page in names.separate(others))
     assert names.again == len(others)
-    assert len(names._recent) <= module._MIN_RECENT + 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=200))
+def test_a_name_keeps_its_first_origin_however_often_parts_are_cut(made: list[tuple[int, int]]) -> None:
+    origins, first = NameOrigins(most=1), dict[int, int]()
+    for name, origin in made:
+        hashed = name * 0x9E3779B97F4A7C15 % 2**64
+        assert origins.first(hashed, origin) == first.setdefault(name, origin)
+    assert len(origins) == len(first)
+
+
+def test_many_names_take_little_more_than_their_hashes() -> None:
+    origins = NameOrigins()
+    numbers = np.random.default_rng(1).integers(0, 2**64, (200_000, 2), np.uint64).tolist()
+    before = dict(held())["own"]
+    for name, origin in numbers:
+        origins.first(name, origin)
+    assert (dict(held())["own"] - before) / 200_000 < 22
 
 
 def test_a_watch_ends_at_a_number_of_names() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 MAX_WATCHED_NAMES: Final = 5_000_000
-"""The number of names that `PageNames` remembers: about 150 MB."""
+"""The number of names that `PageNames` remembers: about 100 MB."""
 
 
 def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Record]:

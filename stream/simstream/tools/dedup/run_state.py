@@ -51,12 +51,8 @@ class RunState(Closing):
         self._journal: RunJournal | None = None
         self._names: PageNames | None = None
         self._copy: InputCopier | None = None
-        self._pairs = bytearray()
-        """The notes of all known names."""
-        self._is_fresh = False
-        """Whether `names` has yet to take over these notes."""
-        self._again = self._first = self._pages = 0
-        """Renamed pages so far; the ordinal of the first page that is no corpus; pages so far."""
+        self._first = self._pages = 0
+        """The ordinal of the first page that is no corpus; pages so far."""
         self._of_corpus = True
         self._ends: list[FileEnd] = []
         """Files of the current part that ended in the journal; later, those that the journal does not have."""
@@ -96,20 +92,14 @@ class RunState(Closing):
 
     def _take_up(self, batch: JudgedBatch, verdicts: Sequence[Verdict]) -> None:
         self._pages += len(verdicts)
-        self._pairs += batch.names
-        self._is_fresh = True
-        self._again += batch.again
+        if self._names is not None:
+            self._names.take_up(np.frombuffer(batch.names, np.uint64).reshape(-1, 2), batch.again)
         self._ends += batch.ended
         if self._copy is not None and not batch.of_corpus:
             self._copy.restore([verdict.source for verdict in verdicts], batch.copy)
 
     def go_on(self, reader: PageReader) -> None:
         """Let the reader begin behind what `known` has yielded, which must be at its end."""
-        if self._names is not None and self._is_fresh:
-            self._is_fresh = False
-            self._names.restore(np.frombuffer(bytes(self._pairs), np.uint64).reshape(-1, 2), self._again)
-        if not self._of_corpus:
-            self._pairs.clear()
         ends, self._ends = self._ends, []
         reader.go_on(ends, self._pages - self._first, self._ends.append)
 
