@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from msgspec import UNSET, UnsetType
+import msgspec
 
 from simstream.errors import WrongLog, WrongPolicy, WrongSchema
 from simstream.judge.policy import Policy
@@ -44,7 +44,7 @@ class PublishedPositionCheck:
     def __init__(self, log: Log, policy: Policy) -> None:
         self.log_id = log.topic(FINGERPRINTS).id
         self._policy_id = policy.id
-        self._schema_id: int | UnsetType | None = UNSET
+        self._schema_id: int | msgspec.UnsetType | None = msgspec.UNSET
         """The schema of this judge's verdicts, None for plain JSON; UNSET: not known yet, and not checked."""
 
     def expect(self, schema_id: int | None, published: Position | None) -> None:
@@ -72,7 +72,7 @@ class PublishedPositionCheck:
         return position
 
     def _check_schema(self, position: Position | None) -> None:
-        if self._schema_id is UNSET or position is None or not position.ordinal:
+        if self._schema_id is msgspec.UNSET or position is None or not position.ordinal:
             return
         if self._schema_id != position.published_schema:
             those = "are plain JSON" if self._schema_id is None else f"have schema {self._schema_id}"
