@@ -6,19 +6,23 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from simstream.cli.dedup_outputs import FurtherOutputs
 from simstream.cli.main import invoke
 from simstream.files.zstandard import zstd
 from simstream.tools.dedup.run_state import RunState
+from simstream.wire.frame import checksum
 from tests.disks import small_disk
 from tests.e2e.harness import Program, command_line, environment
 
@@ -209,11 +213,54 @@ def test_another_run_is_refused_by_name(
     assert invoke(begun) == 0
 
 
+@pytest.mark.parametrize("gone", ["*.sealed", "manifest*"])
+def test_a_run_that_is_killed_while_it_removes_its_folder_can_be_given_again(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    def killed(folder: Path, **_: object) -> None:
+        for path in (*folder.glob(gone), folder / "lock"):
+            path.unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", killed)
+        assert invoke(begun) == 130
+    expected = Path("v.jsonl").read_bytes()
+    assert invoke(begun) == 0
+    assert Path("v.jsonl").read_bytes() == expected
+    assert not os.path.exists("state")
+
+
 def test_a_changed_input_is_refused_by_name(begun: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with open("b.jsonl", "ab") as file:
         file.write(b'{"text":"one more"}\n')
     assert invoke(begun) == 1
     assert "a run with the input b.jsonl, which has changed since" in capsys.readouterr().err
+
+
+def test_an_input_on_a_disk_that_has_another_number_since_a_reboot_is_the_same(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fstat
+
+    class Stat:
+        def __init__(self, descriptor: int) -> None:
+            self._stat = real(descriptor)
+
+        def __getattr__(self, name: str) -> object:
+            return self._stat.st_dev + 1 if name == "st_dev" else getattr(self._stat, name)
+
+    monkeypatch.setattr(os, "fstat", Stat)
+    assert invoke(begun) == 0
+
+
+@pytest.mark.parametrize("body", [b"not zstd", zstd.compress(b"junk"), zstd.compress(msgspec.msgpack.encode([1]))])
+def test_a_journal_with_something_else_is_refused_by_name(
+    begun: list[str], capsys: pytest.CaptureFixture[str], body: bytes
+) -> None:
+    Path("state/judged.journal").write_bytes(struct.pack("<4sIQ", b"sjr\x01", len(body), checksum(body)) + body)
+    assert invoke(begun) == 1
+    assert "state/judged.journal is damaged: 1,024 pages were judged, and it has 0" in capsys.readouterr().err
 
 
 def test_a_journal_that_lost_what_was_judged_is_refused(

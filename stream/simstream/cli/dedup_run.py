@@ -67,8 +67,7 @@ class DedupRun:
                 self._write(deduper, copy, stack)
             if self.state is not None:
                 self.state.finish()
-        if self.state is not None:
-            self.state.remove()
+                self.state.remove()  # while the folder is still locked
 
     def _write(self, deduper: Deduper, copy: InputCopier | None, stack: ExitStack) -> None:
         """Judge all pages, and write all outputs, which `stack` closes."""

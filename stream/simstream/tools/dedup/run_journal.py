@@ -106,5 +106,9 @@ class RunJournal(Closing):
             body = self._files.pread(self._descriptor, size, self._end + _HEAD.size)
         if checksum(body) != digest:
             return None
+        try:
+            batch = msgspec.msgpack.decode(zstd.decompress(body), type=JudgedBatch)
+        except (zstd.ZstdError, msgspec.MsgspecError, UnicodeDecodeError):  # of another version, or of a stranger
+            return None
         self._end += _HEAD.size + size
-        return msgspec.msgpack.decode(zstd.decompress(body), type=JudgedBatch)
+        return batch

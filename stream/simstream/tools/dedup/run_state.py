@@ -35,6 +35,8 @@ _FACTS: Final = "run.json"
 _JOURNAL: Final = "judged.journal"
 _JUDGE: Final = "judge"
 _PARTIAL: Final = "run.json.part"
+_FINISHED: Final = "judge.finished"
+"""The name of the judge's folder once all outputs are whole: a kill while it is removed must not leave a part."""
 
 
 class RunState(Closing):
@@ -131,13 +133,18 @@ class RunState(Closing):
         self.is_open = False
 
     def remove(self) -> None:
-        """Remove the folder of a finished run, but for files that are not the run's."""
+        """Remove the folder of a finished run, but for files of others. A kill at any step leaves no broken run."""
         self.close()
-        shutil.rmtree(self.judge_folder, ignore_errors=True)
-        for path in (self.path / _JOURNAL, self.path / _FACTS, self.path / _PARTIAL):
-            path.unlink(missing_ok=True)
         with suppress(OSError):
+            self.judge_folder.rename(self.path / _FINISHED)
+            self._clear()
             self.path.rmdir()
+
+    def _clear(self) -> None:
+        """Remove what a finished run has left."""
+        for name in (_JOURNAL, _FACTS, _PARTIAL):
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.path / _FINISHED, ignore_errors=True)
 
     def close(self) -> None:
         """Close the journal. May be called twice."""
@@ -149,6 +156,10 @@ class RunState(Closing):
         again = f"delete {self.path} to begin again"
         with reading(self.path):
             names = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
+        if _FINISHED in names:
+            with writing(self.path):
+                self._clear()
+            names -= {_FINISHED, _FACTS, _JOURNAL, _PARTIAL}
         if others := sorted(names - {_FACTS, _JOURNAL, _JUDGE, _PARTIAL}):
             what = f"{self.path} is not the state of a run: it holds other files ({', '.join(others[:3])})"
             raise UsageError(what, "name a new or an empty folder")
