@@ -1,8 +1,8 @@
 """Compiles every kernel that a service may need, by doing all its work once.
 
-That is the work of the default recipe, and the search for articles (`extract = "fast"`, and the feed). For images
-with a read-only root: a kernel that is not compiled here would be compiled at each start. The kernels go to
-NUMBA_CACHE_DIR, the tables to SIMSTREAM_CACHE.
+That is the work of the default recipe, of `extract = "fast"`, and of the news page. For images with a read-only
+root: a kernel that is not compiled here would be compiled at each start. The kernels go to NUMBA_CACHE_DIR, the
+tables to SIMSTREAM_CACHE.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 from simstream import Deduper
 from simstream.cli.main import invoke
+from simstream.feeds.title_words import TitleWords
+from simstream.feeds.warming import warm_news
 from simstream.judge.policy import Link, make_policy
 from simstream.judge.warming import warm_judge
 from simstream.settings import resolve
-from simstream.text import probes
-from simstream.text.extraction.fast import extract_fast
 from simstream.text.recipe_file import load_recipe
 
 PAGES = 20_000
@@ -49,8 +49,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pages", type=int, default=PAGES, help="fewer pages leave some kernels uncompiled")
     count = parser.parse_args().pages
-    extract_fast(probes.HTML, "text/html")
     code, cache = invoke(["demo", "--quiet"]), resolve({}).settings.cache_folder
+    warm_news(TitleWords(cache))
     links: tuple[Link, ...] = ("any", "canonical")
     for link in links:
         warm_judge(make_policy(load_recipe("default"), "", link=link))

@@ -6,12 +6,16 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from simstream.closing import Closing
 from simstream.processors import cores
 
 MAX_WAIT_S: Final = 600
+LOADING_S: Final = 5.0
+"""Kernels that are compiled already are loaded in less time, even on a busy machine."""
 
 
 class CompilingProcess(Closing):
@@ -46,3 +50,16 @@ class CompilingProcess(Closing):
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+
+@contextlib.contextmanager
+def announced(say: Callable[[str], None], what: str) -> Iterator[None]:
+    """Say that kernels are compiled, if the work within takes longer than to load them. `what`: whose kernels."""
+    sentence = f"compiling the kernels of {what}, once: this takes half a minute, or more on a busy machine"
+    timer = threading.Timer(LOADING_S, say, [sentence])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

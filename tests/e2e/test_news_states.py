@@ -55,7 +55,7 @@ def test_while_the_feed_reads_its_table_there_are_placeholders_and_no_empty_list
     sign, stage.feed.sign = stage.feed.sign, ""
     stage.feed.condition.has_read_table = False
     browser.open(stage.url)
-    browser.sees("#notice.loading p", "The feed starts: it reads its earlier records.")
+    browser.sees("#notice.loading p", "The server starts: it reads its earlier records.")
     assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 5
     assert browser.texts("#nothing") == []
     stage.feed.sign, stage.feed.condition.has_read_table = sign, True
@@ -112,7 +112,7 @@ def test_a_feed_that_never_answers_is_waited_for_visibly_and_not_for_ever(
 ) -> None:
     stage.is_frozen = True
     browser.open(stage.url)
-    browser.sees("#notice.loading p", "Waiting for the feed to answer …")
+    browser.sees("#notice.loading p", "Waiting for the server to answer …")
     assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 5
     browser.until(lambda: browser.texts("#notice.error p") != [], "the deadline is over")
     assert browser.run("return document.querySelectorAll('#stories .skeleton').length") == 0
@@ -126,7 +126,7 @@ def test_an_unknown_story_says_so_and_never_shows_the_one_before(stage: NewsStag
     browser.open(f"{stage.url}#story/4")
     browser.sees("#story-title", "title 4")
     browser.run("location.hash = '#story/999'; return null")
-    browser.sees("#gone h1", "This story is not in the feed")
+    browser.sees("#gone h1", "This story is not on the page")
     assert browser.texts("#story-title") == browser.texts(".step") == browser.texts("#notice") == []
     browser.run("location.hash = '#story/6'; return null")
     browser.sees("#story-title", "title 6")

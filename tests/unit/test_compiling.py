@@ -1,15 +1,17 @@
-"""A process that compiles meanwhile: what it is given, and that nothing is lost if it cannot do its work."""
+"""Compiling: what another process is given, that nothing is lost if it cannot do its work, and what is said."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from simstream.compiling import CompilingProcess
+from simstream import compiling
+from simstream.compiling import CompilingProcess, announced
 
 
 def _write() -> None:
@@ -62,3 +64,24 @@ def test_without_an_interpreter_there_is_no_process(monkeypatch: pytest.MonkeyPa
 def test_on_one_core_there_is_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert CompilingProcess(__name__, "_hang")._process is None
+
+
+def test_work_that_takes_longer_than_loading_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    heard = threading.Event()
+    monkeypatch.setattr(compiling, "LOADING_S", 0.0)
+    with announced(lambda sentence: (said.append(sentence), heard.set())[0], "the judge"):
+        assert heard.wait(60)
+    assert said == ["compiling the kernels of the judge, once: this takes half a minute, or more on a busy machine"]
+
+
+def test_work_that_ends_in_time_or_fails_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    threads = threading.active_count()
+    with announced(said.append, "the judge"):
+        pass
+    with pytest.raises(ZeroDivisionError), announced(said.append, "the judge"):
+        raise ZeroDivisionError
+    while threading.active_count() > threads:
+        time.sleep(0.01)
+    assert said == []

@@ -202,7 +202,7 @@ def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monke
 
             feed.condition.hear({PAGES: 5})
             status, said, _ = await asked("/health/ready")
-            assert (status, said) == (503, "the feed still has to read about 5 records\n")
+            assert (status, said) == (503, "the news page still has to read about 5 records\n")
             feed.condition.take(PAGES, 5)
             feed.condition.hear({PAGES: 5})
             assert (await asked("/health/ready"))[:2] == (200, "ready\n")

@@ -144,5 +144,5 @@ def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
     "entry", [("va", b"{"), ("x1", b"{}"), ("mx", b'{"into":1,"time":1}'), ("sa", b'{"title":1}')]
 )
 def test_a_table_with_something_else_in_it_is_refused_by_name(entry: tuple[str, bytes]) -> None:
-    with pytest.raises(StateDamaged, match="start the feed again"):
+    with pytest.raises(StateDamaged, match="start the news page again"):
         FeedState(FoldLimits()).begin(dict([entry]))

@@ -63,7 +63,7 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
     log_to_stderr(settings.log_format, settings.log_level or "info")
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    # Faust takes a pause for a stream that hangs. The feed's own condition says what it waits for.
+    # Faust takes a pause for a stream that hangs. The news page's own condition says what it waits for.
     logging.getLogger("faust.transport.drivers.aiokafka").setLevel(logging.CRITICAL)
     with open_log(settings, patience=settings.give_up_s) as log:
         run(settings, log, told)

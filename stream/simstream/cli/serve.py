@@ -128,6 +128,7 @@ def service(
 ) -> Iterator[RoleSupervisor]:
     """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file. `few`: there
     will be few pages, so what only many need is not compiled beforehand."""
+    from simstream.compiling import announced
     from simstream.judge.warming import warm_judge
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
@@ -148,9 +149,10 @@ def service(
         if "fingerprint" in chosen:
             roles["fingerprint"] = FingerprintRole(log, fingerprinter, context).run
         if set(chosen) & JUDGING:
-            if warming is not None:
-                warming.wait()
-            warm_judge(policy, few=few)
+            with announced(speak, "the judge"):
+                if warming is not None:
+                    warming.wait()
+                warm_judge(policy, few=few)
         if "judge" in chosen:
             roles["judge"] = JudgeRole(log, policy, context).run
         if "match" in chosen:

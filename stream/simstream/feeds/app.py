@@ -64,9 +64,9 @@ class FeedState:
         self.name = ""
         """The app's name, which stays the same as long as the log."""
         self.sign = ""
-        """A new sign for each start of the feed; empty until the cards show all that it began with."""
+        """A new sign for each start of the news page; empty until the cards show all that it began with."""
         self.on_start: list[Callable[[StoryCards], None]] = []
-        """Called with the cards once they show all that the feed began with."""
+        """Called with the cards once they show all that the news page began with."""
         self.is_crashed: Callable[[], bool] = lambda: False
         """Whether the app has crashed. Then the stories no longer change."""
 
@@ -76,12 +76,12 @@ class FeedState:
             self.fold = VerdictFold(table, self.limits)
         except (msgspec.MsgspecError, KeyError, ValueError) as error:
             raise StateDamaged(
-                f"the feed's table holds an entry that cannot be read ({error})",
-                f"delete the consumer group and the topics PREFIX.news{FORMAT}.*, and start the feed again",
+                f"the news page's table holds an entry that cannot be read ({error})",
+                f"delete the consumer group and the topics PREFIX.news{FORMAT}.*, and start the news page again",
             ) from error
         self.cards, self.sign = StoryCards(self.fold, self._words), ""
         self.condition.has_read_table = False
-        _logger.info("the feed begins with %d pages", len(self.fold.versions))
+        _logger.info("the news page begins with %d pages", len(self.fold.versions))
 
     async def settle(self) -> None:
         """Remove what is too old, and refresh the cards, in slices: other tasks go on in between."""
@@ -103,7 +103,7 @@ class FeedState:
 def app_name(settings: Settings, verdicts: TopicInfo) -> str:
     """Return the name of the app's consumer group, which is the first part of its own topics' names.
 
-    It depends on the topic's id: if `verdicts` is deleted and created again, the feed begins again.
+    It depends on the topic's id: if `verdicts` is deleted and created again, the news page begins again.
     """
     judged = settings.publish_to or settings.prefix
     sign = "".join(char for char in verdicts.id if char.isalnum())[:8].lower()
@@ -202,12 +202,12 @@ def take_verdict(feed: FeedState, message: Any) -> None:
 
 
 def take_page(feed: FeedState, limits: PageLimits, message: Any) -> None:
-    """Take one record of `pages`. If its bytes raise an error, this page has no title, and the feed goes on."""
+    """Take one record of `pages`. A page whose bytes raise an error has no title, and all else goes on."""
     assert feed.fold is not None
     record = to_record(message)
     try:
         sheet = sheet_of(record, limits)
-    except Exception as error:  # noqa: BLE001  # a stranger's bytes must not end the feed for all
+    except Exception as error:  # noqa: BLE001  # a stranger's bytes must not end the news page for all
         where = (record.partition, record.offset, type(error).__name__)
         _logger.warning("a page's title cannot be read: partition %d, offset %d (%s)", *where)
         sheet = PageSheet("", record.timestamp)

@@ -1,4 +1,4 @@
-"""Keeps the cards, which the feed shows for each cluster, in four orders that stay sorted.
+"""Keeps the cards, which the news page shows for each cluster, in four orders that stay sorted.
 
 A story's size is the number of its sites: a site that repeats itself, or has mirrors, makes it no larger.
 

@@ -1,4 +1,4 @@
-"""Decides whether the feed is up to date with its topics, and if not, why."""
+"""Decides whether the news page is up to date with its topics, and if not, why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 State = Literal["reading", "loading", "away", "ready"]
-"""The feed reads its own table; it is behind the topics; no broker answers; it is up to date."""
+"""The news page reads its own table; it is behind the topics; no broker answers; it is up to date."""
 
 
 class FeedPartition(NamedTuple):
@@ -22,12 +22,12 @@ Ends = Mapping[FeedPartition, int]
 
 
 class FeedCondition:
-    """Tracks how far the feed has read, and whether brokers answer; `clock` counts seconds."""
+    """Tracks how far the news page has read, and whether brokers answer; `clock` counts seconds."""
 
     SILENT_S: Final = 10.0
     """Seconds without an answer after which the broker counts as away."""
     FRESH_S: Final = 60.0
-    """The feed is behind unless it has read all records that the topics had so many seconds ago."""
+    """The news page is behind unless it has read all records that the topics had so many seconds ago."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.has_read_table = False
@@ -73,7 +73,7 @@ class FeedCondition:
             self._reaches_goal()
 
     def take(self, where: FeedPartition, offset: int) -> None:
-        """Note that the feed has taken in all records of a partition below this offset."""
+        """Note that the news page has taken in all records of a partition below this offset."""
         self._next[where] = max(offset, self._next.get(where, 0))
 
     def read_to(self, where: FeedPartition) -> int:
@@ -92,8 +92,8 @@ class FeedCondition:
 
     def __str__(self) -> str:
         return {
-            "reading": "the feed reads its table: ask again in a moment",
-            "loading": f"the feed still has to read about {self.behind:,} records",
+            "reading": "the news page reads its table: ask again in a moment",
+            "loading": f"the news page still has to read about {self.behind:,} records",
             "away": f"no broker has answered for {self.silent_s:.0f} s: the stories do not change",
             "ready": "ready",
         }[self.state]

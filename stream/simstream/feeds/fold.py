@@ -45,10 +45,10 @@ Table = MutableMapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class FoldLimits:
-    """The limits of the feed's memory."""
+    """The limits of the news page's memory."""
 
     window_ms: int = 72 * 3_600_000
-    """A page is in the feed while its time is above stream time minus this."""
+    """A page is on the news page while its time is above stream time minus this."""
     most_pages: int = 200_000
     """If there are more pages, the oldest leave.
 
@@ -69,7 +69,7 @@ class VerdictFold:
         self.groups = PageGroups()
         """The groups of pages, and their changes."""
         self.counts = LeftOutCounts()
-        """The pages that were left out since the feed began with this log."""
+        """The pages that were left out since the news page began with this log."""
         self.lists = 0
         """The number of lists of links in the window; they are not shown."""
         self.versions: dict[str, PageVersion] = {}

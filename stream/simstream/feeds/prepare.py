@@ -22,7 +22,7 @@ from simstream.log.kafka.topics import group_state
 from simstream.settings import Settings
 
 SESSION_S = 10.0
-"""A member of the feed's group that is silent for so long leaves the group."""
+"""A member of the news page's group that is silent for so long leaves the group."""
 PAUSE_S = 0.2
 
 

@@ -1,4 +1,4 @@
-"""Says why the feed does not answer: a code and two sentences for each reason."""
+"""Says why the news page does not answer: a code and two sentences for each reason."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
 
 REASONS: Final = {
-    "story_gone": ("this story is not in the feed", "search for it: it may have left the window"),
+    "story_gone": ("this story is not on the news page", "search for it: it may have left the window"),
     "page_gone": (
-        "one of these pages is not in the feed",
+        "one of these pages is not on the news page",
         "load the story again: the page may have left the window",
     ),
     "record_gone": ("the topic `pages` no longer has the page", "keep the topic `pages` longer"),
@@ -18,7 +18,7 @@ REASONS: Final = {
     "late_texts": ("the texts could not be read in time", "ask again in a moment"),
     "many_comparisons": ("too many comparisons are under way", "ask again in a moment"),
     "many_searches": ("too many searches are under way", "ask again in a moment"),
-    "crashed": ("the feed has crashed and is about to end", "see what it logged"),
+    "crashed": ("the news page has crashed and is about to end", "see what it logged"),
 }
 """What happened and what to do, by the reason's code."""
 NO_ANSWER: Final = "no_answer"

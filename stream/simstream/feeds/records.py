@@ -1,4 +1,4 @@
-"""Defines the entries of the feed's table: newest versions, merges of clusters, waiting pages, pages left out.
+"""Defines the entries of the news page's table: newest versions, merges of clusters, waiting pages, pages left out.
 
 The key of an entry begins with its kind. No entry depends on another. So after a crash, the records that come again
 from the topics repair any part of the table that is left.
@@ -20,7 +20,7 @@ class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ordinal: int
     time: int
     stream_time: int
-    """The feed's stream time after this version."""
+    """The news page's stream time after this version."""
     cluster: int = NOWHERE
     """The cluster that the verdict named; later merges are separate entries."""
     joined: int = 0
@@ -28,7 +28,7 @@ class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     first: int = 0
     """The time of the version with that ordinal."""
     verdict: str = ""
-    """The verdict with which the page came: `new`, `near_duplicate`, or `unchanged` if the feed did not know it."""
+    """The verdict with which the page came: `new`, `near_duplicate`, or `unchanged` if it was not known here."""
     like: str | None = None
     similarity: float | None = None
     url: str | None = None
@@ -54,7 +54,7 @@ class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ClusterMerge(msgspec.Struct, frozen=True, gc=False):
-    """A merge of a cluster into another. `time` is the feed's stream time when it came."""
+    """A merge of a cluster into another. `time` is the news page's stream time when it came."""
 
     into: int
     time: int
@@ -72,12 +72,12 @@ class PageSheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Counts the pages that the feed has left out since it began with this log."""
+    """Counts the pages that the news page has left out since it began with this log."""
 
     too_old: int = 0
     """Pages that were older than the window when they came."""
     too_many: int = 0
-    """Pages that left within the window, since the feed was full."""
+    """Pages that left within the window, since the news page was full."""
     untitled: int = 0
     """Pages whose records never came: each shows its earlier title, or else its address."""
     last: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Runs the feed's process: checks everything before Faust starts, and names what ended it."""
+"""Runs the news page: checks and compiles everything before Faust starts, and names what ended it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import msgspec
 from faust.web.base import BlueprintManager
 
 from simstream.closing import Closing
+from simstream.compiling import announced
 from simstream.errors import LogError, SimstreamError, UsageError
 from simstream.feeds.app import TABLE, FeedState, FeedTopics, app_name, make_app
 from simstream.feeds.comparison import READ_S, PageTexts
@@ -33,6 +34,7 @@ from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion
 from simstream.feeds.story_events import StoryEvents
 from simstream.feeds.title_words import TitleWords
+from simstream.feeds.warming import warm_news
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from simstream.feeds.webhook import WebhookSender, WebhookTarget
@@ -57,16 +59,19 @@ class WebhookOptions(NamedTuple):
 
 
 def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> None:
-    """Serve the feed until SIGTERM or Ctrl-C. Raises the errors of the log, and LogError for errors of Faust."""
+    """Serve the page until SIGTERM or Ctrl-C. Raises the errors of the log, and LogError for errors of Faust."""
     callers = callers_of(settings.allowed_hosts, settings.http_host, settings.token_file)
     verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
     settings = msgspec.structs.replace(settings, http_port=_port(settings.http_host, settings.http_port))
+    words = TitleWords(settings.cache_folder)
+    with announced(_logger.info, "the news page"):
+        warm_news(words)
     cluster, name = cluster_of(settings), app_name(settings, verdicts)
     topics = FeedTopics(verdicts, pages, make_table_topic(cluster, f"{name}-{TABLE}-changelog"))
     wait_alone(cluster, name, SESSION_S + 5)
     begin_everywhere(cluster, name, (VERDICTS, PAGES))
     limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
-    feed = FeedState(limits, TitleWords(settings.cache_folder))
+    feed = FeedState(limits, words)
     impatient = open_log(settings.log, options_of(settings, READ_S))
     with tempfile.TemporaryDirectory(prefix="simstream-news-") as folder, impatient:
         app = make_app(settings, topics, feed, folder)
@@ -176,7 +181,7 @@ def _named(error: BaseException) -> SimstreamError:
 
 
 class _ComparisonRunner:
-    """Compares two pages of the feed in a thread, two comparisons at once. Raises LogError if too many wait."""
+    """Compares two pages in a thread, two comparisons at once. Raises LogError if too many wait."""
 
     def __init__(self, feed: FeedState, texts: PageTexts) -> None:
         self._feed = feed

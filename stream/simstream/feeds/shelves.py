@@ -21,7 +21,7 @@ from simstream.feeds.word_index import SLICE_PAGES, WordIndex
 
 
 class StoryCard(msgspec.Struct, frozen=True, gc=False):
-    """A cluster as the feed shows it. Times are in ms since 1970, of pages in the window."""
+    """A cluster as the news page shows it. Times are in ms since 1970, of pages in the window."""
 
     cluster: int
     shelf: int

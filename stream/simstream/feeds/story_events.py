@@ -1,7 +1,7 @@
 """Decides which stories are news: new ones, and stories with a new version, each told once.
 
-Nothing that the feed knows from its table is news. On its first start, when the table is empty, nothing is news
-until the feed is up to date: it only reads what is old.
+Nothing that the news page knows from its table is news. On its first start, when the table is empty, nothing is
+news until it is up to date: it only reads what is old.
 """
 
 from __future__ import annotations

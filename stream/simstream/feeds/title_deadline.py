@@ -1,8 +1,8 @@
 """Ends the wait for titles: a page whose record never comes is shown by its address.
 
-A record may be gone: it has expired, or the topic `pages` was created again. The feed is ready if it has read all
-records that the topics had a minute ago. So a record does not come if its page waits for the title during one whole
-round of a ready feed.
+A record may be gone: it has expired, or the topic `pages` was created again. The news page is ready if it has read
+all records that the topics had a minute ago. So a record does not come if its page waits for the title during one
+whole round in which the news page is ready.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TitleDeadline:
         self._began = clock()
 
     async def look(self) -> None:
-        """End a round if it is time. While the feed is not ready, begin again."""
+        """End a round if it is time. While the news page is not ready, begin again."""
         fold = self._feed.fold
         if fold is None or self._feed.condition.state != "ready":
             self._before, self._began = set(), self._clock()
@@ -48,10 +48,10 @@ class TitleDeadline:
             if number % SLICE_TITLES == 0:
                 await asyncio.sleep(0)
                 if self._feed.fold is not fold:
-                    return  # the feed has begun again
+                    return  # the news page has begun again
         if given_up:
             _logger.warning(
-                "the topic `pages` has no records of %d pages, so the feed shows their addresses as titles: check "
-                "whether the topic was deleted and created again, or has a short retention",
+                "the topic `pages` has no records of %d pages, so their titles are their addresses: check whether "
+                "the topic was deleted and created again, or has a short retention",
                 len(given_up),
             )

@@ -1,4 +1,4 @@
-"""Reads from a page's record what the feed shows of it: its title and time, or that the page is gone."""
+"""Reads from a page's record what the news page shows of it: its title and time, or that the page is gone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _decode_fields = msgspec.json.Decoder(_TitleFields).decode
 
 
 def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
-    """Return what the feed needs of a page's record; None if the record is withdrawn or unreadable.
+    """Return what the news page needs of a page's record; None if the record is withdrawn or unreadable.
 
     The title is the JSON field of that name or at its path, else `og:title` or `<title>`, else the first line of
     the text. Its time is the page's own, but never later than the record's. Never raises because of the record.

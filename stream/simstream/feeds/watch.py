@@ -1,4 +1,4 @@
-"""Asks every second where the topics end and how far Faust has read, and updates the feed's condition.
+"""Asks every second where the topics end and how far Faust has read, and updates the news page's condition.
 
 A partition may end with the marker of a transaction, and Faust never shows markers. In `verdicts` the last
 committed offset is always a marker. In other topics the position of Faust's consumer tells that all is read. The
@@ -26,7 +26,7 @@ _logger = logging.getLogger("simstream.news")
 
 
 class FeedWatch:
-    """Updates the feed's condition beside the app, until it is cancelled."""
+    """Updates the news page's condition beside the app, until it is cancelled."""
 
     EVERY_S: Final = 1.0
     QUIET_LOOKS: Final = 3

@@ -1,4 +1,4 @@
-"""Serves the feed over HTTP: JSON, one page, and its static files. Loads nothing from another host."""
+"""Serves the news page over HTTP: JSON, one page, and its static files. Loads nothing from another host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ANSWER_S = 8.0
 
 
 class _TableUnread(Exception):
-    """The feed still reads its table."""
+    """The news page still reads its table."""
 
 
 class FeedWeb:

@@ -1,4 +1,4 @@
-"""Reads the query parameters of the feed's web API, and makes its JSON objects."""
+"""Reads the query parameters of the news page's web API, and makes its JSON objects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Sends events to one receiver, signed as Standard Webhooks say. Best effort: what cannot be delivered in time is
-dropped and counted, and a receiver of any kind never holds up the feed.
+dropped and counted, and a receiver of any kind never holds up the news page.
 
 https://github.com/standard-webhooks/standard-webhooks, version 1: HMAC-SHA256 over `ID.TIMESTAMP.BODY`.
 """

@@ -1,4 +1,4 @@
-// Asks the feed for JSON. Every question ends: without an answer in time it counts as unanswered.
+// Asks the server for JSON. Every question ends: without an answer in time it counts as unanswered.
 const PATIENCE_MS = 12_000;
 
 export async function ask(path, tag) {

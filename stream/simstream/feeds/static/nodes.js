@@ -28,7 +28,7 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// Why the feed does not answer: in the page's language if it has words for the code, else the feed's own sentence.
+// Why the server does not answer: in the page's language if it has words for the code, else the server's sentence.
 export function reasonOf({ code, error }) {
   return Object.hasOwn(speech.words.reasons, code) ? speech.words.reasons[code] : error;
 }

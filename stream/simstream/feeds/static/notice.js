@@ -1,4 +1,4 @@
-// What a reader must know first: stories still load, no broker answers, or the feed failed.
+// What a reader must know first: stories still load, no broker answers, or the server failed.
 import { byId, number, reasonOf, setText, speech } from "./nodes.js";
 
 let answered = Date.now();
