@@ -62,6 +62,13 @@ def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program,
     assert [line.split()[1] for line in table[1:]] == [json.loads(line)["verdict"] for line in printed]
 
 
+def test_a_table_without_verdicts_says_how_to_wait_for_them(on_folder: Program) -> None:
+    on_folder.good("topics", "create")
+    done = on_folder.on_log("verdicts")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+    assert done.stderr.startswith(b"simstream: no verdicts yet: --follow waits for them")
+
+
 def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tmp_path: Path) -> None:
     on_folder.good("topics", "create")
     verdict = on_folder.dedup(pages.write(tmp_path / "page.jsonl", 1))[0]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from simstream.telemetry import logging as module
-from simstream.telemetry.logging import JsonFormatter, OneLineFormatter, RepetitionFilter
+from simstream.telemetry.logging import JsonFormatter, OneLineFormatter, RepetitionFilter, log_to_stderr
 from tests.manual_clock import ManualClock
 
 
@@ -52,6 +52,31 @@ def test_an_error_keeps_its_traceback_in_one_line_of_json() -> None:
         log.exception("it failed")
     [line] = out.getvalue().splitlines()
     assert "ValueError: broken" in json.loads(line)["error"]
+
+
+@pytest.mark.parametrize(
+    ("level", "sent"),
+    [
+        ("debug", ["DEBUG simstream", "INFO simstream", "INFO other", "WARNING other"]),
+        ("info", ["INFO simstream", "WARNING other"]),
+        ("error", []),
+    ],
+)
+def test_other_packages_are_a_step_quieter(level: str, sent: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    root, own = logging.getLogger(), logging.getLogger("simstream")
+    before, handlers, own_level = root.level, root.handlers[:], own.level
+    try:
+        log_to_stderr("json", level)
+        for number in (logging.DEBUG, logging.INFO):
+            logging.getLogger("simstream.judge").log(number, "said")
+        for number in (logging.DEBUG, logging.INFO, logging.WARNING):
+            logging.getLogger("other.client").log(number, "said")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(before)
+        own.setLevel(own_level)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [f"{line['level'].upper()} {line['logger'].split('.')[0]}" for line in lines] == sent
 
 
 def test_text_stays_one_line_whatever_a_page_is_called() -> None:

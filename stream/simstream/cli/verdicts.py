@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.progress import say
 
 if TYPE_CHECKING:
     from simstream.log.base import Log
@@ -34,8 +35,12 @@ def command(follow: bool, new: bool, as_json: bool, headers: bool, config: str |
         log.topic(VERDICTS)  # without the topic, end before the header
         if not as_json:
             click.echo(verdict_table.header())
+        count = 0
         for records in _endless(log, new) if follow or new else committed(log, VERDICTS, MAX_POLL_RECORDS):
             _show(records, as_json, headers)
+            count += len(records)
+        if not count:
+            say("no verdicts yet: --follow waits for them, and `simstream status` says who waits for what")
 
 
 def _show(records: Iterable[Record], as_json: bool, headers: bool) -> None:

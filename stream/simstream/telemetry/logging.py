@@ -23,13 +23,15 @@ _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 def log_to_stderr(kind: Literal["text", "json"], level: str = "info") -> None:
     """Send the events of all loggers to stderr from now on.
 
-    `level` is the least severe one that is sent: debug, info, warning or error. Debug is sent of simstream alone.
+    `level` is the least severe one that is sent: debug, info, warning or error. Other packages are one step quieter:
+    their info is sent with debug, and their debug never. An HTTP client tells each request as info.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if kind == "json" else OneLineFormatter(_TEXT))
     handler.addFilter(RepetitionFilter())
     number = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
+    others = logging.INFO if number == logging.DEBUG else max(number, logging.WARNING)
+    logging.basicConfig(level=others, handlers=[handler], force=True)
     logging.getLogger("simstream").setLevel(number)
 
 
