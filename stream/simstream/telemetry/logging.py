@@ -23,7 +23,7 @@ _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 def log_to_stderr(kind: Literal["text", "json"], level: str = "info") -> None:
     """Send the events of all loggers to stderr from now on.
 
-    `level` is the least severe one that is sent: debug, info, warning or error. Other packages are one step quieter:
+    `level` is the least severe one that is sent: debug, info, warning or error. Other packages are a step quieter:
     their info is sent with debug, and their debug never. An HTTP client tells each request as info.
     """
     handler = logging.StreamHandler()
