@@ -146,7 +146,7 @@ def test_a_run_that_is_interrupted_again_and_again_gives_the_bytes_of_an_unbroke
         assert "state keeps the progress: give the same command to go on" in capsys.readouterr().err
     calls[0] = -1
     assert invoke(command) == code
-    assert "state/judge goes on behind" in capsys.readouterr().err
+    assert "state/judge goes on after" in capsys.readouterr().err
     assert outputs(alone.folder) == expected
     assert (alone.folder / "state").exists() == bool(code)
 

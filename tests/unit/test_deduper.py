@@ -280,7 +280,7 @@ def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, 
     said: list[str] = []
     with Deduper(path=tmp_path / "killed", cache=cache, workers=0, say=said.append) as other:
         assert 500 <= other.judged < 700
-        assert said == [f"{tmp_path / 'killed'} goes on behind {other.judged:,} pages"]
+        assert said == [f"{tmp_path / 'killed'} goes on after {other.judged:,} pages"]
         assert next(match.id for match in other.match(pages[499]["text"])) == "499"
         again = other.judge(pages[other.judged :])
         assert "unchanged" not in {verdict.verdict for verdict in again}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class DedupOptions(NamedTuple):
-    """The options of a command line, but for those that are settings."""
+    """The options of a command line that are no settings."""
 
     inputs: tuple[str, ...]
     output: str
@@ -132,7 +132,8 @@ def command(config: str | None, **flags: Any) -> None:
 
     --final writes all verdicts at the end. Until then they lie in a temporary file.
 
-    --state keeps what was judged in DIR, until all outputs are whole. --exact and --least-jaccard cannot go on.
+    --state keeps what was judged in DIR until all outputs are whole. It keeps no texts, so --exact and
+    --least-jaccard are refused.
 
     Unless --distance or the settings name a number, it is `auto`: the greatest distance, up to 12, that the index
     affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance.

@@ -30,7 +30,7 @@ class FileJudge(Closing):
     def stream(self, records: Iterable[Record], journal: BatchJournal | None = None) -> Iterator[Verdict]:
         """Yield one verdict for each record, in order. Raises what `Deduper.stream` raises.
 
-        `journal`: see there; with a `rule` there is none.
+        `journal`: as there; None with a `rule`.
         """
         seen = self._extras.note_pages
         if self._true is None:

@@ -77,7 +77,7 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
             say(f"created {report.name}")
         with counting("judging frames") as tick:
             done = replay(log, policy, context, tick)
-    click.echo(f"{done.ordinal:,} verdicts in {done.topic}, policy {policy.id}: {done.frame:,} frames judged")
+    click.echo(f"{done.ordinal:,} verdicts in {done.topic}, policy {policy.id}; frames judged: {done.frame:,}")
     if done.frame < done.frames:
         say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to continue")
         return 130

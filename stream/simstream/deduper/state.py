@@ -48,7 +48,7 @@ class SavedState(Closing):
         if self._folder is not None:
             self._load(self._folder)
             if self.judged:
-                self._say(f"{path} goes on behind {self.judged:,} pages")
+                self._say(f"{path} goes on after {self.judged:,} pages")
 
     @property
     def judged(self) -> int:

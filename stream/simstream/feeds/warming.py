@@ -11,9 +11,7 @@ from simstream.model import Record
 from simstream.text.extraction.fast import extract_fast
 from simstream.wire.page import PageLimits
 
-_HTML: Final = (
-    "<title>长江大桥 opens</title><p>The bridge opens after years.</p><a href='/1'>more</a>".encode()
-)
+_HTML: Final = "<title>长江大桥 opens</title><p>The bridge opens after years.</p><a href='/1'>more</a>".encode()
 _HEADERS: Final = (("content-type", b"text/html"),)
 
 

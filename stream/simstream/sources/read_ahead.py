@@ -13,14 +13,14 @@ from simstream.model import Record
 from simstream.sources.file_pages import FilePages
 
 MAX_FILES_AHEAD: Final = 256
-"""So many files are begun at most before the first of them is taken to its end."""
+"""The most files that are begun before the first of them is taken to its end."""
 _BATCH_RECORDS: Final = 64
 _BATCH_BYTES: Final = 1 << 18
 """Records go from thread to thread in batches of this size."""
 _RECORD_ROOM: Final = 512
-"""Bytes that a record takes beside its value."""
+"""Bytes that a record takes beside its value, as an estimate."""
 _SHARE: Final = 4
-"""The file whose turn it is may hold one part in so many of all bytes beside those of the other files."""
+"""The file whose turn it is may hold `max_bytes / _SHARE` more, or the others could keep it from its end."""
 _STOP_S: Final = 2.0
 
 
@@ -51,9 +51,9 @@ class _WaitingFile:
 class FilesAhead(Closing):
     """Reads files ahead of whoever takes their records.
 
-    Each file is read by one thread, the first files first. A file that is read too far ahead waits: at most
-    `limits.max_bytes` and a quarter of it are held, and in each thread a batch of 256 KB or one record. Standard
-    input and pipes are read by whoever takes them, so that their pages come as they are written.
+    Each file is read by one thread, the first files first. A file that is read too far ahead waits. Memory: at most
+    1.25 times `limits.max_bytes`, and in each thread a batch of 256 KB or one record. Standard input and pipes are
+    read by whoever takes them, so that their pages come as they are written.
     """
 
     def __init__(self, files: Iterable[FilePages], limits: ReadAhead) -> None:

@@ -38,12 +38,12 @@ def zigzag(number: int) -> bytes:
     return varint((number << 1 ^ number >> 63) & MASK_64)
 
 
-class TextHeads(dict[int, bytes]):
-    """What stands before a text of so many bytes: a mark and the size. Each is made once, at its first use."""
+class LengthPrefixes(dict[int, bytes]):
+    """The bytes before a text, by its length in bytes: a tag and the length. Each is made at its first use."""
 
-    def __init__(self, mark: bytes, size_of: Callable[[int], bytes]) -> None:
-        self._mark, self._size_of = mark, size_of
+    def __init__(self, tag: bytes, encode: Callable[[int], bytes]) -> None:
+        self._tag, self._encode = tag, encode
 
-    def __missing__(self, size: int) -> bytes:
-        head = self[size] = self._mark + self._size_of(size)
-        return head
+    def __missing__(self, length: int) -> bytes:
+        prefix = self[length] = self._tag + self._encode(length)
+        return prefix

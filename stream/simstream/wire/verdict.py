@@ -57,11 +57,11 @@ _ENCODERS: Final = {
     "protobuf": (verdict_protobuf.encode,),
     "json_schema": (encode,),
 }
-"""For each `verdicts_format` what encodes by each of its schemas, in the order of `verdict_schemas.schemas_of`."""
+"""The function for each schema of each `verdicts_format`, in the order of `verdict_schemas.schemas_of`."""
 
 
 def encoder_of(form: str, schema_id: int | None, age: int = 0) -> Callable[[Verdict], bytes]:
-    """Return what encodes verdicts in a `verdicts_format`, by the schema with this id; for `json` there is none.
+    """Return what encodes verdicts in a `verdicts_format`, by the schema with this id; `json` has no schema.
 
     `age`: how many newer schemas the format has.
     """

@@ -9,18 +9,18 @@ from typing import Final
 from simstream.model import Verdict
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.registered import RegisteredSchema, ValueReader
-from simstream.wire.varint import TextHeads, zigzag
+from simstream.wire.varint import LengthPrefixes, zigzag
 from simstream.wire.verdict_schemas import text_of
 
 _NULL: Final = b"\0"
 _VALUE: Final = b"\2"
-"""What stands before a value of a union: the number of the branch."""
-_text, _optional = TextHeads(b"", zigzag), TextHeads(_VALUE, zigzag)
+"""The number of a union's second branch, before its value."""
+_text, _optional = LengthPrefixes(b"", zigzag), LengthPrefixes(_VALUE, zigzag)
 _double = struct.Struct("<d").pack
 
 
 def encode(verdict: Verdict) -> bytes:
-    """Return the value without what stands before it. Equal verdicts give the same bytes.
+    """Return the value without the schema's id. Equal verdicts give the same bytes.
 
     Cost: about 4 us; as JSON 2 us.
     """

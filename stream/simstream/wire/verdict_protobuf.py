@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from simstream.model import Verdict
 from simstream.wire.registered import bad_value
-from simstream.wire.varint import MASK_64, TextHeads, varint, varint_at
+from simstream.wire.varint import MASK_64, LengthPrefixes, varint, varint_at
 
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 _double = struct.Struct("<d")
@@ -20,10 +20,10 @@ _MAX_VARINT_BYTES: Final = 10
 
 
 class _Field(NamedTuple):
-    """A field: its name, how its bytes stand there, and its value in a message without it."""
+    """A field: its name, its wire type, and its value in a message without it."""
 
     name: str
-    wire: int
+    wire_type: int
     default: object = None
 
 
@@ -53,24 +53,29 @@ _SOURCE: Final = {
 
 
 def _tag(name: str, fields: dict[int, _Field] = _FIELDS) -> bytes:
-    [tag] = (number << 3 | field.wire for number, field in fields.items() if field.name == name)
+    [tag] = (number << 3 | field.wire_type for number, field in fields.items() if field.name == name)
     return varint(tag)
 
 
-def _heads(name: str) -> TextHeads:
-    return TextHeads(_tag(name), varint)
+def _before(name: str) -> LengthPrefixes:
+    return LengthPrefixes(_tag(name), varint)
 
 
-_ID, _URL, _DUPLICATE, _CLUSTER = _heads("id"), _heads("url"), _heads("near_duplicate_of"), _heads("cluster_id")
-_CANONICAL, _MERGED, _FINGERPRINT = _heads("canonical"), _heads("merged_clusters"), _heads("fingerprint")
+_ID, _URL, _DUPLICATE, _CLUSTER = (
+    _before("id"),
+    _before("url"),
+    _before("near_duplicate_of"),
+    _before("cluster_id"),
+)
+_CANONICAL, _MERGED, _FINGERPRINT = _before("canonical"), _before("merged_clusters"), _before("fingerprint")
 _VERDICT, _REASON, _POLICY = _tag("verdict"), _tag("reason"), _tag("policy")
 _DISTANCE, _SIMILARITY, _ORDINAL, _TIME = _tag("distance"), _tag("similarity"), _tag("ordinal"), _tag("time")
-_SOURCE_HEAD, _TOPIC = _heads("source"), _tag("topic", _SOURCE)
+_SOURCE_PREFIX, _TOPIC = _before("source"), _tag("topic", _SOURCE)
 _PARTITION, _OFFSET = _tag("partition", _SOURCE), _tag("offset", _SOURCE)
 
 
 def encode(verdict: Verdict) -> bytes:
-    """Return the message without what stands before it. Equal verdicts give the same bytes.
+    """Return the message without the schema's id and the message's place. Equal verdicts give the same bytes.
 
     Cost: about 3 us; as JSON 1.5 us.
     """
@@ -93,7 +98,7 @@ def encode(verdict: Verdict) -> bytes:
             _word(_POLICY, verdict.policy),
             _number(_ORDINAL, verdict.ordinal),
             _number(_TIME, verdict.time),
-            _SOURCE_HEAD[len(inner)],
+            _SOURCE_PREFIX[len(inner)],
             inner,
         )
     )
