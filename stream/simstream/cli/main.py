@@ -26,6 +26,7 @@ COMMANDS = {
     "topics": "Create the topics that the service needs.",
     "feed": "Send pages from files to the topic `pages`.",
     "verdicts": "Show verdicts as a table or as JSON lines.",
+    "patterns": "Learn from verdicts which parts of addresses make no other page.",
     "news": "Show stories on a web page that updates live, one card a cluster.",
     "explain": "Explain a page's verdict: words, candidates, rules, texts.",
     "fingerprint": "Print each page's fingerprint.",

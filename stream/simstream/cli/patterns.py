@@ -1,0 +1,149 @@
+"""`simstream patterns`: learn from verdicts which parts of addresses make no other page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simstream.cli.amounts import nbytes
+from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.output import refuse_input, written
+from simstream.cli.progress import say
+from simstream.errors import UsageError
+from simstream.terminal import printable
+
+if TYPE_CHECKING:
+    from simstream.tools.patterns.pattern import LearnedPattern
+    from simstream.tools.patterns.seen_pages import SeenPages
+
+MAX_SHOWN = 50
+"""At most so many patterns are shown; the file has all."""
+_PIPED_COLUMNS = 120
+
+
+@click.command("patterns")
+@click.argument("verdicts", nargs=-1, metavar="[VERDICTS...]")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the patterns to FILE, for SIMSTREAM_PATTERNS of a crawler."
+)
+@click.option(
+    "--earlier",
+    metavar="FILE",
+    help="Keep the patterns of FILE, unless a verdict contradicts them. FILE may be that of -o.",
+)
+@click.option(
+    "--most-lost",
+    type=click.FloatRange(0.001, 0.5),
+    metavar="SHARE",
+    default=0.1,
+    show_default=True,
+    help="Take a pattern only if, with 95 % confidence, at most this share of its originals have another text.",
+)
+@click.option(
+    "--memory",
+    default="512MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory for pages; the first are forgotten.",
+)
+@log_options
+@settings_options
+def command(
+    verdicts: tuple[str, ...],
+    output: str | None,
+    earlier: str | None,
+    most_lost: float,
+    memory: str,
+    config: str | None,
+    **flags: Any,
+) -> None:
+    """Show parts of addresses that only ever made near duplicates: `?sid=`, `;jsessionid=`, `/print/`.
+
+    VERDICTS... are files of `dedup`, as JSON lines or Parquet. Each file is a run of its own. Without a file, the
+    verdicts of the log are read. A part is shown if all pages with it have the text of another page whose address
+    differs only there, and if enough of these texts differ. One exception is enough to leave a part out.
+    """
+    settings = settle(config, **flags)
+    room = nbytes("--memory", memory)
+    if verdicts and any(flags[name] is not None for name in ("log", "bootstrap_servers")):
+        raise UsageError("files of verdicts and a log are both given", "give one of them")
+    from simstream.tools.patterns import verdicts as reading
+    from simstream.tools.patterns.learning import PatternLearner
+    from simstream.tools.patterns.pattern import least_originals
+    from simstream.tools.patterns.pattern_file import read_patterns, to_json
+    from simstream.tools.patterns.seen_pages import SeenPages
+
+    least = least_originals(most_lost)
+    learner = PatternLearner(least, read_patterns(earlier) if earlier else ())
+    if output:
+        refuse_input(output, verdicts)
+    if verdicts:
+        runs = _of_files(verdicts, room)
+    else:
+        runs = [SeenPages(room)]
+        with open_log(settings) as log:
+            for verdict in reading.of_topic(log):
+                runs[0].add(verdict)
+    found = learner.learn(runs)
+    _show(found, runs, least)
+    if output:
+        with written(output, verdicts) as out:
+            out.write(to_json(found))
+        say(f"{len(found):,} patterns in {output}")
+
+
+def _of_files(verdicts: Sequence[str], room: int) -> list[SeenPages]:
+    """Return the pages of each file. Together they keep to the room: a file has what the files before it left."""
+    from simstream.sources.input_files import files_of
+    from simstream.tools.patterns import verdicts as reading
+    from simstream.tools.patterns.seen_pages import SeenPages
+
+    runs: list[SeenPages] = []
+    files = files_of(verdicts)
+    for number, file in enumerate(files):
+        left = room - sum(run.used for run in runs)
+        run = SeenPages(max(1, left // (len(files) - number)))
+        for verdict in reading.of_file(file):
+            run.add(verdict)
+        runs.append(run)
+    return runs
+
+
+def _show(found: Sequence[LearnedPattern], runs: Sequence[SeenPages], least: int) -> None:
+    """Print a row for each pattern with its sites, and on stderr what was read."""
+    pages, forgotten, passed = (
+        sum(map(of, runs)) for of in (len, lambda run: run.forgotten, lambda run: run.passed)
+    )
+    more = f"; {passed:,} verdicts have no address that can be cut" if passed else ""
+    more += f"; {forgotten:,} pages were forgotten: give more --memory to learn from all" if forgotten else ""
+    say(f"{pages:,} pages{more}")
+    if not found:
+        say(f"no pattern: each needs {least} different texts, and no exception")
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    table.add_column("pattern", overflow="fold")
+    table.add_column("site", overflow="fold")
+    for name in ("pages", "near duplicates", "originals", "most lost"):
+        table.add_column(name, justify="right")
+    for cells in _rows(found):
+        table.add_row(*cells)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPED_COLUMNS)
+    console.print(table)
+    if len(found) > MAX_SHOWN:
+        console.print(f"and {len(found) - MAX_SHOWN:,} more; -o FILE writes all")
+    saved = sum(one.copies for one in found)
+    console.print(f"\nThey would have saved up to {saved:,} of {pages:,} fetches.")
+
+
+def _rows(found: Sequence[LearnedPattern]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of the patterns that would have saved the most fetches."""
+    for one in sorted(found, key=lambda one: -one.copies)[:MAX_SHOWN]:
+        numbers = (f"{number:,}" for number in (one.pages, one.copies, one.originals))
+        yield printable(str(one.pattern)), printable(one.pattern.site), *numbers, f"{one.most_lost:.1%}"
