@@ -191,7 +191,7 @@ def _opened(beside: str, path: str) -> BinaryIO:
         raise UsageError(f"{path} cannot be written ({error.strerror})", "name another file with -o") from error
 
 
-def _locked(path: str) -> BinaryIO:
+def _locked(path: str, tries: int = 5) -> BinaryIO:
     """Open a file, lock it until it is closed, and empty it. Raises BlockingIOError if another process holds it."""
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb", buffering=0, opener=_without_emptying))
@@ -202,11 +202,12 @@ def _locked(path: str) -> BinaryIO:
         except OSError:  # a file system without locks
             pass
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+            # The last try is for a file system whose numbers of files are not to be relied on.
+            if os.fstat(file.fileno()).st_ino == os.stat(path).st_ino or not tries:
                 file.truncate()
                 stack.pop_all()
                 return file
-    return _locked(path)  # the command that held it has just renamed or removed it
+    return _locked(path, tries - 1)  # the command that held it has just renamed or removed it
 
 
 def _without_emptying(path: str, flags: int) -> int:
