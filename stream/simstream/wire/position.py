@@ -11,19 +11,22 @@ VERSIONS = (1, 2)
 
 
 class Position(msgspec.Struct, frozen=True):
-    """The next frame and ordinal of one log, and a digest of all pages accepted before.
-
-    `frame` is the offset of the next frame to read, `digest` has 16 hex digits, `policy` is the policy's id.
-    `schema_id` is the id of the schema of the verdicts; plain JSON has none, and then version 1 does.
-    """
+    """The next frame and ordinal of one log, and a digest of all pages accepted before."""
 
     log_id: str
+    """The unique id of the topic `fingerprints`."""
     frame: int
+    """The offset of the next frame."""
     ordinal: int
+    """The ordinal of the next page."""
     digest: str
+    """16 hex digits over all pages accepted before."""
     policy: str
+    """The policy's id."""
     version: int = 1
+    """2 if there is a `schema_id`, else 1."""
     schema_id: int | msgspec.UnsetType = msgspec.UNSET
+    """The id of the schema of the verdicts in a schema registry; plain JSON has none."""
 
     @property
     def published_schema(self) -> int | None:
