@@ -82,7 +82,7 @@ def test_many_files_at_a_time_give_the_records_of_one_after_the_other(mixed: lis
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 6, 8])
-def test_a_broken_file_is_told_in_its_place_with_the_records_before_it(mixed: list[str], number: int) -> None:
+def test_the_error_of_a_broken_file_comes_after_the_records_before_it(mixed: list[str], number: int) -> None:
     broken = Path(mixed[number])
     content = broken.read_bytes()
     broken.write_bytes(content[: len(content) // 2])
@@ -118,7 +118,7 @@ def test_what_waits_is_bounded_however_slow_the_reader_is(tmp_path: Path) -> Non
     assert used == 6 * 300 * (len(line) - 1)
 
 
-def test_whoever_stops_early_leaves_no_thread_behind(mixed: list[str]) -> None:
+def test_a_reader_that_stops_early_leaves_no_thread_behind(mixed: list[str]) -> None:
     with FilesAhead([FilePages(file, LIMIT, FieldNames()) for file in files_of(mixed)], SMALL) as files:
         _, records = next(iter(files))
         next(records)

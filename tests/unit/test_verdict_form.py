@@ -70,7 +70,7 @@ def test_the_schema_is_registered_as_it_is_published(server: AnsweringServer, fo
     assert server.sent[0].get("schemaType", "AVRO") == (kind or "AVRO")
 
 
-def test_plain_json_asks_nobody() -> None:
+def test_plain_json_asks_no_registry() -> None:
     assert find_form("t.verdicts", None, RoleContext(Settings())) is PLAIN_JSON
 
 
