@@ -29,7 +29,7 @@ def test_pages_share_a_name_only_where_input_and_text_are_the_same(made: list[tu
         assert (after.key or b"").startswith(before.key or b"?")
         text = (before.value or b"").split(b",")[0]
         assert owner.setdefault(after.key, (before.topic, text)) == (before.topic, text)
-    assert names.again == sum(a.key != b.key for a, b in zip(pages, found, strict=True))
+    assert names.repeated == sum(a.key != b.key for a, b in zip(pages, found, strict=True))
 
 
 def test_the_first_page_of_a_name_has_it_and_others_say_where_they_are() -> None:
@@ -43,7 +43,7 @@ def test_each_of_many_names_is_still_known() -> None:
     assert [page.key for page in names.separate(pages)] == [page.key for page in pages]
     others = [record("b", number, str(number), "s") for number in range(0, count, 100)]
     assert all(b"@b:" in (page.key or b"") for page in names.separate(others))
-    assert names.again == len(others)
+    assert names.repeated == len(others)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=200))
@@ -68,7 +68,7 @@ def test_a_watch_ends_at_a_number_of_names() -> None:
     names = PageNames()
     pages = [record("a", 0, "x", "s"), record("b", 0, "x", "s"), record("b", 1, "y", "s"), record("c", 0, "x", "s")]
     assert list(names.count_repeated(pages, 2)) == pages
-    assert names.again == 1
+    assert names.repeated == 1
 
 
 @pytest.mark.parametrize("size", [900, 1020, MAX_ID_BYTES - 6, MAX_ID_BYTES])

@@ -26,17 +26,17 @@ def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Rec
 
 def report_merged(names: PageNames) -> None:
     """Say how many of the sent pages repeat an earlier page's name."""
-    if names.again:
+    if names.repeated:
         say(
-            f"{names.again:,} of them have the id of an earlier page, but another input or another text: the "
+            f"{names.repeated:,} of them have the id of an earlier page, but another input or another text: the "
             "service takes them for new versions of that page"
         )
 
 
 def report_separated(names: PageNames | None) -> None:
     """Say how many pages repeat an earlier page's name."""
-    if names is not None and names.again:
+    if names is not None and names.repeated:
         say(
-            f"{names.again:,} pages have the id of an earlier page, but another input or another text: they count "
+            f"{names.repeated:,} pages have the id of an earlier page, but another input or another text: they count "
             "as other pages, named ID@PLACE; add --versions to take them for new versions of that page"
         )

@@ -42,21 +42,21 @@ class NameNotes:
 
     def take(self, records: int) -> tuple[bytes, int]:
         """Return the hashes of the next records as bytes, and how many of these have another name than before."""
-        pairs, again = self._pairs[: 2 * records].tobytes(), sum(self._renamed[:records])
+        pairs, repeated = self._pairs[: 2 * records].tobytes(), sum(self._renamed[:records])
         del self._pairs[: 2 * records], self._renamed[:records]
-        return pairs, again
+        return pairs, repeated
 
 
 class PageNames:
     """Tells different pages of one name apart.
 
     Two records of one name are versions of one page only if both have the same text and come from one input. Every
-    other record with a known name is another page; `again` counts these records. Memory: about 20 bytes a name.
+    other record with a known name is another page; `repeated` counts these records. Memory: about 20 bytes a name.
     Cost: 5 us a record of 1 KB.
     """
 
     def __init__(self) -> None:
-        self.again = 0
+        self.repeated = 0
         self.notes: NameNotes | None = None
         self._last = 0, 0
         """The hashes of the last name that was looked up."""
@@ -66,24 +66,24 @@ class PageNames:
         """Yield the records in order. Another page of a known name gets the name `NAME@PLACE`."""
         for record in records:
             if renamed := not self.is_free(record):
-                self.again += 1
+                self.repeated += 1
                 others = (msgspec.structs.replace(record, key=key) for key in _new_names(record))
                 record = next(other for other in others if self.is_free(other))
             if self.notes is not None:
                 self.notes.add(*self._last, renamed)
             yield record
 
-    def take_up(self, pairs: U64, again: int) -> None:
+    def take_up(self, pairs: U64, repeated: int) -> None:
         """Take over what notes (n, 2) say about the next records, before all others. Cost: 1 us a record."""
         for name, origin in pairs.tolist():
             self._origins.first(name, origin)
-        self.again += again
+        self.repeated += repeated
 
     def count_repeated(self, records: Iterable[Record], most: int) -> Iterator[Record]:
         """Yield the records unchanged. Counts only until `most` names are known, so that memory is bounded."""
         for record in records:
             if len(self._origins) < most and not self.is_free(record):
-                self.again += 1
+                self.repeated += 1
             yield record
 
     def is_free(self, record: Record) -> bool:

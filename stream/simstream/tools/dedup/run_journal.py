@@ -36,7 +36,7 @@ class JudgedBatch(msgspec.Struct, frozen=True, array_like=True):
     verdicts: list[bytes]
     names: bytes
     """The notes of `PageNames`, and how many pages got another name."""
-    again: int
+    repeated: int
     copy: bytes
     """The notes of the `InputCopier`."""
     ended: list[FileEnd]

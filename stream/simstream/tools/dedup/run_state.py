@@ -95,7 +95,7 @@ class RunState(Closing):
     def _take_up(self, batch: JudgedBatch, verdicts: Sequence[Verdict]) -> None:
         self._pages += len(verdicts)
         if self._names is not None:
-            self._names.take_up(np.frombuffer(batch.names, np.uint64).reshape(-1, 2), batch.again)
+            self._names.take_up(np.frombuffer(batch.names, np.uint64).reshape(-1, 2), batch.repeated)
         self._ends += batch.ended
         if self._copy is not None and not batch.of_corpus:
             self._copy.restore([verdict.source for verdict in verdicts], batch.copy)
