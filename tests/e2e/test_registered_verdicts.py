@@ -114,7 +114,9 @@ def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
 
 
 @pytest.mark.parametrize("form", ["avro", "protobuf", "json_schema"])
-def test_every_reader_of_verdicts_reads_each_format(on_folder: Program, registry: SchemaRegistry, tmp_path: Path, form: str) -> None:
+def test_every_reader_of_verdicts_reads_each_format(
+    on_folder: Program, registry: SchemaRegistry, tmp_path: Path, form: str
+) -> None:
     place = on_folder.place
     assert place is not None
     url = registry.url

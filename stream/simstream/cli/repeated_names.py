@@ -37,6 +37,6 @@ def report_separated(names: PageNames | None) -> None:
     """Say how many pages repeat an earlier page's name."""
     if names is not None and names.repeated:
         say(
-            f"{names.repeated:,} pages have the id of an earlier page, but another input or another text: they count "
-            "as other pages, named ID@PLACE; add --versions to take them for new versions of that page"
+            f"{names.repeated:,} pages have the id of an earlier page, but another input or another text: they "
+            "count as other pages, named ID@PLACE; add --versions to take them for new versions of that page"
         )
