@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -65,6 +67,31 @@ def test_locked_versions_are_the_versions_that_the_tests_run_with(name: str) -> 
     lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in SHIPPED[name])]
     for requirement in (Requirement(line) for lines in lists for line in lines):
         assert requirement.specifier.contains(shipped[normal(requirement.name)]), requirement
+
+
+def imported() -> set[str]:
+    """The packages that tests and `deploy` import, but for the standard library and this checkout."""
+    found: set[str] = set()
+    for path in (path for folder in ("tests", "deploy") for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+    return found - sys.stdlib_module_names - {"tests", "deploy", "simstream"}
+
+
+def test_every_package_that_tests_import_is_declared() -> None:
+    peers = {"rjieba"}  # a bench compares with it where it is installed
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = whole["project"]["optional-dependencies"].values()
+    lists = [whole["project"]["dependencies"], *extras, whole["dependency-groups"]["test"]]
+    declared = {normal(Requirement(line).name) for lines in lists for line in lines}
+    packages, versions = metadata.packages_distributions(), pinned()
+    undeclared = {name for name in imported() - peers if not {normal(one) for one in packages[name]} & declared}
+    assert undeclared == set(), "name them in the group `test` of pyproject.toml"
+    for requirement in map(Requirement, whole["dependency-groups"]["test"]):
+        assert versions[requirement.name] in requirement.specifier, requirement
 
 
 def test_the_bill_of_materials_is_that_of_the_images_lock() -> None:
