@@ -79,7 +79,7 @@ def run(size: SiteSize, budget: int) -> None:
             settings = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
             with serving(where) as service:
                 service.wait_ready()
-                _warm(where)
+                warm(where)
                 crawls[f"with it: {links}"] = crawl(served, *settings, f"SIMSTREAM_LINKS={links}", *limits)
     for name, crawled in crawls.items():
         print(told(name, crawled))
@@ -92,7 +92,7 @@ def run(size: SiteSize, budget: int) -> None:
     print(f"{saved(without, with_):.1%} of useless fetches saved; a page waited {waited * 1000:.0f} ms")
 
 
-def _warm(where: TopicSpace) -> None:
+def warm(where: TopicSpace) -> None:
     """Judge pages that the site has not: what serves and judges has compiled its code then."""
     with Client(f"kafka://{where.servers}", where.prefix, timeout=PATIENCE_S) as client:
         texts = ["".join(f"<p>{text}</p>" for text in article(10_000 + number)[1]) for number in range(50)]

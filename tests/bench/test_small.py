@@ -39,6 +39,7 @@ PROGRAMS = {
     "expiry.py",
     "extraction.py",
     "parquet.py",
+    "patterns.py",
     "peers.py",
     "queries.py",
     "restart.py",
@@ -241,6 +242,21 @@ def test_a_crawl_is_compared_with_one_without_simstream(cache: Path) -> None:
     text = said(cache, "tests.bench.crawl", *(f"--{name}={value}" for name, value in size.items()))
     expect(
         text, "without simstream +# fetched", "with it: probe +# fetched +# useless +12 articles", "#% of useless"
+    )
+
+
+@pytest.mark.kafka
+@pytest.mark.long
+def test_patterns_of_a_crawl_are_measured_in_the_next_ones(cache: Path) -> None:
+    need_broker()
+    size = {"articles": 20, "archived": 12, "mirrors": 0, "sessions": 2, "months": 2, "days": 1, "tags": 3}
+    text = said(cache, "tests.bench.patterns", *(f"--{name}={value}" for name, value in size.items()))
+    expect(
+        text,
+        "?sid= ",
+        "/print/ for /article/",
+        "follow: #% of useless fetches saved by patterns, 0 articles lost",
+        "probe: #% of useless fetches saved by patterns, 0 articles lost",
     )
 
 

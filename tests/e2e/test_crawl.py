@@ -102,6 +102,26 @@ def test_print_and_share_pages_are_mostly_not_fetched_and_every_article_is_found
     assert saved(without, found) > 0.6
 
 
+def test_patterns_of_a_crawl_save_fetches_in_the_next_one_and_lose_no_article(
+    site: SiteServer, without: CrawlResult, place: TopicPlace, tmp_path: Path, cache: Path
+) -> None:
+    learned = tmp_path / "patterns.json"
+    crawl(site, *through(place, "SIMSTREAM_LINKS=follow"))
+    shown = Program(tmp_path, cache, place).on_log("patterns", "-o", learned)
+    print(shown.stdout.decode())
+    assert shown.returncode == 0
+    assert b"/print/ for /article/" in shown.stdout
+    assert b"?sid=" in shown.stdout
+    found = crawl(site, *through(place, "SIMSTREAM_LINKS=follow", f"SIMSTREAM_PATTERNS={learned}"))
+    print(told("without", without))
+    print(told("with patterns", found))
+    assert found.articles == SIZE.total
+    assert saved(without, found) > 0.1
+    assert found.count("simstream/patterns/skipped") > 0
+    assert found.count("simstream/patterns/exceptions") == 0
+    assert found.count("simstream/links/dropped") == len(site.site.unfetched()) > 0
+
+
 Links = list[Request]
 
 

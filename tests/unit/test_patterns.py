@@ -274,7 +274,7 @@ def test_merged_clusters_take_at_most_half_of_the_room() -> None:
 def test_learning_keeps_to_its_memory_whatever_the_addresses(path: str) -> None:
     tracemalloc.start()
     try:
-        found = seen((path.format(n=n), n % 300) for n in range(1_000))
+        found = seen((path.format(n=n), n % 150) for n in range(500))
         learned(found)
         _, peak = tracemalloc.get_traced_memory()
     finally:

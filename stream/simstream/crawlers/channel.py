@@ -16,7 +16,14 @@ from simstream.client import AsyncClient
 from simstream.client.pages import Submitted
 from simstream.client.traffic import MAX_CLOSE_S
 from simstream.crawlers.options import CrawlOptions, options_of
-from simstream.errors import ClientError, ClientFull, LogError, SettingsError, SimstreamError, Unavailable
+from simstream.errors import (
+    ClientError,
+    ClientFull,
+    LogError,
+    SimstreamError,
+    Unavailable,
+    UsageError,
+)
 from simstream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
@@ -50,7 +57,7 @@ def channel_of(crawler: Any) -> VerdictChannel:
 def _in_one_line(record: logging.LogRecord) -> bool:
     """Log wrong settings that end a crawl as one line, without a traceback. A filter for loggers."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, SettingsError):
+    if isinstance(error, UsageError):
         record.msg, record.args, record.exc_info = str(error), (), None
     return True
 

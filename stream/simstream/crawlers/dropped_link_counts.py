@@ -79,8 +79,9 @@ class DroppedLinks:
         self._crawler.stats.set_value("simstream/links/dropped", kinds.total())
         named = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(MAX_SHOWN) if count)
         logger.warning(
-            "%d addresses were not fetched: only near duplicates led to them, or links of their kinds brought no "
-            "new page. The largest kinds: %s. To follow all links, set SIMSTREAM_LINKS=deprioritize",
+            "%d addresses were not fetched: only near duplicates led to them, links of their kinds brought no new "
+            "page, or a pattern calls them copies. The largest kinds: %s. To follow all links, set "
+            "SIMSTREAM_LINKS=deprioritize, without SIMSTREAM_PATTERNS",
             kinds.total(),
             named,
         )

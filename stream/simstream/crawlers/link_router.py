@@ -28,6 +28,7 @@ from simstream.crawlers.origin import (
     origin_of,
 )
 from simstream.crawlers.page_decision import LinkDecision, decide, is_comparable, is_duplicate
+from simstream.crawlers.patterned_links import patterned_links
 from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.model import Verdict
 
@@ -70,6 +71,8 @@ class LinkRouter:
         self.held = WaitingLinks(crawler, options.held, trials) if waits else None
         """The waiting links; None if no link ever waits."""
         self._dropped = DroppedLinks(crawler)
+        self._patterned = patterned_links(channel, self._dropped)
+        """What skips links by patterns; None without a file of them."""
         self._job = JobFolder(crawler)
         crawler.signals.connect(self._opened, signal=signals.spider_opened)
         crawler.signals.connect(self._closed, signal=signals.spider_closed)
@@ -102,12 +105,16 @@ class LinkRouter:
         decision, through = self.learn(origin, verdict)
         callback = response.request.callback if response.request is not None else None
         own = {address_of(response.url)}
-        return LinkingPage(response.url, number, origin, decision, through, callback, is_awaited, verdict, own)
+        return LinkingPage(
+            response.url, number, origin, decision, through, callback, is_awaited, verdict, own, set()
+        )
 
     def end(self, page: LinkingPage) -> None:
         """Learn from the links of a page after all are routed."""
         if page.verdict is None:
             return
+        if self._patterned is not None:
+            self._patterned.end(page)
         if not page.decision.duplicate:
             self._page_links.add(page.number, page.verdict, page.links)
         elif page.origin.form_of is not None:
@@ -131,6 +138,11 @@ class LinkRouter:
         self._relate(request, page)
         if request.meta.get(KEEP):
             return self._follow(request)
+        if self._patterned is not None:
+            found = self._patterned.route(request, page)
+            if found is None:
+                return None
+            request = found
         if decision.drop:
             self._drop(request)
             return None
@@ -199,7 +211,10 @@ class LinkRouter:
 
         Either a late verdict calls its page a near duplicate, or its kind was given up since. Then the request
         waits, like other links of near duplicates, or is dropped. It is fetched if another page has the same link.
+        Or a pattern says that it brings a copy of a page that was fetched meanwhile.
         """
+        if self._patterned is not None and self._patterned.is_skipped(request):
+            return True
         if self._at_risk and self._at_risk.get(self._name(request)) == SHARED:
             return False
         known = self._late.get(request.meta.get(UNJUDGED, 0))

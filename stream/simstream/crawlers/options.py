@@ -37,6 +37,8 @@ class CrawlOptions:
     priority, or dropped if their kind has been given up."""
     duplicate_depth: int = 0
     """So many near duplicates in a row are followed like other pages."""
+    patterns: str | None = None
+    """A file of `simstream patterns -o`. Links that its patterns predict to be copies are not fetched."""
     drop_items: bool = False
     """Whether items of near duplicates are dropped."""
     wait: float = 5.0
@@ -62,6 +64,7 @@ def options_of(settings: Any) -> CrawlOptions:
         priority=_number(settings.getint, "PRIORITY", defaults.priority),
         held=_number(settings.getint, "HELD", defaults.held, least=0),
         duplicate_depth=_number(settings.getint, "DUPLICATE_DEPTH", defaults.duplicate_depth, least=0),
+        patterns=settings.get("SIMSTREAM_PATTERNS"),
         drop_items=_number(settings.getbool, "DROP_ITEMS", defaults.drop_items),
         wait=_number(settings.getfloat, "WAIT", defaults.wait, least=0),
         room_wait=_number(settings.getfloat, "ROOM_WAIT", defaults.room_wait, least=0),

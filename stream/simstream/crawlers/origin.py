@@ -18,6 +18,8 @@ UNJUDGED = "simstream_unjudged"
 """In a request's meta: the number of the page with this link, if that page had no verdict in time."""
 FORM_OF = "simstream_form_of"
 """In a request's meta: the number of the new page with this link, if the link is named after that page."""
+FORM = "simstream_form"
+"""In a request's meta: its address has a pattern, and the link may be skipped."""
 TRIED = "simstream_tried"
 """In a request's meta: the link is followed to try its kind."""
 KEEP = "simstream_keep"
@@ -59,3 +61,5 @@ class LinkingPage(NamedTuple):
     verdict: Verdict | None
     links: set[int]
     """The addresses of its links so far, and its own; at most MAX_LINKS + 1."""
+    plain_links: set[int]
+    """The plain addresses of its links so far, on sites with patterns."""
