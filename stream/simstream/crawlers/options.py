@@ -38,7 +38,7 @@ class CrawlOptions:
     duplicate_depth: int = 0
     """So many near duplicates in a row are followed like other pages."""
     patterns: str | None = None
-    """A file of `simstream patterns -o`. Links that its patterns predict to be copies are not fetched."""
+    """A file of `simstream patterns -o FILE`. Links that its patterns predict to be copies are not fetched."""
     drop_items: bool = False
     """Whether items of near duplicates are dropped."""
     wait: float = 5.0

@@ -14,7 +14,7 @@ from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, Par
 FORMAT: Final = "simstream-patterns/1"
 """It changes when an older version would read a file wrong."""
 MAX_FILE_BYTES: Final = 64 << 20
-_TODO: Final = "give a file that `simstream patterns -o` has written"
+_TODO: Final = "give a file that `simstream patterns -o FILE` has written"
 
 
 class PatternEntry(msgspec.Struct, frozen=True):
