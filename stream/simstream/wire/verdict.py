@@ -60,7 +60,7 @@ _ENCODERS: Final = {
 """The function for each schema of each `verdicts_format`, in the order of `verdict_schemas.schemas_of`."""
 
 
-def encoder_of(form: str, schema_id: int | None, age: int = 0) -> Callable[[Verdict], bytes]:
+def encoder_of(verdicts_format: str, schema_id: int | None, age: int = 0) -> Callable[[Verdict], bytes]:
     """Return what encodes verdicts in a `verdicts_format`, by the schema with this id; `json` has no schema.
 
     `age`: how many newer schemas the format has.
@@ -68,9 +68,9 @@ def encoder_of(form: str, schema_id: int | None, age: int = 0) -> Callable[[Verd
     if schema_id is None:
         return encode
     head = b"\0" + schema_id.to_bytes(HEAD_BYTES - 1, "big")
-    if form == "protobuf":
+    if verdicts_format == "protobuf":
         head += _FIRST_MESSAGE
-    value_of = _ENCODERS[form][age]
+    value_of = _ENCODERS[verdicts_format][age]
     return lambda verdict: head + value_of(verdict)
 
 

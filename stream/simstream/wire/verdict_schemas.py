@@ -19,24 +19,24 @@ _FILES: Final = {
 """For each `verdicts_format`: the registry's word for it, and the files, the newest first."""
 
 
-def path_of(form: str) -> Path:
+def path_of(verdicts_format: str) -> Path:
     """Return the file with the newest schema of a `verdicts_format`."""
-    return _paths_of(form)[0]
+    return _paths_of(verdicts_format)[0]
 
 
-def text_of(form: str) -> str:
+def text_of(verdicts_format: str) -> str:
     """Return the newest schema of a `verdicts_format`."""
-    return _text(path_of(form))
+    return _text(path_of(verdicts_format))
 
 
-def schemas_of(form: str) -> list[RegisteredSchema]:
+def schemas_of(verdicts_format: str) -> list[RegisteredSchema]:
     """Return all schemas of a `verdicts_format`, as a registry gets them, the newest first."""
-    return [RegisteredSchema(_FILES[form][0], _text(path)) for path in _paths_of(form)]
+    return [RegisteredSchema(_FILES[verdicts_format][0], _text(path)) for path in _paths_of(verdicts_format)]
 
 
-def _paths_of(form: str) -> list[Path]:
+def _paths_of(verdicts_format: str) -> list[Path]:
     folder = Path(__file__).with_name("schemas")
-    return [folder / name for name in _FILES[form][1]]
+    return [folder / name for name in _FILES[verdicts_format][1]]
 
 
 def _text(path: Path) -> str:

@@ -19,7 +19,7 @@ from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollow
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
-from simstream.roles.judge.verdict_form import VerdictForm, find_form
+from simstream.roles.judge.verdict_format import VerdictFormat, find_format
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.roles.topics import JUDGED, JUDGED_WITH_SHARDS, check_topics
 
@@ -49,8 +49,8 @@ class JudgeRole:
     def run(self) -> None:
         """Judge until `context.stop` is set.
 
-        Raises every StateError (such as WrongPolicy, TakenOver, StateLocked), every LogError, and what `find_form`
-        raises.
+        Raises every StateError (such as WrongPolicy, TakenOver, StateLocked), every LogError, and the errors of
+        `find_format`.
         """
         self._context.health.expect(NAME, self._context.settings.give_up_s)
         check_topics(self._log, JUDGED)
@@ -59,15 +59,15 @@ class JudgeRole:
         with self._log.open_publisher() as publisher:
             # Before the election: a misconfigured judge must never fence a good one.
             published = position_check.decode(publisher.committed())
-        form = find_form(self._log.topic(VERDICTS).name, published, self._context)
-        if form is None:
+        verdict_format = find_format(self._log.topic(VERDICTS).name, published, self._context)
+        if verdict_format is None:
             return
-        position_check.expect(form.schema_id, published)
+        position_check.expect(verdict_format.schema_id, published)
         book = self._open_book(position_check.log_id)
         log_judge = self._log_judge = LogJudge(self._policy, self._context, NAME, book)
         with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
-            frame = self._stand(log_judge, book, position_check, snapshots, form)
+            frame = self._stand(log_judge, book, position_check, snapshots, verdict_format)
             finish(NAME, log_judge, snapshots, frame, self._context)
 
     def _open_book(self, log_id: str) -> AnswerBook | None:
@@ -110,7 +110,7 @@ class JudgeRole:
         book: AnswerBook | None,
         position_check: PublishedPositionCheck,
         snapshots: NoSnapshots,
-        form: VerdictForm,
+        verdict_format: VerdictFormat,
     ) -> int:
         """Follow until elected, then publish until the service stops. Return the frame of the last commit."""
         with (
@@ -131,7 +131,9 @@ class JudgeRole:
             if self._context.stop.is_set():
                 return published.frame if published else 0
             log_id = position_check.log_id
-            verdict_publisher = VerdictPublisher(log_id, reader, log_judge, snapshots, self._context, form)
+            verdict_publisher = VerdictPublisher(
+                log_id, reader, log_judge, snapshots, self._context, verdict_format
+            )
             return verdict_publisher.run(publisher, candidacy.election)
 
 

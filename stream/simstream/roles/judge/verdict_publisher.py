@@ -14,7 +14,7 @@ from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.roles.judge.traced_pages import traced_pages
-from simstream.roles.judge.verdict_form import PLAIN_JSON, VerdictForm
+from simstream.roles.judge.verdict_format import PLAIN_JSON, VerdictFormat
 from simstream.telemetry.metrics import RisingCounter
 from simstream.wire import page_headers
 from simstream.wire import position as positions
@@ -38,10 +38,10 @@ class VerdictPublisher:
         log_judge: LogJudge,
         snapshots: NoSnapshots,
         context: RoleContext,
-        form: VerdictForm = PLAIN_JSON,
+        verdict_format: VerdictFormat = PLAIN_JSON,
     ) -> None:
         self._log_id = log_id
-        self._form = form
+        self._format = verdict_format
         self._reader = reader
         self._log_judge = log_judge
         self._snapshots = snapshots
@@ -142,11 +142,11 @@ class VerdictPublisher:
 
     def _position(self, place: LogPlace) -> bytes:
         position = self._log_judge.position(self._log_id, place)
-        return positions.encode(positions.with_schema(position, self._form.schema_id))
+        return positions.encode(positions.with_schema(position, self._format.schema_id))
 
     def _outgoing(self, verdict: Verdict, headers: Headers) -> OutgoingVerdict:
         own = (VERDICT, verdict.verdict.encode())
-        return OutgoingVerdict(verdict.id.encode(), self._form.encode(verdict), (own, *headers))
+        return OutgoingVerdict(verdict.id.encode(), self._format.encode(verdict), (own, *headers))
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver if the election is lost and another judge has begun to publish.

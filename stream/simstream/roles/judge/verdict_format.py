@@ -22,29 +22,29 @@ LOOK_EVERY_S = 0.2
 _logger = logging.getLogger("simstream.judge")
 
 
-class VerdictForm(NamedTuple):
-    """What encodes verdicts, and the id of their schema; None for plain JSON."""
+class VerdictFormat(NamedTuple):
+    """The function that encodes verdicts, and the id of their schema; None for plain JSON."""
 
     encode: Callable[[Verdict], bytes]
     schema_id: int | None
 
 
-PLAIN_JSON: Final = VerdictForm(encode, None)
+PLAIN_JSON: Final = VerdictFormat(encode, None)
 
 
-def find_form(topic: str, published: Position | None, context: RoleContext) -> VerdictForm | None:
-    """Return the form of the verdicts of a topic. Asks the registry for the schema's id, and waits for its answer.
+def find_format(topic: str, published: Position | None, context: RoleContext) -> VerdictFormat | None:
+    """Return the format of the verdicts of a topic; None if the service stopped meanwhile.
 
-    Behind published verdicts their schema must be there: it is not registered once more. It may be an earlier one
-    than a new topic gets. None if the service stopped meanwhile. Raises WrongSchema, SchemaRefused, SettingsError,
-    Unavailable; RegistryFailed if there was no proper answer for `give_up_after`.
+    Asks the registry for the schema's id, and waits for its answer. If verdicts are published, their schema must be
+    there: it is not registered once more. It may be an earlier one than a new topic gets. Raises WrongSchema,
+    SchemaRefused, SettingsError, Unavailable; RegistryFailed if there was no proper answer for `give_up_after`.
     """
-    form = context.settings.verdicts_format
-    if form == "json":
+    name = context.settings.verdicts_format
+    if name == "json":
         return PLAIN_JSON
     earlier = published if published is not None and published.ordinal else None
     if earlier is not None and earlier.published_schema is None:
-        raise wrong_schema(None, f"verdicts_format is {form}")
+        raise wrong_schema(None, f"verdicts_format is {name}")
     inquiry = _SchemaInquiry(verdict_client_of(context.settings), f"{topic}-value", earlier, context)
     try:
         if not _wait_for(inquiry, context):
@@ -53,18 +53,18 @@ def find_form(topic: str, published: Position | None, context: RoleContext) -> V
         inquiry.cancel()
     inquiry.raise_error()
     if inquiry.found is None:
-        raise _missing(inquiry, form, earlier)
+        raise _missing(inquiry, name, earlier)
     schema_id, age = inquiry.found
-    _logger.info("verdicts are published in %s, by schema %d (%s)", form, schema_id, inquiry.subject)
-    return VerdictForm(encoder_of(form, schema_id, age), schema_id)
+    _logger.info("verdicts are published in %s, by schema %d (%s)", name, schema_id, inquiry.subject)
+    return VerdictFormat(encoder_of(name, schema_id, age), schema_id)
 
 
-def _missing(inquiry: _SchemaInquiry, form: str, earlier: Position | None) -> SimstreamError:
-    lacks = f"the schema registry {inquiry.url} has no schema of verdicts in {form} under {inquiry.subject}"
+def _missing(inquiry: _SchemaInquiry, name: str, earlier: Position | None) -> SimstreamError:
+    lacks = f"the schema registry {inquiry.url} has no schema of verdicts in {name} under {inquiry.subject}"
     if earlier is not None:
         return wrong_schema(earlier.published_schema, lacks)
     return SchemaRefused(
-        f"{lacks}, and registry.auto_register is false", f"register {path_of(form)} under this subject"
+        f"{lacks}, and registry.auto_register is false", f"register {path_of(name)} under this subject"
     )
 
 

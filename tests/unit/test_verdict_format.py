@@ -15,7 +15,7 @@ from simstream.judge.policy import make_policy
 from simstream.log.base import FINGERPRINTS, Log
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import PublishedPositionCheck
-from simstream.roles.judge.verdict_form import PLAIN_JSON, VerdictForm, find_form
+from simstream.roles.judge.verdict_format import PLAIN_JSON, VerdictFormat, find_format
 from simstream.setting_groups import RegistrySettings
 from simstream.settings import Settings
 from simstream.text.recipe import preset
@@ -36,9 +36,9 @@ def server() -> Iterator[AnsweringServer]:
         yield running
 
 
-def found(server: AnsweringServer, form: str = "avro", registers: bool = True) -> VerdictForm | None:
+def found(server: AnsweringServer, form: str = "avro", registers: bool = True) -> VerdictFormat | None:
     """What a judge finds; it gives up after 0.3 s."""
-    return find_form("t.verdicts", None, context(server, form, registers))
+    return find_format("t.verdicts", None, context(server, form, registers))
 
 
 def context(
@@ -71,7 +71,7 @@ def test_the_schema_is_registered_as_it_is_published(server: AnsweringServer, fo
 
 
 def test_plain_json_asks_no_registry() -> None:
-    assert find_form("t.verdicts", None, RoleContext(Settings())) is PLAIN_JSON
+    assert find_format("t.verdicts", None, RoleContext(Settings())) is PLAIN_JSON
 
 
 def test_a_schema_that_is_not_to_be_registered_is_looked_up(server: AnsweringServer) -> None:
@@ -145,7 +145,7 @@ def test_a_secret_that_was_replaced_meanwhile_is_read_again(server: AnsweringSer
         return (503, b"") if not server.asked else (401, b"") if len(server.asked) == 1 else (200, b'{"id": 7}')
 
     server.answer = answer  # type: ignore[method-assign]
-    made = find_form("t.verdicts", None, context(server, give_up_after="1m", token_file=str(secret)))
+    made = find_format("t.verdicts", None, context(server, give_up_after="1m", token_file=str(secret)))
     assert made is not None
     assert made.schema_id == 7
     assert [given for _, given in server.asked] == ["Bearer old", "Bearer old", "Bearer new"]
@@ -165,14 +165,14 @@ def test_a_secret_that_is_gone_while_the_user_is_refused_ends_the_judge_by_name(
 
     server.answer = answer  # type: ignore[method-assign]
     with pytest.raises(SchemaRefused, match=f"correct registry.user or the password in {secret}"):
-        find_form("t.verdicts", None, asks)
+        find_format("t.verdicts", None, asks)
 
 
 def test_a_judge_that_waits_says_so_and_stops_when_asked(server: AnsweringServer) -> None:
     server.answers["*"] = 503, b""
     waiting = context(server)
     ended: list[object] = []
-    thread = threading.Thread(target=lambda: ended.append(find_form("t.verdicts", None, waiting)))
+    thread = threading.Thread(target=lambda: ended.append(find_format("t.verdicts", None, waiting)))
     thread.start()
     end = time.monotonic() + 10
     while "answers 503" not in waiting.health.ready()[1] and time.monotonic() < end:
@@ -202,7 +202,7 @@ def test_an_answer_in_time_is_taken_after_failures(server: AnsweringServer) -> N
 
 def test_no_registry_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match="verdicts_format is avro, and no schema registry is named"):
-        find_form("t.verdicts", None, RoleContext(Settings(verdicts_format="avro")))
+        find_format("t.verdicts", None, RoleContext(Settings(verdicts_format="avro")))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_topic_keeps_its_schema_when_simstream_has_a_newer_one(
     server: AnsweringServer, newer: str, published: int, end: bytes
 ) -> None:
     place = positions.with_schema(Position("log", 3, 42, "d", "p"), published)
-    made, verdict = find_form("t.verdicts", place, context(server)), wire.decode(EXAMPLE)
+    made, verdict = find_format("t.verdicts", place, context(server)), wire.decode(EXAMPLE)
     assert made is not None
     assert made.schema_id == published
     assert made.encode(verdict) == b"\0\0\0\0" + bytes([published]) + verdict_avro.encode(verdict) + end
@@ -275,7 +275,7 @@ def test_a_judge_without_the_published_schema_names_both_ids(
     policy = make_policy(preset("default"), "0badcafe")
     check = PublishedPositionCheck(local_log, policy)
     place = positions.with_schema(Position(check.log_id, 3, 42, "d", policy.id), 9)
-    made = find_form("t.verdicts", place, context(server))
+    made = find_format("t.verdicts", place, context(server))
     assert made is not None
     with pytest.raises(WrongSchema, match=r"have schema 9 of the registry, but those of this judge have schema 8"):
         check.expect(made.schema_id, place)
@@ -293,7 +293,7 @@ def test_behind_published_verdicts_the_schema_is_only_looked_up(server: Answerin
     with pytest.raises(
         WrongSchema, match=r"have schema 7 of the registry, but .* has no schema of verdicts in avro"
     ):
-        find_form("t.verdicts", published, context(server))
+        find_format("t.verdicts", published, context(server))
     with pytest.raises(WrongSchema, match="are plain JSON, but verdicts_format is avro"):
-        find_form("t.verdicts", Position("log", 3, 42, "d", "p"), context(server))
+        find_format("t.verdicts", Position("log", 3, 42, "d", "p"), context(server))
     assert {path.partition("?")[0] for path, _ in server.asked} == {LOOK_UP}
