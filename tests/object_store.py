@@ -139,7 +139,8 @@ class WebServer:
             request.send_header("Transfer-Encoding", "chunked")
         elif fault != "endless":
             request.send_header("Content-Length", str(end - begin))
-        request.send_header("ETag", f'"{len(self.asked) if fault == "changing" else 1}"')
+        if fault != "untagged":
+            request.send_header("ETag", f'"{len(self.asked) if fault == "changing" else 1}"')
         request.end_headers()
         data = self.body[begin:end]
         if fault == "stalling" and begin:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import os
 import random
 import re
+import signal
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +29,9 @@ from simstream.sources import web_files
 from simstream.sources.addresses import public_address
 from simstream.sources.input_files import files_of, opened, shown_path
 from simstream.sources.read import read_pages, size_of
+from simstream.sources.read_ahead import ReadAhead
 from simstream.tools.dedup.row_layouts import PAIR_ROWS, NearPair
+from simstream.tools.dedup.run_facts import facts_of
 from tests.object_store import WebServer
 
 fsspec = pytest.importorskip("fsspec")
@@ -60,6 +66,41 @@ def values(*inputs: str) -> list[bytes | None]:
 def test_a_file_on_a_web_server_gives_all_its_lines(web: WebServer, path: str) -> None:
     assert values(web.address(path)) == LINES
     assert size_of([web.address(path)]) == len(BODY)
+
+
+def test_a_file_that_comes_only_whole_is_not_begun_before_its_turn(web: WebServer) -> None:
+    """A server drops the connection of a reader that waits for its turn, and cannot go on in the middle."""
+    paths = ["ranged/1.jsonl", "plain/2.jsonl", "ranged/3.jsonl"]
+    reader = read_pages([web.address(path) for path in paths], ahead=ReadAhead(8))
+    first, end = next(reader), time.monotonic() + 20
+    while web.asked.count("/ranged/3.jsonl") < 3 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert web.asked.count("/ranged/3.jsonl") >= 3, "a later file is read ahead"
+    assert web.asked.count("/plain/2.jsonl") == 1, "nobody but the list of files has asked for it"
+    assert [first.value, *(record.value for record in reader)] == LINES * 3
+
+
+def test_ctrl_c_does_not_wait_for_a_server_that_stalls(web: WebServer) -> None:
+    files, real, over = files_of([web.address("ranged/p.jsonl")]), web.answer, threading.Event()
+
+    def stalled(request: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        over.wait(60)
+        real(request)
+
+    web.answer = stalled  # type: ignore[method-assign]
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        facts_of(files)
+    assert time.monotonic() - began < 30
+    over.set()
+
+
+def test_a_run_is_not_kept_over_a_file_whose_change_nobody_would_see(web: WebServer) -> None:
+    files = files_of([web.address("untagged/p.jsonl"), web.address("ranged/p.jsonl")])
+    with pytest.raises(UsageError, match=r"the server of .*/untagged/p.jsonl does not say when"):
+        facts_of(files)
+    assert len(facts_of(files[1:] * 40)) == 40
 
 
 def test_an_empty_file_on_a_web_server_has_no_page(web: WebServer) -> None:

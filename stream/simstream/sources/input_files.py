@@ -47,11 +47,15 @@ class FileKind(Enum):
 
 
 class InputFile(NamedTuple):
-    """One file. `path`: a local path, an address, or `-`. `bytes`: its size, 0 for stdin and pipes."""
+    """One file. `path`: a local path, an address, or `-`. `bytes`: its size, 0 for stdin and pipes.
+
+    `has_ranges` is false for a web server that gives nothing but the whole file.
+    """
 
     path: str
     kind: FileKind
     bytes: int
+    has_ranges: bool = True
 
     @property
     def is_remote(self) -> bool:
@@ -62,6 +66,11 @@ class InputFile(NamedTuple):
     def is_regular(self) -> bool:
         """Whether the file has a size and can be read twice."""
         return self.path != STDIN and (self.is_remote or os.path.isfile(self.path))
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether whoever reads the file may pause for as long as it takes: no connection must stay open."""
+        return self.is_regular and self.has_ranges
 
 
 Inputs = Sequence[str | InputFile]
@@ -150,7 +159,7 @@ def _stored(address: str) -> list[InputFile]:
     if is_web(address):
         reader = WebFile(address)
         reader.close()
-        return [_known(address, reader.size)]
+        return [_known(address, reader.size)._replace(has_ranges=reader.has_ranges)]
     sizes = dict(listed(address))
     paths = list(sizes) if is_pattern(address) or address in sizes else _pages_of(list(sizes), address)
     return [_known(path, sizes[path]) for path in paths]

@@ -53,7 +53,8 @@ class FilesAhead(Closing):
 
     Each file is read by one thread, the first files first. A file that is read too far ahead waits. Memory: at most
     1.25 times `limits.max_bytes`, and in each thread a batch of 256 KB or one record. Standard input and pipes are
-    read by whoever takes them, so that their pages come as they are written.
+    read by whoever takes them, so that their pages come as they are written. So are files of web servers without
+    ranges, which would close the connection of a reader that waits.
     """
 
     def __init__(self, files: Iterable[FilePages], limits: ReadAhead) -> None:
@@ -97,7 +98,7 @@ class FilesAhead(Closing):
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _taken(self, file: _WaitingFile) -> Iterator[Record]:
-        if not file.pages.file.is_regular:
+        if not file.pages.file.can_wait:
             yield from file.pages
             return
         while True:
@@ -135,7 +136,7 @@ class FilesAhead(Closing):
                     return None
                 self._begun.append(file := _WaitingFile(pages))
                 self._changed.notify_all()
-                if pages.file.is_regular:
+                if pages.file.can_wait:
                     return file
 
     def _read(self, file: _WaitingFile) -> None:

@@ -145,6 +145,8 @@ class WebFile:
         self._answer: Any = None
         """The open answer of a server without ranges, and how far it was read."""
         self._at = 0
+        self.has_ranges = True
+        """Whether the server gives parts of the file."""
         self.first_stamp = self._attempts(self._facts, 0)
         self.size: int = self.first_stamp[0]
 
@@ -165,6 +167,7 @@ class WebFile:
     def _facts(self) -> tuple[int, str, str]:
         try:
             with self._request(0, 1) as answer:
+                self.has_ranges = answer.status == HTTPStatus.PARTIAL_CONTENT
                 return self._facts_of(answer)
         except urllib.error.HTTPError as error:
             if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # so a server answers for an empty file

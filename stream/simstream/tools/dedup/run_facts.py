@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from typing import Final
 
 import msgspec
 
 from simstream.errors import UsageError
+from simstream.sources.addresses import is_web
 from simstream.sources.input_files import InputFile, opened, shown_path
 from simstream.sources.noted_lines import file_stamp
 
@@ -36,22 +37,44 @@ class RunFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def facts_of(files: Sequence[InputFile]) -> list[FileFacts]:
     """Return the facts of files. Raises UsageError if one cannot be read again, and what `opened` raises.
 
-    Cost: a request for each address, 16 at a time.
+    Cost: a request for each address, 16 at a time. Ctrl-C does not wait for their answers.
     """
     for file in files:
         if not file.is_regular:
             what = f"--state reads its inputs again, and {shown_path(file.path)} is no regular file"
             raise UsageError(what, "save it to a file first")
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(_facts, files))
+    found: dict[int, FileFacts] = {}
+    errors: dict[int, Exception] = {}
+
+    def ask(first: int) -> None:
+        for number in range(first, len(files), _THREADS):
+            try:
+                found[number] = _facts(files[number])
+            except Exception as error:  # noqa: BLE001  # the caller gets it
+                errors[number] = error
+                return
+
+    # Daemons: those of a ThreadPoolExecutor would keep the process until a server answers.
+    threads = [threading.Thread(target=ask, args=(first,), name="facts", daemon=True) for first in range(_THREADS)]
+    for thread in threads[: len(files)]:
+        thread.start()
+    for thread in threads[: len(files)]:
+        thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [found[number] for number in range(len(files))]
 
 
 def _facts(file: InputFile) -> FileFacts:
+    """Return the facts of a file. Raises UsageError if a change of it would go unseen."""
     with opened(file.path) as handle:
-        stamp = file_stamp(handle)
-        if not file.is_remote:
-            stamp = stamp[1:]  # a disk may have another number after a reboot, or on another machine
-        return FileFacts(shown_path(file.path), repr(stamp))
+        stamp, shown = file_stamp(handle), shown_path(file.path)
+    if not file.is_remote:
+        stamp = stamp[1:]  # a disk may have another number after a reboot, or on another machine
+    elif is_web(file.path) and not any(stamp[1:]):
+        what = f"--state reads its inputs again, and the server of {shown} does not say when they change"
+        raise UsageError(f"{what} (ETag, Last-Modified)", "download the file, and name the copy")
+    return FileFacts(shown, repr(stamp))
 
 
 def differences(known: RunFacts, given: RunFacts) -> Iterator[str]:
