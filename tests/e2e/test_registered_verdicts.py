@@ -27,7 +27,7 @@ from tests.e2e.harness import ROOT, Program, all_verdicts, naive_verdicts, read_
 from tests.e2e.test_readme import blocks
 from tests.kafka_fixtures import TopicPlace
 from tests.registered_pages import client_of
-from tests.unit.test_verdict_formats import message_class
+from tests.unit.test_verdict_encodings import message_class
 
 COUNT = 150
 

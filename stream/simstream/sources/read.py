@@ -77,7 +77,7 @@ class PageReader:
         return self._done + (0 if self._current is None else self._current.taken)
 
     def go_on(self, ends: Sequence[FileEnd], records: int, ended: Callable[[FileEnd], None]) -> None:
-        """Begin behind so many records. `ends`: the files that were read to their end before them.
+        """Skip the first `records` records. `ends`: the files that end within them.
 
         Call it before the first record. `ended` is called at the end of each further file.
         """

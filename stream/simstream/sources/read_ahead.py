@@ -49,11 +49,11 @@ class _WaitingFile:
 
 
 class FilesAhead(Closing):
-    """Reads files ahead of whoever takes their records.
+    """Reads files before their records are taken.
 
     Each file is read by one thread, the first files first. A file that is read too far ahead waits. Memory: at most
     1.25 times `limits.max_bytes`, and in each thread a batch of 256 KB or one record. Standard input and pipes are
-    read by whoever takes them, so that their pages come as they are written. So are files of web servers without
+    read by the thread that takes them, so that their pages come as they are written. So are files of web servers without
     ranges, which would close the connection of a reader that waits.
     """
 
@@ -61,7 +61,7 @@ class FilesAhead(Closing):
         self._files, self._limits = iter(files), limits
         self._changed = threading.Condition()
         self._begun: deque[_WaitingFile] = deque()
-        """The file whose turn it is, and those behind it."""
+        """The file whose turn it is, and those after it."""
         self._held = 0
         self._all_begun = self._stopped = False
         self._threads = [
@@ -118,7 +118,7 @@ class FilesAhead(Closing):
         while (file := self._next_file()) is not None:
             try:
                 self._read(file)
-            except BaseException as error:  # noqa: BLE001  # whoever takes the file gets it
+            except BaseException as error:  # noqa: BLE001  # the thread that takes the file raises it
                 file.error = error
             with self._changed:
                 file.ended = True

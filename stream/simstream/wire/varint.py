@@ -22,7 +22,7 @@ def varint(number: int) -> bytes:
 
 
 def varint_at(value: bytes, at: int, most_bytes: int) -> tuple[int, int] | None:
-    """Return the number that begins at a byte, and the place behind it; None if it has no end in `most_bytes`."""
+    """Return the number that begins at a byte, and the place after it; None if it has no end in `most_bytes`."""
     number = shift = 0
     for place in range(at, min(at + most_bytes, len(value))):
         byte = value[place]

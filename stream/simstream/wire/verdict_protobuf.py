@@ -148,7 +148,7 @@ def _read_message(fields: dict[int, _Field], value: bytes, at: int) -> dict[str,
 
 
 def _read_field(kind: int, value: bytes, at: int) -> tuple[int | bytes, int]:
-    """Return what stands behind a tag, and the place behind it."""
+    """Return the value after a tag, and the place after the value."""
     if kind == _VARINT:
         return _read_varint(value, at)
     if kind == _BYTES:

@@ -39,7 +39,7 @@ _logger = logging.getLogger("simstream.judge")
 
 
 class PublishedPositionCheck:
-    """Checks that a published position belongs to this log, this policy and, if told, this schema of verdicts."""
+    """Checks that a published position belongs to this log, this policy and, after `expect`, this schema."""
 
     def __init__(self, log: Log, policy: Policy) -> None:
         self.log_id = log.topic(FINGERPRINTS).id

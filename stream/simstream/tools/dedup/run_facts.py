@@ -26,7 +26,7 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What verdicts depend on, but for the policy. `options`: the value of each option by its name."""
+    """What verdicts depend on beside the policy. `options`: the value of each option by its name."""
 
     inputs: list[FileFacts]
     against: list[FileFacts]

@@ -46,7 +46,7 @@ class JudgedBatch(msgspec.Struct, frozen=True, array_like=True):
 class RunJournal(Closing):
     """A file of batches, in their order. Read what counts first, then append.
 
-    What a killed writer or a power cut has left behind the last save does not count, and is overwritten. Methods
+    What a killed writer or a power cut has left after the last save does not count, and is overwritten. Methods
     raise StateFull and StateUnwritable if the disk refuses them.
     """
 

@@ -2,7 +2,7 @@
 
 The folder has the state of the judge, and a journal with each judged batch and its verdicts. All that `dedup`
 counts and writes follows from verdicts. So a run that goes on takes the verdicts up to the last save from the
-journal, and reads its inputs from there on. Batches behind the last save are judged again.
+journal, and reads its inputs from there on. Batches after the last save are judged again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RunState(Closing):
             self._copy.restore([verdict.source for verdict in verdicts], batch.copy)
 
     def go_on(self, reader: PageReader) -> None:
-        """Let the reader begin behind what `known` has yielded, which must be at its end."""
+        """Let the reader begin after the pages of `known`, which must be at its end."""
         ends, self._ends = self._ends, []
         reader.go_on(ends, self._pages - self._first, self._ends.append)
 
@@ -133,7 +133,7 @@ class RunState(Closing):
         self.is_open = False
 
     def remove(self) -> None:
-        """Remove the folder of a finished run, but for files of others. A kill at any step leaves no broken run."""
+        """Remove the folder of a finished run, except files of others. A kill at any step leaves no broken run."""
         self.close()
         with suppress(OSError):
             self.judge_folder.rename(self.path / _FINISHED)
