@@ -53,8 +53,8 @@ class FilesAhead(Closing):
 
     Each file is read by one thread, the first files first. A file that is read too far ahead waits. Memory: at most
     1.25 times `limits.max_bytes`, and in each thread a batch of 256 KB or one record. Standard input and pipes are
-    read by the thread that takes them, so that their pages come as they are written. So are files of web servers without
-    ranges, which would close the connection of a reader that waits.
+    read by the thread that takes them, so that their pages come as they are written. So are files of web servers
+    without ranges, which would close the connection of a reader that waits.
     """
 
     def __init__(self, files: Iterable[FilePages], limits: ReadAhead) -> None:
