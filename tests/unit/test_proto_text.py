@@ -89,6 +89,17 @@ def test_text_that_costs_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "it ends with -" in refused("message Page {}")
 
 
+def test_text_that_makes_too_much_is_refused_without_a_path_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    little = proto_text._PROGRAM.replace(str(proto_text.MAX_MADE_BYTES), "100")
+    assert little != proto_text._PROGRAM
+    monkeypatch.setattr(proto_text, "_PROGRAM", little)
+    why = refused(PROTO_PAGE, META)
+    assert "made: File too large" in why
+    assert "/tmp" not in why
+
+
 def test_a_compiler_that_cannot_start_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")

@@ -94,7 +94,7 @@ def _compile(folder: Path, main: str, known: Path) -> bytes:
     if done.returncode or not made.is_file():
         with said.open(encoding="utf-8", errors="replace") as output:
             why = (
-                " ".join(output.read(400).replace(f"{folder / 'in'}/", "").split())
+                " ".join(output.read(400).replace(f"{folder / 'in'}/", "").replace(f"{folder}/", "").split())
                 or f"it ends with {done.returncode}"
             )
         raise bad_schema(f"Protobuf's compiler refuses the schema: {why}")
