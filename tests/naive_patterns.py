@@ -33,7 +33,10 @@ class NaivePage(NamedTuple):
 
 def parts(page: NaivePage) -> list[tuple[str, str]]:
     """Kind and name of each part of an address."""
-    found = [("parameter", one.split("=")[0]) for one in page.parameters]
+    names = list(dict.fromkeys(one.split("=")[0] for one in page.parameters))
+    found = [("parameter", name) for name in names]
+    sets = (names, [name for name in names if name.startswith("u_")])
+    found += [("parameter", "&".join(together)) for together in sets if len(together) > 1]
     for segment in page.segments:
         found += [("path_parameter", one.split("=")[0]) for one in segment.split(";")[1:]]
         if is_name(segment) and ";" not in segment and page.segments.count(segment) == 1:
@@ -45,7 +48,7 @@ def plain(page: NaivePage, kind: str, name: str) -> str:
     """The address without a part."""
     segments, parameters = page.segments, page.parameters
     if kind == "parameter":
-        parameters = [one for one in parameters if one.split("=")[0] != name]
+        parameters = [one for one in parameters if one.split("=")[0] not in name.split("&")]
     elif kind == "segment":
         segments = [one for one in segments if one != name]
     else:

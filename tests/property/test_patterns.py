@@ -17,7 +17,7 @@ ROOM = 1 << 30
 _sections = st.sampled_from([(), ("article",), ("print",), ("amp", "article"), ("article", "amp")])
 _numbers = st.sampled_from(["1", "2", "3", "1;s=x", "2;s=x", "2;s=y"])
 _ends = st.sampled_from([(), (), ("print",), ("amp",)])
-_queries = st.lists(st.sampled_from(["sid=1", "sid=2", "page=1", "p"]), max_size=2, unique=True)
+_queries = st.lists(st.sampled_from(["sid=1", "sid=2", "page=1", "p", "u_a=1", "u_b=2"]), max_size=3, unique=True)
 _sites = st.sampled_from(["https://a.example"] * 5 + ["http://a.example"])
 
 

@@ -10,7 +10,7 @@ import pytest
 from simstream.errors import LogDamaged
 from simstream.model import VerdictKind
 from simstream.tools.patterns.address import MAX_ADDRESS_CHARS, MAX_PARTS, PageAddress, is_name
-from simstream.tools.patterns.learning import PatternLearner
+from simstream.tools.patterns.learning import PatternLearner, fetches_saved
 from simstream.tools.patterns.pattern import (
     AddressPattern,
     LearnedPattern,
@@ -140,6 +140,16 @@ def test_a_page_whose_plain_address_was_never_seen_says_nothing() -> None:
     assert learned(seen([*articles("/article/#?sid=#"), ("/other?sid=4", 900)])) == ["?sid="]
 
 
+def test_parameters_that_only_come_together_are_learned_together() -> None:
+    pages = articles("/article/#?utm_source=a#&utm_medium=b")
+    assert learned(seen(pages)) == ["?utm_medium=&utm_source="]
+    pages = [(f"/story?id={n}{more}", n) for more in ("", "&utm_source=a&utm_medium=b") for n in range(LEAST)]
+    [one] = PatternLearner(LEAST).learn([seen(pages)])
+    plain = PatternSet([one.pattern]).plain
+    assert plain(f"{SITE}/story?utm_medium=x&id=7&utm_source=y") == (f"{SITE}/story?id=7", (one.pattern,))
+    assert plain(f"{SITE}/story?utm_medium=x&id=7") == (f"{SITE}/story?id=7&utm_medium=x", ())
+
+
 def test_session_ids_are_learned_on_a_site_that_has_no_address_without_one() -> None:
     pages = [(f"/article/{n}?sid={visit}{n}", n) for visit in "ab" for n in range(LEAST)]
     assert learned(seen(pages)) == ["?sid="]
@@ -173,6 +183,17 @@ def test_what_is_learned_on_one_site_does_not_count_on_another() -> None:
     assert patterns.plain("https://b.example/article/1?sid=4") is None
     assert patterns.plain("http://a.example/article/1?sid=4") is None
     assert patterns.plain(f"{SITE}/article/1?b=1&sid=4") == (f"{SITE}/article/1?b=1", (one.pattern,))
+
+
+def test_a_page_with_two_patterns_is_saved_once() -> None:
+    pages = seen([*articles("/article/#?sid=#"), *articles("/print/#"), ("/print/1?sid=9", 1), ("/b?sid=1", 900)])
+    found = PatternLearner(LEAST).learn([pages])
+    assert sum(one.copies for one in found) == 2 * LEAST + 1
+    assert fetches_saved(found, [pages]) == 2 * LEAST + 1
+    both = [*articles("/article/#?a=#&b=#"), *articles("/article/#?a=#"), *articles("/article/#?b=#")]
+    found = PatternLearner(LEAST).learn([seen(both)])
+    assert [str(one.pattern) for one in found] == ["?a=", "?a=&b=", "?b="]
+    assert fetches_saved(found, [seen(both)]) == 3 * LEAST
 
 
 def test_clusters_that_were_tied_later_are_one() -> None:
@@ -314,3 +335,6 @@ def test_a_name_that_is_empty_or_very_long_is_no_part() -> None:
     address = PageAddress.parse(f"{SITE}/a;=1;;{'n' * 65}=2/?=1&{'q' * 65}=2&&ok=1")
     assert address is not None
     assert [part.name for part in part_names(address)] == ["ok"]
+    address = PageAddress.parse(f"{SITE}/?_a=1&_b=2")
+    assert address is not None
+    assert [part.name for part in part_names(address)] == ["_a", "_b", "_a&_b"]

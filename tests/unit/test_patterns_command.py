@@ -49,7 +49,7 @@ def test_it_shows_the_patterns_and_writes_them_to_a_file(verdicts: Path, tmp_pat
     assert invoke(["patterns", str(verdicts), "-o", str(out)]) == 0
     said = capsys.readouterr()
     assert "/print/ for /article/" in said.out
-    assert f"They would have saved up to {ARTICLES} of {2 * ARTICLES} fetches." in said.out
+    assert f"They would have saved {ARTICLES} of {2 * ARTICLES} fetches." in said.out
     [learned] = read_patterns(str(out))
     assert learned == LearnedPattern(
         AddressPattern(SITE, "segment", "print", "article"), ARTICLES, ARTICLES, ARTICLES
@@ -193,3 +193,22 @@ def test_a_file_that_is_missing_or_huge_is_refused(tmp_path: Path, monkeypatch: 
     (tmp_path / "large").write_bytes(b" " * 101)
     with pytest.raises(SettingsError, match="is larger than"):
         read_patterns(str(tmp_path / "large"))
+
+
+def test_a_pattern_of_several_sites_is_one_line(tmp_path: Path, capsys: Said) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    verdict = {"id": "x", "verdict": "new"}
+    path.write_bytes(
+        b"".join(
+            msgspec.json.encode(
+                verdict | {"url": f"https://{site}.example/{n}{query}", "cluster_id": str(n), "ordinal": n}
+            )
+            + b"\n"
+            for site in "ab"
+            for n in range(ARTICLES + 9 * (site == "b"))
+            for query in ("", "?sid=1")
+        )
+    )
+    assert invoke(["patterns", str(path)]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "sid" in line]
+    assert line.split() == ["?sid=", "2", "sites", "69", "69", "69", "9.5%"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -127,23 +127,45 @@ def _show(found: Sequence[LearnedPattern], runs: Sequence[SeenPages], least: int
     from rich.console import Console
     from rich.table import Table
 
+    from simstream.tools.patterns.learning import fetches_saved
+
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     table.add_column("pattern", overflow="fold")
     table.add_column("site", overflow="fold")
     for name in ("pages", "near duplicates", "originals", "most lost"):
         table.add_column(name, justify="right")
-    for cells in _rows(found):
-        table.add_row(*cells)
+    rows = sorted(_rows(found), key=lambda row: -row.copies)
+    for row in rows[:MAX_SHOWN]:
+        numbers = (f"{number:,}" for number in (row.pages, row.copies, row.originals))
+        table.add_row(printable(row.pattern), printable(row.site), *numbers, f"{row.most_lost:.1%}")
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPED_COLUMNS)
     console.print(table)
-    if len(found) > MAX_SHOWN:
-        console.print(f"and {len(found) - MAX_SHOWN:,} more; -o FILE writes all")
-    saved = sum(one.copies for one in found)
-    console.print(f"\nThey would have saved up to {saved:,} of {pages:,} fetches.")
+    if len(rows) > MAX_SHOWN:
+        console.print(f"and {len(rows) - MAX_SHOWN:,} more; -o FILE writes all")
+    console.print(f"\nThey would have saved {fetches_saved(found, runs):,} of {pages:,} fetches.")
 
 
-def _rows(found: Sequence[LearnedPattern]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of the patterns that would have saved the most fetches."""
-    for one in sorted(found, key=lambda one: -one.copies)[:MAX_SHOWN]:
-        numbers = (f"{number:,}" for number in (one.pages, one.copies, one.originals))
-        yield printable(str(one.pattern)), printable(one.pattern.site), *numbers, f"{one.most_lost:.1%}"
+class _Row(NamedTuple):
+    """A pattern on all its sites."""
+
+    pattern: str
+    site: str
+    pages: int
+    copies: int
+    originals: int
+    most_lost: float
+
+
+def _rows(found: Sequence[LearnedPattern]) -> Iterator[_Row]:
+    """Yield a row for all sites of a pattern; the share that is lost is that of its worst site."""
+    by_name: dict[str, list[LearnedPattern]] = {}
+    for one in found:
+        by_name.setdefault(str(one.pattern), []).append(one)
+    for name, each in by_name.items():
+        site = each[0].pattern.site if len(each) == 1 else f"{len(each):,} sites"
+        pages, copies, originals = (sum(numbers) for numbers in zip(*map(_numbers, each), strict=True))
+        yield _Row(name, site, pages, copies, originals, max(one.most_lost for one in each))
+
+
+def _numbers(one: LearnedPattern) -> tuple[int, int, int]:
+    return one.pages, one.copies, one.originals

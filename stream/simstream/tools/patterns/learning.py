@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from simstream.tools.patterns.counting import PatternCounts, count_left_out, count_replaced, places_of
-from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PartKind, PartName, unique
+from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PartKind, PartName, PatternSet, unique
 from simstream.tools.patterns.seen_pages import SeenPages, SitePages
 
 
@@ -56,6 +56,18 @@ class PatternLearner:
             for pattern, counts in (*count_left_out(pages, of_known), *count_replaced(pages, of_known, order)):
                 counted.setdefault(pattern, PatternCounts()).add(counts)
         return counted
+
+
+def fetches_saved(patterns: Iterable[LearnedPattern], runs: Iterable[SeenPages]) -> int:
+    """Return how many pages of the runs had the plain address of another page, by all patterns together."""
+    known = PatternSet(learned.pattern for learned in patterns)
+    saved = 0
+    for run in runs:
+        for site in run.sites():
+            plains = (known.plain(site.site + rest) for rest in site.rests) if site.site in known else ()
+            found = [hash(plain.text) for plain in plains if plain is not None]
+            saved += len(found) - len(set(found))
+    return saved
 
 
 def _segments(pattern: AddressPattern) -> Iterator[PartName]:

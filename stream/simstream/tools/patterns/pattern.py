@@ -18,7 +18,7 @@ class PartKind(StrEnum):
     """Which part of an address a pattern names."""
 
     PARAMETER = "parameter"
-    """A parameter of the query, with any value: `?sid=4`."""
+    """A parameter of the query, with any value: `?sid=4`. Or several that come together, joined by `&`."""
     PATH_PARAMETER = "path_parameter"
     """A parameter of a segment, with any value: `;jsessionid=4`."""
     SEGMENT = "segment"
@@ -45,7 +45,7 @@ class AddressPattern(msgspec.Struct, frozen=True, order=True):
     """The first segment of all addresses that it is for. Empty: for all addresses of the site."""
 
     def __str__(self) -> str:
-        shown = {PartKind.PARAMETER: f"?{self.name}=", PartKind.PATH_PARAMETER: f";{self.name}="}
+        shown = {PartKind.PARAMETER: f"?{self.name.replace('&', '=&')}=", PartKind.PATH_PARAMETER: f";{self.name}="}
         part = shown.get(self.kind, f"/{self.name}/ for /{self.to}/" if self.to else f"/{self.name}/")
         return f"{part} below /{self.below}/" if self.below else part
 
@@ -85,7 +85,7 @@ def part_names(address: PageAddress) -> Iterator[PartName]:
 
     A segment that stands twice in a path is none: it is not clear which one names the form.
     """
-    found = [(PartKind.PARAMETER, name_of(part)) for part in address.query]
+    found = [(PartKind.PARAMETER, name) for name in _parameters(address)]
     for segment in address.path:
         name, *parameters = segment.split(";", MAX_PARTS)
         found += [(PartKind.PATH_PARAMETER, name_of(part)) for part in parameters]
@@ -96,11 +96,25 @@ def part_names(address: PageAddress) -> Iterator[PartName]:
             yield PartName(kind, name)
 
 
+def _parameters(address: PageAddress) -> list[str]:
+    """Return the names of the parameters, and of those that may only come together.
+
+    These are the names with one first part, such as `utm_source` and `utm_medium`, and all names.
+    """
+    names = list(dict.fromkeys(map(name_of, address.query)))
+    families: dict[str, list[str]] = {}
+    for name in names:
+        families.setdefault(name.partition("_")[0], []).append(name)
+    together = [*families.values(), names]
+    return names + ["&".join(family) for family in together if len(family) > 1 and all(family)]
+
+
 def without(address: PageAddress, part: PartName, to: str = "") -> PageAddress:
     """Return the address without a part. A segment is left out, or replaced by `to`."""
     match part.kind:
         case PartKind.PARAMETER:
-            return address._replace(query=tuple(one for one in address.query if name_of(one) != part.name))
+            names = part.name.split("&")
+            return address._replace(query=tuple(one for one in address.query if name_of(one) not in names))
         case PartKind.PATH_PARAMETER:
             return address._replace(path=tuple(_without_parameter(segment, part.name) for segment in address.path))
         case PartKind.SEGMENT:
@@ -133,6 +147,9 @@ class PatternSet:
 
     def __len__(self) -> int:
         return sum(map(len, self._by_part.values()))
+
+    def __contains__(self, site: str) -> bool:
+        return site in self._sites
 
     def plain(self, url: str) -> PlainAddress | None:
         """Return the plain address; None if the URL is on a site without patterns, or cannot be cut.
