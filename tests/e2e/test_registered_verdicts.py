@@ -18,7 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from deploy.kafka.broker import free_port
 from deploy.registry.registry import SchemaRegistry
 from simstream import Client
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
+from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, OutgoingVerdict
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.verdict_schemas import text_of
@@ -149,6 +149,9 @@ def test_every_reader_of_verdicts_reads_each_format(
     )
     read = [deserialized(form, registered, subject.removesuffix("-value"), one) for one in values]
     assert read == [json.loads(line) for line in shown]
+    with place.open() as log, log.open_publisher() as publisher:
+        publisher.publish([OutgoingVerdict(b"c", b"\0junk", ())], publisher.start() or b"")
+    assert json.loads(on_folder.good("explain", "--json", "b")) == explained
 
 
 def test_a_schema_that_is_not_registered_or_not_that_of_the_topic_ends_the_judge(

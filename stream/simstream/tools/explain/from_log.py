@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from simstream.errors import FrameDamaged, PageUnknown, WrongLog
+from simstream.errors import FrameDamaged, LogDamaged, PageUnknown, WrongLog
 from simstream.judge.acceptor import AcceptedPages, Acceptor
 from simstream.judge.policy import Policy
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
@@ -65,11 +65,11 @@ class LogHistory:
         """Return the verdict of the greatest ordinal of each requested page. Reads all of `verdicts`."""
         found: dict[str, tuple[Verdict, bytes]] = {}
         for record in _records(self._log, VERDICTS, VERDICTS_A_POLL, tick):
-            value = wire.as_json(record.value or b"")
+            value = _as_json(record)
             page_id = names.known(record.key or b"", value[: value.find(b',"verdict":"')])
             if page_id is None:
                 continue
-            verdict = wire.decode(value)
+            verdict = wire.decode(record.value or b"")
             if page_id not in found or verdict.ordinal >= found[page_id][0].ordinal:
                 found[page_id] = verdict, value
         return found
@@ -78,7 +78,7 @@ class LogHistory:
         """Return the verdict of the ordinal asked for. Reads `verdicts` up to it."""
         mark, count = b',"ordinal":%d,' % (request.ordinal or 0), 0
         for record in _records(self._log, VERDICTS, VERDICTS_A_POLL, tick):
-            value = wire.as_json(record.value or b"")
+            value = _as_json(record)
             count += 1
             if mark in value and (verdict := wire.decode(value)).ordinal == request.ordinal:
                 check_ordinal(request, verdict.id)
@@ -157,6 +157,14 @@ def whereabouts(log: Log, page_id: str, limits: PageLimits, tick: Tick) -> str:
             where = f"partition {record.partition}, offset {record.offset}"
             return f"is in {record.topic} ({where}) and waits to be fingerprinted"
     return ""
+
+
+def _as_json(record: Record) -> bytes:
+    """Return the verdict as JSON; nothing for bytes of another program: other pages can be explained."""
+    try:
+        return wire.as_json(record.value or b"")
+    except LogDamaged:
+        return b""
 
 
 def _published_frames(log: Log) -> int:
