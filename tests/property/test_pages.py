@@ -21,12 +21,15 @@ from tests.short import examples
 class PageStoreTwins(RuleBasedStateMachine):
     """A page store and a dictionary from row to record; rows are given again."""
 
-    @initialize(capacity=st.sampled_from([1, 2, 7, 64]), words=st.sampled_from([0, 2, 3]))
-    def begin(self, capacity: int, words: int) -> None:
+    @initialize(capacity=st.sampled_from([1, 2, 7, 64]), words=st.sampled_from([0, 2, 3]), spills=st.booleans())
+    def begin(self, capacity: int, words: int, spills: bool) -> None:
         self.capacity, self.words = capacity, words
         self.folder = tempfile.TemporaryDirectory()
         self.state = StateFolder(Path(self.folder.name))
         self.pages = PageStore(words, capacity)
+        self.spills = spills
+        if spills:
+            self.pages.spill(Path(self.folder.name))
         self.live: dict[int, PageRecord] = {}
         self.colds: dict[int, int] = {}
         self.dead: list[tuple[int, int, int]] = []
@@ -142,6 +145,7 @@ class PageStoreTwins(RuleBasedStateMachine):
         assert {one[:2] for one in found} <= {one[:2] for one in [*expected, *self.dead]}
         self.until = until
 
+    @precondition(lambda self: not self.spills)
     @rule(commit=st.sampled_from(["written", "committed", "no"]))
     def snapshot(self, commit: str) -> None:
         self.last = []
@@ -154,6 +158,7 @@ class PageStoreTwins(RuleBasedStateMachine):
         if commit == "committed":
             prepared.commit()
 
+    @precondition(lambda self: not self.spills)
     @rule(on_disk=st.booleans())
     def restart(self, on_disk: bool) -> None:
         """From a snapshot of now: the folder is opened again, as by another process."""
@@ -168,6 +173,7 @@ class PageStoreTwins(RuleBasedStateMachine):
         for file in loaded.sealed.values() if on_disk else ():
             self.pages.read_from_disk(file)
 
+    @precondition(lambda self: not self.spills)
     @rule()
     def copy_in_memory(self) -> None:
         """Parts taken over without any file, where all of them are in memory."""

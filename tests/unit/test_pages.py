@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from simstream.files.sealed import SealedFile
 from simstream.files.sealed import write as write_sealed
 from simstream.judge.pages.record import PageRecord
 from simstream.judge.pages.store import CHUNK_RECORDS, PageStore
+from tests.disks import small_disk
 
 
 class PageFiller:
@@ -451,3 +453,37 @@ def test_memory_is_let_go_when_a_chunk_is_on_disk(tmp_path: Path):
     assert pages.nbytes() < 1000
     assert pages.disk_bytes() == file.size == file.path.stat().st_size
     pages.close()
+
+
+def test_memory_is_let_go_when_chunks_spill_and_places_are_used_again(tmp_path: Path):
+    pages = PageStore(3, capacity=64)
+    pages.spill(tmp_path)
+    filler, sizes = PageFiller(pages), list[int]()
+    for _ in range(20):
+        colds = filler.append(64 * 40)
+        filler.append(1)  # seals the last of them
+        sizes.append(os.fstat(pages._chunks.spill.descriptor).st_size)
+        filler.leave(colds)
+        filler.compact()
+    assert pages.nbytes() < 64 * 300
+    assert sizes[-1] < 1.5 * sizes[1]
+    filler.check()
+    assert list(tmp_path.iterdir()) == []
+    pages.close()
+
+
+def test_chunks_stay_in_memory_where_no_disk_has_room_for_them(tmp_path: Path):
+    pages = PageStore(3, capacity=1024)
+    with small_disk(tmp_path, 400):
+        pages.spill(tmp_path)
+        filler = PageFiller(pages)
+        filler.append(5000)
+        filler.append(1)
+        assert 1024 * 100 < pages.nbytes() < 4 * 1024 * 200, "two chunks have room"
+        filler.check()
+        pages.close()
+    pages = PageStore(3, capacity=1024)
+    pages.spill(tmp_path / "missing")
+    filler = PageFiller(pages)
+    filler.append(2000)
+    filler.check()

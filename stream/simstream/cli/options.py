@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -221,6 +222,7 @@ def make_deduper(settings: Settings, path: Path | None = None, save_s: float = 1
 
     return Deduper(
         path=path,
+        scratch=tempfile.gettempdir() if path is None else path.parent,
         save_pages=sys.maxsize,
         save_s=save_s,
         recipe=settings.recipe,

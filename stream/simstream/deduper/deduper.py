@@ -34,11 +34,14 @@ class Deduper(Closing):
     Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
     A Deduper must not be used by several threads at once. One Deduper at a time can use a folder.
 
-    Cost: about 1 ms a page on one core, and about 130 bytes of memory for each live page. The first Deduper on a
-    machine compiles kernels and builds tables for half a minute.
+    Cost: about 1 ms a page on one core, and about 300 bytes of memory for each live page, or 35 with
+    `scratch`. The first Deduper on a machine compiles kernels and builds tables for half a minute.
 
     Args:
         path: The folder of the state, or None for memory.
+        scratch: A folder for files without names, which end with the process: of the tables of pages, and of their
+            records unless `path` has these. Some 80 bytes a page of them are mapped into memory, which the system
+            takes back when it needs it. None: all is in memory.
         recipe: A preset's name ("default", "google2007", "fnv1-tf", "shingles"), a recipe file, or a Recipe.
         distance: The greatest Hamming distance of a match, in bits from 0 to 16; by default the recipe's.
         similarity: The least similarity of a match, from 0 to 1; by default the recipe's.
@@ -80,6 +83,7 @@ class Deduper(Closing):
         self,
         *unnamed: Never,
         path: str | Path | None = None,
+        scratch: str | Path | None = None,
         recipe: str | Path | Recipe = "default",
         distance: int | None = None,
         similarity: str | float | None = None,
@@ -116,7 +120,11 @@ class Deduper(Closing):
         self._pages = RecordFingerprinter(self._fingerprinter, max_record_bytes, timed=window is not None)
         try:
             self._state = SavedState(
-                self.policy, None if path is None else Path(path), pace, say or (lambda _: None)
+                self.policy,
+                None if path is None else Path(path),
+                None if scratch is None else Path(scratch),
+                pace,
+                say or (lambda _: None),
             )
         except BaseException:
             self._fingerprinter.close()

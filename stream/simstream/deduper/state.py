@@ -38,8 +38,12 @@ class SavedState(Closing):
 
     journal: BatchJournal | None = None
 
-    def __init__(self, policy: Policy, path: Path | None, pace: SavePace, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, policy: Policy, path: Path | None, scratch: Path | None, pace: SavePace, say: Callable[[str], None]
+    ) -> None:
         self._state = JudgeState(policy)
+        if scratch is not None:
+            self._state.resolver.use_folder(scratch, records=path is None)
         self._pace = pace
         self._say = say
         self._whole = True

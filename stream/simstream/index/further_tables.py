@@ -13,7 +13,7 @@ from simstream.files.failures import START_OVER
 from simstream.index import packed
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
-from simstream.index.packed import Arrays, Pause, SegmentTables, TableSize
+from simstream.index.packed import Arrays, Pause, SegmentTables, TableBuild, TableSize
 from simstream.index.plan import Plan
 from simstream.index.shard import WHOLE, Shard
 from simstream.model import U64
@@ -50,14 +50,12 @@ class FurtherTables:
     order: NDArray[np.uint32]
 
     @classmethod
-    def build(
-        cls, draw: int, sketches: U64, plan: Plan, distance: int, pause: Pause, shard: Shard = WHOLE
-    ) -> FurtherTables:
+    def build(cls, draw: int, sketches: U64, how: TableBuild, pause: Pause) -> FurtherTables:
         """Build from a segment's column `sketch` (n, S). Cost: a stable sort, and 24 bytes an entry meanwhile."""
         pause()
         column = sketches[:, draw - 1]
-        order = np.argsort(column, kind="stable")
-        return cls(draw, packed.build(column[order], plan, distance, pause, shard), frozen(order, np.uint32))
+        order = how.room.copied(np.argsort(column, kind="stable"), np.uint32)
+        return cls(draw, packed.build(column[order], how, pause), frozen(order, np.uint32))
 
     def search(self, rows: NDArray[np.uint32], buckets: NDArray[np.int64], sketches: U64) -> FurtherSearch:
         """Return the segment with these columns as a part of the index."""

@@ -35,6 +35,7 @@ from simstream.index.segment_shelf import SegmentShelf
 from simstream.index.shard import WHOLE, Shard
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdPage
+from simstream.memory import ArrayRoom
 from simstream.model import U64, MatchLimits
 
 DEFAULT_MEMTABLE_ENTRIES = 4096
@@ -129,6 +130,10 @@ class Index(Closing):
         """The buckets that have entries, ascending."""
         sealed = {segment.bucket for segment in self._shelf.segments.values()}
         return sorted(sealed.union(self._memtable.entries.buckets.tolist()))
+
+    def build_in(self, room: ArrayRoom) -> None:
+        """Let the arrays of all further segments, and of merges, lie in `room`."""
+        self._shelf.build_in(room)
 
     def add(
         self,

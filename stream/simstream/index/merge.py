@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.index.packed import Pause
 from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import count_released, merge_live, take_released
-from simstream.memory import zeros
+from simstream.memory import IN_MEMORY, ArrayRoom
 from simstream.model import U64
 
 FACTOR = 4
@@ -65,10 +65,11 @@ class SegmentMerger:
     def _merged(self, pause: Pause) -> EntryRun:
         """Return all live entries; it merges the two shortest runs first."""
         waiting = sorted(self.inputs, key=lambda s: (-len(s), s.number))
-        run = merge_two(waiting.pop().run(), None, self.released)
+        room = self.build.room
+        run = merge_two(waiting.pop().run(room), None, self.released, room)
         while waiting:
             pause()
-            run = merge_two(waiting.pop().run(), run, self.released)
+            run = merge_two(waiting.pop().run(room), run, self.released, room)
         return run
 
 
@@ -92,14 +93,14 @@ class ReleasedCounter:
             self.counts.append(count_released(segment.rows, self.released))
 
 
-def merge_two(left: EntryRun, right: EntryRun | None, released: U64) -> EntryRun:
-    """Return the live entries of two runs, in order."""
+def merge_two(left: EntryRun, right: EntryRun | None, released: U64, room: ArrayRoom = IN_MEMORY) -> EntryRun:
+    """Return the live entries of two runs, in order; they lie in `room`."""
     right = right or EntryRun(left.fingerprints[:0], left.rows[:0], left.sketches[:0])
     size = len(left) + len(right)
     for run in (left, right):
         size -= count_released(run.rows, released)
-    fingerprints, rows = zeros(size, np.uint64), zeros(size, np.uint32)
-    sketches = zeros((size, left.sketches.shape[1]), np.uint64)
+    fingerprints, rows = room.zeros(size, np.uint64), room.zeros(size, np.uint32)
+    sketches = room.zeros((size, left.sketches.shape[1]), np.uint64)
     merge_live(
         left.fingerprints,
         left.rows,

@@ -24,7 +24,7 @@ from simstream.kernels.index.entry_numbers import keep_distinct
 from simstream.kernels.index.hamming import scan
 from simstream.kernels.index.packed import BITS, ROTATION, locate_packed, pack, pass_all, probe_packed, unpack
 from simstream.kernels.index.permute import rotate
-from simstream.memory import zeros
+from simstream.memory import IN_MEMORY, ArrayRoom
 from simstream.model import U64
 
 SCANNED = "scanned"
@@ -32,6 +32,15 @@ SCANNED = "scanned"
 Arrays = Mapping[str, NDArray[Any]]
 Pause = Callable[[], None]
 """Called between the steps of long work. It may do other work, or raise to end this work."""
+
+
+class TableBuild(NamedTuple):
+    """How tables are built: by which plan, for which distance and shard, and where their arrays lie."""
+
+    plan: Plan
+    distance: int
+    shard: Shard = WHOLE
+    room: ArrayRoom = IN_MEMORY
 
 
 class TableSize(NamedTuple):
@@ -54,8 +63,8 @@ class SegmentTables(Protocol):
     def values(self, places: NDArray[np.int64]) -> U64:
         """Return the fingerprints at these places."""
 
-    def column(self) -> U64:
-        """Return all n fingerprints, in order. Cost: linear."""
+    def column(self, room: ArrayRoom = IN_MEMORY) -> U64:
+        """Return all n fingerprints, in order; a copy of them lies in `room`. Cost: linear."""
 
     def arrays(self) -> Arrays: ...
 
@@ -84,8 +93,8 @@ class ScannedColumn:
         """See `SegmentTables.values`."""
         return self._values[places]
 
-    def column(self) -> U64:
-        """Return the fingerprints."""
+    def column(self, room: ArrayRoom = IN_MEMORY) -> U64:
+        """Return the fingerprints, without a copy."""
         return self._values
 
     def arrays(self) -> Arrays:
@@ -112,22 +121,23 @@ class PackedTables:
         self._first = self._directory[: 2 ** int(self.layout[0, BITS]) + 1]
 
     @classmethod
-    def build(cls, column: U64, plan: Plan, distance: int, pause: Pause, shard: Shard = WHOLE) -> PackedTables:
+    def build(cls, column: U64, how: TableBuild, pause: Pause) -> PackedTables:
         """Build from a sorted column (n,). Cost: numpy's sort for each table, without the GIL, and 16 more bytes a
         fingerprint."""
+        plan, distance, shard, room = how
         layout = plan.layout(distance).tables
-        distinct = zeros(len(column), np.uint64)
+        distinct: U64 = room.zeros(len(column), np.uint64)
         count = keep_distinct(column, distinct)
         distinct = column if count == len(column) else frozen(distinct[:count], np.uint64)
         rotations = layout[:, ROTATION].tolist()
         owned = [int(np.count_nonzero(shard.owns(distinct, [rotation]))) for rotation in rotations[1:]]
         places = len(column) + sum(owned)
-        high, low = zeros(places, np.uint32), zeros(places, low_type(layout))
-        directory = zeros(directory_size(layout), np.uint32)
+        high, low = room.zeros(places, np.uint32), room.zeros(places, low_type(layout))
+        directory = room.zeros(directory_size(layout), np.uint32)
         at = where = 0
         for rotation, bits in layout[:, [ROTATION, BITS]].tolist():
             pause()
-            table = column if where == 0 else _sorted(distinct, rotation, shard)
+            table = column if where == 0 else _sorted(distinct, rotation, shard, room)
             end, after = at + len(table), where + 2**bits + 1
             pack(table, bits, at, high[at:end], low[at:end], directory[where:after])
             at, where = end, after
@@ -176,9 +186,9 @@ class PackedTables:
         found: U64 = (prefixes.astype(np.uint64) << np.uint64(64 - bits)) | (suffixes >> np.uint64(bits))
         return found
 
-    def column(self) -> U64:
+    def column(self, room: ArrayRoom = IN_MEMORY) -> U64:
         """Return table 0 as fingerprints."""
-        column = zeros(int(self._first[-1]), np.uint64)
+        column: U64 = room.zeros(int(self._first[-1]), np.uint64)
         unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
         return frozen(column, np.uint64)
 
@@ -197,12 +207,12 @@ class PackedTables:
         }
 
 
-def build(column: U64, plan: Plan, distance: int, pause: Pause, shard: Shard = WHOLE) -> SegmentTables:
+def build(column: U64, how: TableBuild, pause: Pause) -> SegmentTables:
     """Build tables of a sorted column (n,), which must not change any more."""
     column = frozen(column, np.uint64)
-    if plan.tables:
-        return PackedTables.build(column, plan, distance, pause, shard)
-    return ScannedColumn(column, distance)
+    if how.plan.tables:
+        return PackedTables.build(column, how, pause)
+    return ScannedColumn(column, how.distance)
 
 
 def check(tables: SegmentTables, plan: Plan, distance: int, name: str, shard: Shard = WHOLE) -> None:
@@ -213,7 +223,7 @@ def check(tables: SegmentTables, plan: Plan, distance: int, name: str, shard: Sh
     column = tables.column()
     if not bool((column[1:] >= column[:-1]).all()):
         raise StateDamaged(f"the fingerprints of {name} are not in order", START_OVER)
-    again = build(column, plan, distance, lambda: None, shard).arrays()
+    again = build(column, TableBuild(plan, distance, shard), lambda: None).arrays()
     for part, array in tables.arrays().items():
         if not np.array_equal(array, again[part]):
             raise StateDamaged(f"the tables of {name} differ from its table 0 (in `{part}`)", START_OVER)
@@ -260,9 +270,9 @@ def directory_size(layout: NDArray[np.int64]) -> int:
     return sum(2**bits + 1 for bits in layout[:, BITS].tolist())
 
 
-def _sorted(distinct: U64, rotation: int, shard: Shard) -> U64:
+def _sorted(distinct: U64, rotation: int, shard: Shard, room: ArrayRoom) -> U64:
     """Return the rotated values that the shard owns, in order."""
-    table = zeros(len(distinct), np.uint64)
+    table: U64 = room.zeros(len(distinct), np.uint64)
     rotate(distinct, rotation, table)
     if shard.count > 1:
         table = table[shard.owns_rotated(table)]

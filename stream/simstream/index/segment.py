@@ -18,9 +18,10 @@ from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
 from simstream.index.fresh_entries import FreshEntries
 from simstream.index.further_tables import FURTHER_TABLES, FurtherTables
 from simstream.index.keys import MAX_FURTHER, frozen
-from simstream.index.packed import Pause, SegmentTables, TableSize
+from simstream.index.packed import Pause, SegmentTables, TableBuild, TableSize
 from simstream.index.plan import Plan, choose, choose_divided
 from simstream.index.shard import WHOLE, Shard, check_count
+from simstream.memory import IN_MEMORY, ArrayRoom
 from simstream.model import U64
 
 KIND = "segment"
@@ -36,6 +37,8 @@ class SegmentBuild:
     distance: int
     further: int = 0
     shard: Shard = WHOLE
+    room: ArrayRoom = IN_MEMORY
+    """Where the arrays lie."""
 
     def plan_for(self, entries: int) -> Plan:
         """Return the plan for a segment of so many entries."""
@@ -95,9 +98,10 @@ class Segment:
         """Build from a run of one bucket."""
         distance, shard = build.distance, build.shard
         plan = build.plan_for(len(run))
-        tables = packed.build(run.fingerprints, plan, distance, pause, shard)
+        how = TableBuild(plan, distance, shard, build.room)
+        tables = packed.build(run.fingerprints, how, pause)
         draws = range(1, build.further + 1)
-        further = tuple(FurtherTables.build(draw, run.sketches, plan, distance, pause, shard) for draw in draws)
+        further = tuple(FurtherTables.build(draw, run.sketches, how, pause) for draw in draws)
         return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged, shard)
 
     def searches(self) -> list[SearchPart]:
@@ -127,9 +131,9 @@ class Segment:
         buckets = np.full(len(places), self.bucket, np.int64)
         return FreshEntries(self.tables.values(places), self.sketches[places], self.rows[places], buckets)
 
-    def run(self) -> EntryRun:
-        """Return all entries, with fingerprints of 8 bytes each."""
-        return EntryRun(self.tables.column(), self.rows, self.sketches)
+    def run(self, room: ArrayRoom = IN_MEMORY) -> EntryRun:
+        """Return all entries, with fingerprints of 8 bytes each, which lie in `room`."""
+        return EntryRun(self.tables.column(room), self.rows, self.sketches)
 
     def nbytes(self) -> dict[str, int]:
         """Return the bytes of tables, sketches and rows."""

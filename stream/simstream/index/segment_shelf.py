@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from simstream.index.merge import ReleasedCounter, SegmentMerger, to_merge
 from simstream.index.merge_worker import BackgroundWorker, InlineWorker
 from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import NUMBER_MASK, count_released
+from simstream.memory import ArrayRoom
 from simstream.model import U64
 
 MAX_UNMERGED = 32
@@ -48,6 +50,10 @@ class SegmentShelf:
         self._united: set[int] = set()
         self._count_due = 0
         self._counting = False
+
+    def build_in(self, room: ArrayRoom) -> None:
+        """Let the arrays of all further segments lie in `room`."""
+        self._build = replace(self._build, room=room)
 
     def seal(self, bucket: int, run: EntryRun) -> None:
         """Make a segment of new entries; `settle` merges it later."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from simstream.closing import Closing
 from simstream.files import SnapshotPart
@@ -11,6 +12,7 @@ from simstream.files.sealed import SealedFile
 from simstream.judge import live_pages_check, live_pages_parts
 from simstream.judge.live_pages import LivePages
 from simstream.judge.policy import Policy
+from simstream.memory import ArrayRoom
 
 
 class LiveState(Closing):
@@ -55,6 +57,15 @@ class LiveState(Closing):
     def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
         """Read immutable parts from these files from now on."""
         live_pages_parts.read_from_disk(self._store, files, found)
+
+    def use_folder(self, folder: Path, *, records: bool) -> None:
+        """Let further segments lie in files without names in `folder`; with `records`, records of pages, too.
+
+        These records are no parts of a snapshot then. Without room there, all stay in memory.
+        """
+        self._store.index.build_in(ArrayRoom(folder))
+        if records:
+            self._store.pages.spill(folder)
 
     def close(self) -> None:
         """End the thread of merges, and close files."""

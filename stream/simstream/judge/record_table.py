@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream import memory
 from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
@@ -144,10 +145,9 @@ class RecordTable:
     def _grow(self, least: int) -> None:
         room = max(least, FIRST_ROOM_RECORDS, self._room + self._room // 2)
         for name, kind in self._layout.items():
-            column: NDArray[Any] = np.empty(room, kind)
+            column = memory.zeros(room, kind)
             if self._used > 1:
                 column[: self._used] = self._columns[name][: self._used]
-            column[0] = 0
             self._columns[name] = column
             setattr(self, name, memoryview(column.data))
         self._room = room

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import deque
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream import memory
+from simstream.closing import Closing
 from simstream.errors import StateDamaged
 from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
@@ -140,6 +143,68 @@ class FileChunk:
     def close(self) -> None:
         """Close the file; a read opens it again."""
         self._opened.close(self)
+
+
+class SpillFile(Closing):
+    """A nameless file with the arrays of sealed chunks; the place of a chunk that has gone is used again.
+
+    Raises OSError if the folder cannot have it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self.opened = OpenFiles()
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # closed by `close`
+        self.descriptor = self._file.fileno()
+        self._end = 0
+        self._gaps: list[tuple[int, int]] = []
+        """Where free places begin and end, ascending; no two of them touch."""
+
+    def take(self, arrays: Mapping[str, NDArray[Any]]) -> SpilledChunk | None:
+        """Return a chunk's arrays in the file; None if the disk has no room for them."""
+        content = b"".join(_flat(array).data for array in arrays.values())
+        gap = next((gap for gap in self._gaps if gap[1] - gap[0] >= len(content)), None)
+        start = self._end if gap is None else gap[0]
+        end = start + len(content)
+        try:
+            self.opened.files.pwrite(self.descriptor, content, start)
+        except OSError:
+            return None
+        if gap is None:
+            self._end = end
+        else:
+            self._gaps.remove(gap)
+            self._gaps += [(end, gap[1])] if end < gap[1] else []
+        return SpilledChunk(self, start, {name: array.nbytes for name, array in arrays.items()})
+
+    def give_back(self, start: int, end: int) -> None:
+        """Let other chunks have this place."""
+        joined: list[tuple[int, int]] = []
+        for gap in sorted([*self._gaps, (start, end)]):
+            if joined and joined[-1][1] == gap[0]:
+                joined[-1] = joined[-1][0], gap[1]
+            else:
+                joined.append(gap)
+        self._gaps = joined
+
+    def close(self) -> None:
+        """Remove the file. May be called twice."""
+        self._file.close()
+
+
+class SpilledChunk(FileChunk):
+    """Arrays in a `SpillFile`, one behind the other."""
+
+    def __init__(self, spill: SpillFile, start: int, sizes: Mapping[str, int]) -> None:
+        self.path, self.descriptor, self.used = spill.path, spill.descriptor, True
+        self._opened, self._files = spill.opened, spill.opened.files
+        self._spill, self._start, self._size = spill, start, sum(sizes.values())
+        starts = accumulate(sizes.values(), initial=start)
+        self._extents = {name: (at, size) for (name, size), at in zip(sizes.items(), starts, strict=False)}
+
+    def close(self) -> None:
+        """Give the chunk's place in the file back."""
+        self._spill.give_back(self._start, self._start + self._size)
 
 
 class OpenFiles:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simstream import memory
 from simstream.judge.numbers import RecordNumber, Slot
 from simstream.judge.pages.chunk import ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
-from simstream.judge.pages.chunk_source import FileChunk
+from simstream.judge.pages.chunk_source import FileChunk, MemoryChunk, SpillFile
 from simstream.judge.pages.open_chunk import OpenChunk
 from simstream.judge.pages.record import RecordLayout
 
@@ -34,6 +34,8 @@ class ChunkList:
         """The number of the next sealed chunk."""
         self.rank = 0
         """The rank of the next open chunk."""
+        self.spill: SpillFile | None = None
+        """Where sealed chunks go, instead of memory."""
         self._by_slot: list[ChunkReader | None] = []
         self._free: list[Slot] = []
 
@@ -104,6 +106,7 @@ class ChunkList:
             self._drop(old)
         self.in_order[which] = [chunk]
         self._put(chunk, live)
+        self._spill(chunk)
 
     def check(self, last_ordinal: int) -> None:
         """Check that chunks ascend by rank and ordinals, and count no more live records than they have.
@@ -135,6 +138,14 @@ class ChunkList:
         self.number += 1
         made = sealed(place, chunk.records(), memory.copied(chunk.ids()))
         self.in_order[i] = self._by_slot[chunk.slot] = made
+        self._spill(made)
+
+    def _spill(self, chunk: SealedChunk) -> None:
+        """Move a chunk to the file for such chunks. Without room it stays in memory."""
+        if self.spill is not None and isinstance(chunk.source, MemoryChunk):
+            found = self.spill.take(chunk.source.arrays)
+            if found is not None:
+                chunk.move(found)
 
     def _drop(self, chunk: ChunkReader) -> None:
         if isinstance(chunk.source, FileChunk):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -17,7 +19,7 @@ from simstream.judge.pages import compaction as page_compaction
 from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages import snapshot as page_snapshot
 from simstream.judge.pages.chunk import SEALED, SealedChunk, damaged_store
-from simstream.judge.pages.chunk_source import FileChunk, OpenFiles
+from simstream.judge.pages.chunk_source import FileChunk, OpenFiles, SpillFile
 from simstream.judge.pages.chunks import ChunkList
 from simstream.judge.pages.compaction import IsLive, RecordMoves
 from simstream.judge.pages.open_chunk import OpenChunk
@@ -219,6 +221,14 @@ class PageStore:
                 chunk.move(FileChunk(file, self._files))
                 self._look = True
 
+    def spill(self, folder: Path) -> None:
+        """Let sealed chunks lie in a file without a name in `folder`; they are no parts of a snapshot then.
+
+        Without room there, they stay in memory.
+        """
+        with suppress(OSError):
+            self._chunks.spill = SpillFile(folder)
+
     def restore(self, parts: Iterable[SnapshotPart]) -> None:
         """Take over what `parts` returned, in an unused store. Raises StateDamaged.
 
@@ -237,6 +247,8 @@ class PageStore:
     def close(self) -> None:
         """Close files."""
         self._files.close_all()
+        if self._chunks.spill is not None:
+            self._chunks.spill.close()
 
     def _check(self, pages: PageColumns, id_bytes: int) -> None:
         n, sketch_words = len(pages.ordinals), self._chunks.layout.sketch_words

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
-from simstream.index.packed import SegmentTables, build
+from simstream.index.packed import SegmentTables, TableBuild, build
 from simstream.index.plan import MAX_DISTANCE, SCAN, choose
 from simstream.model import U64
 from simstream.processors import cores
@@ -40,7 +40,7 @@ def distinct(fingerprints: U64) -> U64:
 def tables_over(column: U64, distance: int) -> SegmentTables:
     """Return tables over a distinct ascending column (n,), complete for a distance from 0 to 64."""
     plan = choose(distance, len(column)) if distance <= MAX_DISTANCE else SCAN
-    return build(column, plan, distance, lambda: None)
+    return build(column, TableBuild(plan, distance), lambda: None)
 
 
 def near_pairs(
