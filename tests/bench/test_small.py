@@ -36,6 +36,7 @@ PROGRAMS = {
     "crawl.py",
     "crowd.py",
     "dashboard.py",
+    "dedup_memory.py",
     "expiry.py",
     "extraction.py",
     "parquet.py",
@@ -211,6 +212,12 @@ def test_a_judge_without_an_index_is_filled(cache: Path) -> None:
     expect(
         text, "6,000 pages, 20% of them alike, 2 shards", "directory +# bytes", "# bytes a live page", "# us a page"
     )
+
+
+def test_the_memory_of_dedup_is_noted_while_it_judges(cache: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    text = said(cache, "tests.bench.dedup_memory", "--pages", 3000, "--folder", tmp_path, "--state")
+    expect(text, "3,000 pages --state: # s, # s of CPU", "own -?#, mapped -?# bytes a page", "directory +# bytes")
 
 
 def test_copies_and_templates_are_set_beside_distinct_pages(cache: Path) -> None:
