@@ -125,9 +125,7 @@ def report(notes: list[dict[str, Any]], end: dict[str, Any]) -> None:
     more = max(1, last["pages"] - first["pages"])
     own, mapped = ((last[kind] - first[kind]) / more for kind in ("own", "mapped"))
     print(f"  from {first['pages']:,} pages on: own {own:.1f}, mapped {mapped:.1f} bytes a page")
-    print(
-        f"  at the end own {end['own'] / 1e6:,.0f} MB; at its highest {end['highest'] / 1e6:,.0f} MB with what is mapped"
-    )
+    print(f"  at the end own {end['own'] / 1e6:,.0f} MB; most, mapped included, {end['highest'] / 1e6:,.0f} MB")
     for name, size in [*last["parts"].items(), ("all", sum(last["parts"].values()))]:
         print(f"  {name:<22}{size / last['pages']:>8.2f} bytes a page")
 
