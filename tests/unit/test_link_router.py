@@ -34,12 +34,15 @@ def text_of(page: SitePage) -> str:
     return page.content if kind in ("article", "list") else kind
 
 
-def walk(site: CrawlSite, links: LinkRouter | None, seed: int) -> CrawlWalk:
-    """Follow all links from the front page, in a random order; without a router, whatever stands on them."""
+def walk(site: CrawlSite, links: LinkRouter | None, seed: int, *, clusters: bool = False) -> CrawlWalk:
+    """Follow all links from the front page, in a random order; without a router, whatever stands on them.
+
+    `clusters`: each text has a cluster of its own, as a judge has it; else all have the same.
+    """
     rng = random.Random(seed)
     queue = [Request(f"http://{HOSTS[0]}/")]
     taken_up = {queue[0].url}
-    texts: set[str] = set()
+    texts: dict[str, int] = {}
     while queue or (links is not None and (queue := give(links, taken_up))):
         request = queue.pop(rng.randrange(len(queue)))
         if links is not None and links.is_pruned(request):
@@ -49,11 +52,12 @@ def walk(site: CrawlSite, links: LinkRouter | None, seed: int) -> CrawlWalk:
         assert page is not None
         found = [Request(urljoin(request.url, link)) for link in [*page.links, "/", "/list/0"]]
         if links is not None:
-            judged = verdict("near_duplicate" if text_of(page) in texts else "new")
+            number = texts.get(text_of(page), len(texts)) if clusters else 1
+            judged = verdict("near_duplicate" if text_of(page) in texts else "new", str(number))
             linking = links.begin(HtmlResponse(request.url, request=request), judged, links.number(), False)
             found = [kept for link in found if (kept := links.route(link, linking)) is not None]
             links.end(linking)
-        texts.add(text_of(page))
+        texts.setdefault(text_of(page), len(texts))
         queue += take_up(found, taken_up)
     return CrawlWalk(len(site.fetched), site.useless(), site.missed())
 

@@ -13,12 +13,15 @@ from scrapy.utils.test import get_crawler
 from simstream.crawlers import predicted_copies
 from simstream.crawlers.channel import _in_one_line
 from simstream.crawlers.link_router import LinkRouter, router_of
+from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import FORM, KEEP
 from simstream.crawlers.predicted_copies import SAMPLE_EVERY, CopyPredictor
 from simstream.errors import UsageError
-from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PatternSet
+from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PartKind, PatternSet
 from simstream.tools.patterns.pattern_file import to_json
+from tests.bench.crawl_site import CrawlSite, SiteSize
 from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict
+from tests.unit.test_link_router import HOSTS, CrawlWalk, walk
 
 SITE = "https://a.example"
 PATTERNS = [AddressPattern(SITE, "segment", "print", "article"), AddressPattern(SITE, "parameter", "page")]
@@ -132,6 +135,19 @@ def test_pages_with_links_of_their_own_are_all_fetched(links: LinkRouter) -> Non
     assert counted(links, "skipped") == 0
 
 
+def test_a_link_of_its_own_counts_wherever_it_leads_and_if_it_is_always_followed(links: LinkRouter) -> None:
+    for number in range(2 * TRIALS):
+        fetched(links, f"article/{number}", str(number))
+        linking = links.begin(page(f"print/{number}"), verdict("near_duplicate", str(number)), number, False)
+        meta = {KEEP: True} if number % 2 else {}
+        site = SITE if number % 2 else "https://b.example"
+        links.route(Request(f"{site}/own/{number}", meta=meta), linking)
+        links.end(linking)
+    assert counted(links, "exceptions") == 2 * TRIALS
+    fetched(links, "article/99", "99")
+    assert fetched(links, "list", "l", "print/99") == ["print/99"]
+
+
 def test_a_link_to_a_page_that_was_fetched_is_not_a_links_own(links: LinkRouter) -> None:
     fetched(links, "related", "r")
     found = [article(links, number, "related", "related?page=2") for number in range(10)]
@@ -179,6 +195,38 @@ def test_other_sites_and_links_without_a_pattern_are_as_before(links: LinkRouter
         other = links.route(Request(url), linking)
         assert other is not None
         assert other.priority == 0
+
+
+def test_a_form_that_was_a_copy_of_another_is_no_copy_of_a_third(tmp_path: Path) -> None:
+    """A wrong file: without their first segment, articles, print pages and lists have one address."""
+    names = ("article", "print", "list")
+    links = with_patterns(tmp_path, *(AddressPattern(SITE, PartKind.SEGMENT, name) for name in names))
+    for number in range(100, 100 + TRIALS):
+        fetched(links, f"print/{number}", str(number))
+        fetched(links, f"article/{number}", str(number), kind="near_duplicate")
+    fetched(links, "print/1", "1")
+    fetched(links, "list/2", "list")
+    assert fetched(links, "about", "a", "article/1", "article/2") == ["article/2"]
+
+
+FORMS = ("article", "print", "share", "archive", "list", "tag", "calendar")
+RIGHT = [("segment", "print", "article"), ("parameter", "sid", "")]
+WRONG = [("segment", name, to) for name in FORMS for to in (*FORMS, "") if name != to]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_right_patterns_save_fetches_and_wrong_ones_lose_no_article(tmp_path: Path, seed: int) -> None:
+    size = SiteSize(articles=30, archived=30, mirrors=0, months=10, tags=10)
+
+    def found(told: list[tuple[str, str, str]]) -> CrawlWalk:
+        patterns = [AddressPattern(f"http://{HOSTS[0]}", PartKind(kind), *rest) for kind, *rest in told]
+        links = with_patterns(tmp_path, *patterns, links="probe", trials=CrawlOptions().trials)
+        return walk(CrawlSite(size, HOSTS[:1]), links, seed, clusters=True)
+
+    without, right, wrong = found([]), found(RIGHT), found([*WRONG, *RIGHT])
+    print(without, right, wrong)
+    assert without.missed == right.missed == wrong.missed == set()
+    assert right.useless < without.useless
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,8 @@ class LinkRouter:
         decision = page.decision
         self._mark(request, decision, page.through, page.number if page.is_awaited else None)
         self._relate(request, page)
+        if self._patterned is not None:
+            self._patterned.note(request, page)
         if request.meta.get(KEEP):
             return self._follow(request)
         if self._patterned is not None:

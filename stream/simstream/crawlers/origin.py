@@ -62,4 +62,4 @@ class LinkingPage(NamedTuple):
     links: set[int]
     """The addresses of its links so far, and its own; at most MAX_LINKS + 1."""
     plain_links: set[int]
-    """The plain addresses of its links so far, on sites with patterns."""
+    """The hashes of the plain addresses of its links so far, if there are patterns."""

@@ -38,14 +38,18 @@ class PatternedLinks:
         self._told: set[str] = set()
         """The patterns whose first exception was logged."""
 
+    def note(self, request: Request, page: LinkingPage) -> None:
+        """Note a link of a page, wherever it leads."""
+        if len(page.plain_links) <= MAX_LINKS:
+            plain = self._predictor.plain(request.url)
+            page.plain_links.add(hash(plain.text if plain is not None else request.url.partition("#")[0]))
+
     def route(self, request: Request, page: LinkingPage) -> Request | None:
         """Return a link of a page, or None if it is skipped. Links with a pattern get a lower priority.
 
         Never skipped: links for another callback than the page's own, and requests other than GET.
         """
         plain = self._predictor.plain(request.url)
-        if plain is not None and len(page.plain_links) <= MAX_LINKS:
-            page.plain_links.add(hash(plain.text))
         is_form = plain is not None and bool(plain.patterns) and not request.dont_filter
         is_form = is_form and request.method == "GET" and request.callback == page.callback
         if not is_form:

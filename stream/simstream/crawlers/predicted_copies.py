@@ -1,48 +1,66 @@
 """Predicts by patterns which addresses bring copies of pages that were fetched. Knows nothing of Scrapy.
 
-A pattern counts in a crawl once so many pages with it, one after another, were copies of a page that was fetched
-before: with its text, and without a link of their own. Verdicts know no links, so learning cannot see them.
+Two forms of a page, such as its print page and its plain page, count as copies once so many pairs of them in a row
+had one text, and the later page had no link of its own. Verdicts know no links, so learning cannot see them. And a
+file of patterns may be wrong: forms that its patterns call the same are compared two by two.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter, OrderedDict
+from collections import OrderedDict
+from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
-from simstream.tools.patterns.pattern import AddressPattern, PatternSet, PlainAddress
+from simstream.tools.patterns.pattern import PatternSet, PlainAddress
 
-MAX_FETCHED = 100_000
-"""So many plain addresses of fetched pages are remembered, the last ones: 20 MB."""
-MAX_LISTS = 2_000
+MAX_FETCHED: Final = 100_000
+"""So many plain addresses of fetched pages are remembered, the last ones: 30 MB."""
+MAX_LISTS: Final = 2_000
 """The links of so many last pages are remembered."""
-MAX_LINKS = 1_000
+MAX_LINKS: Final = 1_000
 """At most so many links of a page are remembered. A page with more shows nothing about links."""
-SAMPLE_EVERY = 100
+MAX_PAIRS: Final = 10_000
+"""So many pairs of forms are remembered, the last ones."""
+SAMPLE_EVERY: Final = 100
 """One in so many addresses is fetched nevertheless, always the same ones."""
 
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class FetchedForm(NamedTuple):
+    """A fetched page with enough text."""
+
+    cluster: str | None
+    form: int
+    """The hash of the patterns in its address."""
+
+
 class CopyPredictor:
-    """Remembers fetched pages on sites with patterns, and which patterns hold in this crawl. Bounded memory."""
+    """Remembers fetched pages on sites with patterns, and which forms were copies in this crawl. Bounded memory."""
 
     def __init__(self, patterns: PatternSet, trials: int) -> None:
-        """`trials`: a pattern counts after so many copies in a row."""
+        """`trials`: a form counts as a copy of another after so many copies in a row."""
         self._patterns = patterns
         self._trials = trials
-        self._fetched: OrderedDict[int, str | None] = OrderedDict()
-        """By the hash of a plain address: the cluster of the plain page, or of the first page."""
+        self._fetched: OrderedDict[int, FetchedForm] = OrderedDict()
+        """By the hash of a plain address: the plain page, or the first page with another form of the address."""
         self._links: OrderedDict[int, array[int]] = OrderedDict()
-        self._copies: Counter[AddressPattern] = Counter()
-        """For each pattern, how many pages in a row were copies."""
+        self._copies: OrderedDict[tuple[int, int], int] = OrderedDict()
+        """For a form and the form of the page before it: how many in a row were copies."""
 
     def plain(self, url: str) -> PlainAddress | None:
         """Return an address without its patterns; None if its site has none."""
         return self._patterns.plain(url)
 
     def is_copy(self, plain: PlainAddress) -> bool:
-        """Return whether an address brings a copy of a page that was fetched, by patterns that hold."""
-        holds = all(self._copies[pattern] >= self._trials for pattern in plain.patterns)
-        return bool(plain.patterns) and holds and hash(plain.text) in self._fetched
+        """Return whether an address brings a copy of a page that was fetched."""
+        before = self._fetched.get(hash(plain.text))
+        if not plain.patterns or before is None:
+            return False
+        return self._copies.get((hash(plain.patterns), before.form), 0) >= self._trials
 
     def is_sample(self, url: str) -> bool:
         """Return whether an address is fetched nevertheless, so that a pattern that no longer holds shows."""
@@ -51,25 +69,23 @@ class CopyPredictor:
     def add(self, plain: PlainAddress, cluster: str | None, links: set[int]) -> bool:
         """Take in a fetched page with enough text. `links`: the hashes of its links' plain addresses.
 
-        Returns False if the page has a pattern, and another text than the page before it, or links of its own. The
-        patterns of its address then have to hold anew.
+        Returns False if the page has a pattern, and another text than the page before it, or links of its own.
+        These two forms then have to be copies anew.
         """
-        name = hash(plain.text)
-        if name not in self._fetched or not plain.patterns:
-            self._fetched[name] = cluster
+        name, form = hash(plain.text), hash(plain.patterns)
+        before = self._fetched.get(name)
+        if before is None or not plain.patterns:
+            _put(self._fetched, name, FetchedForm(cluster, form), MAX_FETCHED)
             self._links.pop(name, None)
             if len(links) <= MAX_LINKS:
-                self._links[name] = array("q", links)
-            for table, most in ((self._fetched, MAX_FETCHED), (self._links, MAX_LISTS)):
-                if len(table) > most:
-                    table.popitem(last=False)
+                _put(self._links, name, array("q", links), MAX_LISTS)
             return True
         has_own = self._has_own(name, links)
-        if has_own is None and self._fetched[name] == cluster:
+        if has_own is None and before.cluster == cluster:
             return True
-        is_copy = self._fetched[name] == cluster and not has_own
-        for pattern in plain.patterns:
-            self._copies[pattern] = self._copies[pattern] + 1 if is_copy else 0
+        is_copy = before.cluster == cluster and not has_own
+        pair = form, before.form
+        _put(self._copies, pair, self._copies.get(pair, 0) + 1 if is_copy else 0, MAX_PAIRS)
         return is_copy
 
     def _has_own(self, name: int, links: set[int]) -> bool | None:
@@ -81,3 +97,11 @@ class CopyPredictor:
         if known is None or len(links) > MAX_LINKS:
             return None
         return any(link not in self._fetched for link in links - set(known) - {name})
+
+
+def _put(table: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
+    """Set an entry, as the last one. Of more than `most`, the first is forgotten."""
+    table[key] = value
+    table.move_to_end(key)
+    if len(table) > most:
+        table.popitem(last=False)

@@ -12,6 +12,8 @@ import msgspec
 from simstream.tools.patterns.address import MAX_NAME_CHARS, MAX_PARTS, PageAddress, is_name, name_of
 
 CONFIDENCE: Final = 0.95
+MAX_OTHERS: Final = 4
+"""A segment is replaced by at most so many others, the first ones of a file."""
 
 
 class PartKind(StrEnum):
@@ -140,10 +142,13 @@ class PatternSet:
     """Finds the plain address of any address. Memory: the patterns."""
 
     def __init__(self, patterns: Iterable[AddressPattern]) -> None:
-        self._by_part: dict[tuple[str, PartName], list[AddressPattern]] = {}
+        self._by_part: dict[tuple[str, str, PartName], list[AddressPattern]] = {}
         for pattern in patterns:
-            self._by_part.setdefault((pattern.site, PartName(pattern.kind, pattern.name)), []).append(pattern)
-        self._sites = {site for site, _ in self._by_part}
+            key = (pattern.site, pattern.below, PartName(pattern.kind, pattern.name))
+            known = self._by_part.setdefault(key, [])
+            if len(known) < MAX_OTHERS:
+                known.append(pattern)
+        self._sites = {site for site, _, _ in self._by_part}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_part.values()))
@@ -168,9 +173,10 @@ class PatternSet:
 
     def _first(self, address: PageAddress) -> AddressPattern | None:
         for part in part_names(address):
-            for pattern in self._by_part.get((address.site, part), ()):
-                if pattern.below in ("", address.section) and not (pattern.to and pattern.to in address.path):
-                    return pattern
+            for below in dict.fromkeys(("", address.section)):
+                for pattern in self._by_part.get((address.site, below, part), ()):
+                    if not pattern.to or pattern.to not in address.path:
+                        return pattern
         return None
 
 
