@@ -54,14 +54,13 @@ def _show(records: Iterable[Record], as_json: bool, headers: bool) -> None:
         shown = _headers_of(record) if headers else {}
         if as_json:
             value = wire.as_json(value)
-        if as_json and headers:
-            value = value[:-1] + b',"headers":' + msgspec.json.encode(shown) + b"}"
-        if as_json:
+            if headers:
+                value = value[:-1] + b',"headers":' + msgspec.json.encode(shown) + b"}"
             sys.stdout.buffer.write(value + b"\n")
-        else:
-            click.echo(verdict_table.line(wire.decode(value)))
-            for name, text in shown.items():
-                click.echo(verdict_table.header_line(name, text))
+            continue
+        click.echo(verdict_table.line(wire.decode(value)))
+        for name, text in shown.items():
+            click.echo(verdict_table.header_line(name, text))
     sys.stdout.flush()
 
 
