@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import tempfile
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,13 @@ def test_long_texts_are_compared_in_smaller_parts(monkeypatch: pytest.MonkeyPatc
         assert list(exact.lines()) == expected
 
 
-def test_a_full_disk_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115  # closed by the rows
+@pytest.mark.parametrize("buffer_bytes", [0, 1000])
+def test_a_full_disk_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch, buffer_bytes: int) -> None:
+    """Closing fails, too, if bytes wait in a buffer; that must not hide the first error."""
+    full = Path("/dev/full").open("wb", buffering=buffer_bytes)  # noqa: SIM115  # closed by the rows
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda: full)
     with TextRows() as rows, pytest.raises(SimstreamError, match=r"No space left.*TMPDIR"):
-        rows.add(b"x" * 100)
+        deque(map(rows.add, [b"x" * 100] * 30))
 
 
 DEMO = ROOT / "stream" / "simstream" / "sources" / "demo_pages.jsonl"

@@ -6,7 +6,7 @@ import os
 import tempfile
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Final
 
 import numpy as np
@@ -57,7 +57,8 @@ class TextRows(Closing):
 
     def close(self) -> None:
         """Remove the file. May be called twice."""
-        self._file.close()
+        with suppress(OSError):  # rows that found no room: whoever wrote them was told
+            self._file.close()
 
 
 def encoded(text: str | None) -> bytes:
