@@ -226,6 +226,11 @@ def test_a_run_that_is_killed_while_it_removes_its_folder_can_be_given_again(
         patched.setattr(shutil, "rmtree", killed)
         assert invoke(begun) == 130
     expected = Path("v.jsonl").read_bytes()
+    Path("state/run.json").write_text("of another program, as this is:")
+    Path("state/mine").touch()
+    assert invoke(begun) == 2
+    Path("state/mine").unlink()
+    assert Path("state/run.json").exists()
     assert invoke(begun) == 0
     assert Path("v.jsonl").read_bytes() == expected
     assert not os.path.exists("state")

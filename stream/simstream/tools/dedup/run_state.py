@@ -156,13 +156,13 @@ class RunState(Closing):
         again = f"delete {self.path} to begin again"
         with reading(self.path):
             names = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
+        if others := sorted(names - {_FACTS, _JOURNAL, _JUDGE, _PARTIAL, _FINISHED}):
+            what = f"{self.path} is not the state of a run: it holds other files ({', '.join(others[:3])})"
+            raise UsageError(what, "name a new or an empty folder")
         if _FINISHED in names:
             with writing(self.path):
                 self._clear()
-            names -= {_FINISHED, _FACTS, _JOURNAL, _PARTIAL}
-        if others := sorted(names - {_FACTS, _JOURNAL, _JUDGE, _PARTIAL}):
-            what = f"{self.path} is not the state of a run: it holds other files ({', '.join(others[:3])})"
-            raise UsageError(what, "name a new or an empty folder")
+            return False
         if _FACTS not in names:
             return False
         try:
