@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numba.misc.quicksort import make_py_quicksort
 
 from simstream.hash_secret import Secret, make_secret, process_secret
+from simstream.kernels.jit import kernel
+from simstream.kernels.text import simhash, variants
 from simstream.kernels.text.fingerprint import make_work
-from simstream.kernels.text.simhash import count_words
-from simstream.kernels.text.variants import _weigh_windows
 from simstream.model import U64
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
@@ -22,6 +22,7 @@ from tests.colliding import SECRETS, any_words, crowding, low_bits_agree, patter
 from tests.cpu_time import least_seconds
 from tests.short import examples
 
+count_words, weigh_windows = kernel(simhash.count_words.py_func), kernel(variants._weigh_windows.py_func)
 WORDS = 20_000
 MAX_CROWDED = 6.0
 """Random places at the table's load give about 2; a crowd of words that collide gives thousands."""
@@ -118,10 +119,10 @@ def killer(count: int) -> U64:
 def test_windows_in_an_order_that_kills_a_sort_take_no_longer_than_others() -> None:
     windows, factors = killer(4_000), np.arange(10, dtype=np.int64)
     shuffled = np.random.default_rng(1).permutation(windows)
-    found = [_weigh_windows(each.copy(), factors, SECRETS[0]) for each in (windows, shuffled)]
+    found = [weigh_windows(each.copy(), factors, SECRETS[0]) for each in (windows, shuffled)]
     assert [sorted(hashes.tolist()) for hashes, _ in found] == [np.unique(windows).tolist()] * 2
     times = [
-        least_seconds(lambda each=each: _weigh_windows(each.copy(), factors, SECRETS[0]), 7)
+        least_seconds(lambda each=each: weigh_windows(each.copy(), factors, SECRETS[0]), 7)
         for each in (windows, shuffled)
     ]
     assert times[0] < 2.5 * times[1]

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simstream.kernels.hashing import place
+from simstream.kernels import hashing
+from simstream.kernels.jit import kernel
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.words import Lexicon
 from simstream.text import probes
@@ -29,6 +30,7 @@ from tests import corpora
 from tests.naive_text import NaiveRecipe, decode, fold, traits
 from tests.short import examples
 
+place = kernel(hashing.place.py_func)
 RECIPES = [
     *(replace(recipe, min_words=1) for recipe in PRESETS.values()),
     Recipe(name="search", mode="search", min_words=1, least_chars=2, top=7, hash="jenkins", seed=7, ties=1),

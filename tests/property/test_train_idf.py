@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simstream.hash_secret import Secret
-from simstream.kernels.hashing import place_bytes
+from simstream.kernels import hashing
+from simstream.kernels.jit import kernel
 from simstream.kernels.text.frequencies import BYTES, MAX_WORD_BYTES, WORDS, WordCounts, make_counts
 from simstream.model import Record
 from simstream.text.fingerprinter import Fingerprinter
@@ -37,6 +38,7 @@ from tests.colliding import SECRET, SECRETS, crowding, placed, same_hash
 from tests.naive_text import NaiveRecipe
 from tests.short import examples
 
+place_bytes = kernel(hashing.place_bytes.py_func)
 RECIPE = PRESETS["default"]
 SCRIPTS = "的了在是中国人民研究生命大学 abcABC 0123 éÉ Жж カタ한국 ＡＢ１２ ßẞİ"
 TEXTS = st.lists(st.text(SCRIPTS, max_size=60), max_size=8)

@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simstream.kernels.html.article import TREE_COLUMNS, TREE_DEPTH, TREE_NODES, score
+from simstream.kernels.html import article
+from simstream.kernels.html.article import TREE_COLUMNS, TREE_DEPTH, TREE_NODES
+from simstream.kernels.jit import kernel
 from tests.studies.boosting import BoostingOptions, learn
 
+score = kernel(article.score.py_func)
 FEATURES = 3
 OPTIONS = BoostingOptions(rounds=20, feature_share=1)
 NUMBERS = st.integers(-5, 5)

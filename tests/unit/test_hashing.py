@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simstream.kernels.hashing import hash_words, mix, murmur
-from simstream.kernels.text.sketch import sketch
+from simstream.kernels import hashing
+from simstream.kernels.hashing import hash_words
+from simstream.kernels.jit import kernel
+from simstream.kernels.text import sketch as sketches
 from simstream.text import unicode_tables as tables
 from tests import naive_text
 from tests.short import examples
 
+mix, murmur, sketch = map(kernel, (hashing.mix.py_func, hashing.murmur.py_func, sketches.sketch.py_func))
 SEEDS = st.integers(0, 2**32 - 1)
 
 

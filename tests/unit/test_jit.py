@@ -1,9 +1,13 @@
-"""Kernels where no folder for compiled kernels can be written."""
+"""The decorators of kernels: what is compiled, and what can be called; and where no folder can be written."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
+
+from simstream.kernels.jit import helper, kernel
 
 PROGRAM = """
 from numba.core import caching
@@ -19,6 +23,37 @@ def double(number):
 assert kernel(double)(21) == 42
 assert kernel(double)(4) == 8
 """
+
+
+def test_numbers_in_a_source_give_a_helper_no_further_signature() -> None:
+    @helper
+    def add(one, other):  # type: ignore[no-untyped-def]
+        return one + other
+
+    @kernel
+    def add_some(number):  # type: ignore[no-untyped-def]
+        total = 0
+        for _ in range(3):
+            total = add(total, number)
+        return add(add(total, 1), 2)
+
+    assert add_some(5) == 18
+    assert len(add.signatures) == 1
+
+
+def test_a_helper_that_python_calls_raises_and_does_not_jump_to_a_wrapper_that_is_not_there() -> None:
+    @helper
+    def double(number):  # type: ignore[no-untyped-def]
+        return 2 * number
+
+    @kernel
+    def four_times(number):  # type: ignore[no-untyped-def]
+        return double(double(number))
+
+    for _ in range(2):  # before it is compiled, and after
+        with pytest.raises(TypeError, match="double is a helper"):
+            double(2)
+        assert four_times(2) == 8
 
 
 def test_kernels_are_compiled_without_a_cache_where_no_folder_can_be_written() -> None:

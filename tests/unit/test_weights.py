@@ -11,7 +11,8 @@ import mmh3
 import numpy as np
 import pytest
 
-from simstream.kernels.text.simhash import word_weight
+from simstream.kernels.jit import kernel
+from simstream.kernels.text import simhash
 from simstream.kernels.text.tokenize import slots_of
 from simstream.kernels.text.words import UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER
 from simstream.text import weights
@@ -19,6 +20,7 @@ from simstream.text.dictionary import Dictionary
 from simstream.text.recipe import PRESETS, Recipe
 from simstream.text.weights import Weights
 
+word_weight = kernel(simhash.word_weight.py_func)
 PLAIN = Recipe(name="plain", weights="dictionary", seed=0)
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
-from simstream.kernels.jit import kernel, lean_kernel
+from simstream.kernels.jit import helper, inlined, lean_helper, lean_kernel
 
 _C1: Final = np.uint64(0x87C37B91114253D5)
 _C2: Final = np.uint64(0x4CF5AD432745937F)
@@ -25,7 +24,7 @@ _HAN_FIRST, _HAN_LAST = np.uint64(0x4E00), np.uint64(0x9FFF)  # three bytes each
 _HAN_KIND, _ASCII_LETTER, _ASCII_DIGIT = 0b10000010, 0b10000100, 0b10001000  # kinds of words, see `hash_words`
 
 
-@njit(inline="always")
+@inlined
 def mix(x: np.uint64) -> np.uint64:
     """Return a bijection of 64 bits in which every input bit flips about half of the output bits."""
     x ^= x >> np.uint64(33)
@@ -35,13 +34,13 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(33))
 
 
-@njit(inline="always")
+@inlined
 def pair(first: np.uint64, second: np.uint64) -> np.uint64:
     """Return the hash of two words in this order, from their hashes."""
     return mix((first * PAIR) ^ second)
 
 
-@njit(inline="always")
+@inlined
 def place(value: np.uint64, secret: Secret) -> np.uint64:
     """Return a hash's place in a table. Its low bits are evenly spread, whatever words a stranger chooses.
 
@@ -51,13 +50,13 @@ def place(value: np.uint64, secret: Secret) -> np.uint64:
     return mix((value ^ secret.first) * (secret.second | np.uint64(1)))
 
 
-@njit(inline="always")
+@inlined
 def place_pair(first: np.uint64, second: np.uint64, secret: Secret) -> np.uint64:
     """Return the place of 128 bits in a table, evenly spread even if strangers choose every bit."""
     return place(place(first, secret) ^ second, secret)
 
 
-@njit(nogil=True)
+@helper
 def place_bytes(data: NDArray[np.uint8], start: int, n: int, secret: Secret) -> np.uint64:
     """Return the place of `data[start:start + n]` in a table, evenly spread even if strangers choose every byte."""
     value = np.uint64(n)
@@ -66,12 +65,12 @@ def place_bytes(data: NDArray[np.uint8], start: int, n: int, secret: Secret) -> 
     return value
 
 
-@njit(inline="always")
+@inlined
 def _rotate(x: np.uint64, by: int) -> np.uint64:
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
 
 
-@njit(inline="always")
+@inlined
 def _load(data: NDArray[np.uint8], start: int, n: int) -> np.uint64:
     x = np.uint64(0)
     for i in range(n):
@@ -79,7 +78,7 @@ def _load(data: NDArray[np.uint8], start: int, n: int) -> np.uint64:
     return x
 
 
-@lean_kernel
+@lean_helper
 def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
     """Return the first 64 bits of MurmurHash3 x64 128 of `data[:n]`; `seed` is below 2^32."""
     h1 = h2 = seed
@@ -99,7 +98,7 @@ def murmur(data: NDArray[np.uint8], n: int, seed: np.uint64) -> np.uint64:
     return _finish(h1, h2, n)
 
 
-@njit(inline="always")
+@inlined
 def _utf8_of(point: np.uint32) -> tuple[np.uint64, int]:
     """Return the UTF-8 of a code point as a little-endian number, and how many bytes it has."""
     x = np.uint64(point)
@@ -118,7 +117,7 @@ def _utf8_of(point: np.uint32) -> tuple[np.uint64, int]:
     return head | (second << np.uint64(8)) | (middle << np.uint64(16)) | (last << np.uint64(24)), 4
 
 
-@njit(inline="always")
+@inlined
 def _finish(h1: np.uint64, h2: np.uint64, n: int) -> np.uint64:
     h1 ^= np.uint64(n)
     h2 ^= np.uint64(n)
@@ -126,7 +125,7 @@ def _finish(h1: np.uint64, h2: np.uint64, n: int) -> np.uint64:
     return mix(h1) + mix(h1 + h2)
 
 
-@lean_kernel
+@lean_helper
 def _murmur_long(
     points: NDArray[np.uint32],
     start: int,
@@ -146,13 +145,13 @@ def _murmur_long(
     return murmur(data, n, seed)
 
 
-@njit(inline="always")
+@inlined
 def _kind_of(trait: np.uint32) -> int:
     """Return the kind (see `hash_words`) of a word of this one character."""
     return int((1 << ((trait >> np.uint32(24)) & np.uint32(7))) | ((trait >> np.uint32(20)) & np.uint32(0x80)))
 
 
-@njit(inline="always")
+@inlined
 def _pack(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32]
 ) -> tuple[np.uint64, np.uint64, int, int]:
@@ -172,7 +171,7 @@ def _pack(
     return low, high, n, kind & ~1
 
 
-@njit(inline="always")
+@inlined
 def _lower_ascii(x: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Return eight ASCII bytes in lower case, the top bit of each byte that is a letter, and of each digit."""
     # A sum reaches the top bit if the byte is not below the limit. No sum carries into the next byte.
@@ -184,7 +183,7 @@ def _lower_ascii(x: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
     return x, letters, digits
 
 
-@njit(inline="always")
+@inlined
 def _pack_ascii(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint64, np.uint64, int]:
     """Return the bytes of an ASCII word of at most 15 bytes as two little-endian numbers, and its kind; -1 for
     another word."""
@@ -201,7 +200,7 @@ def _pack_ascii(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.ui
     return low, high, kind if seen < 128 else -1
 
 
-@njit(inline="always")
+@inlined
 def _pack_han(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint64, np.uint64, int]:
     """Do what `_pack_ascii` does for up to five Han characters of the range in which each is its own casefold."""
     low, high, pure = np.uint64(0), np.uint64(0), True
@@ -215,7 +214,7 @@ def _pack_han(points: NDArray[np.uint32], start: int, end: int) -> tuple[np.uint
     return low, high, _HAN_KIND if pure else -1
 
 
-@njit(inline="always")
+@inlined
 def hash_word(
     points: NDArray[np.uint32],
     start: int,
@@ -249,7 +248,6 @@ def hash_word(
     return _finish(h1, h2, n), kind
 
 
-@kernel
 def hash_words(
     points: NDArray[np.uint32], ends: NDArray[np.int64], traits: NDArray[np.uint32], seed: np.uint64
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
@@ -258,13 +256,23 @@ def hash_words(
     It casefolds the words first. A kind is the union of its characters' `1 << class`, without bit 0. Bit 7 says
     that one of them is a letter or a number. For building tables. Cost: linear.
     """
-    n, start, longest = len(ends), 0, 0
-    hashes, kinds = np.empty(n, np.uint64), np.empty(n, np.uint8)
-    for i in range(n):
-        longest = max(longest, ends[i] - start)
-        start = ends[i]
-    data, start = np.empty(4 * longest + 4, np.uint8), 0
-    for i in range(n):
+    hashes, kinds = np.empty(len(ends), np.uint64), np.empty(len(ends), np.uint8)
+    longest = int(np.diff(ends, prepend=0).max(initial=0))
+    _hash_words(points, ends, traits, seed, np.empty(4 * longest + 4, np.uint8), hashes, kinds)
+    return hashes, kinds
+
+
+@lean_kernel
+def _hash_words(
+    points: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+    traits: NDArray[np.uint32],
+    seed: np.uint64,
+    data: NDArray[np.uint8],
+    hashes: NDArray[np.uint64],
+    kinds: NDArray[np.uint8],
+) -> None:
+    start = 0
+    for i in range(len(ends)):
         hashes[i], kinds[i] = hash_word(points, start, ends[i], traits, seed, data)
         start = ends[i]
-    return hashes, kinds

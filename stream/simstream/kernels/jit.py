@@ -1,4 +1,8 @@
-"""The decorator of all kernels: compiled when first called, cached on disk, without the GIL.
+"""The decorators of all kernels: compiled when first called, cached on disk, without the GIL.
+
+A `kernel` is called from Python, a `helper` only from kernels. Most of a first start is numba's work for each
+function and each signature. So a function has one signature wherever its arguments have the same types, and only
+kernels get the wrapper through which Python calls them.
 
 numba's cache checks only the source file of the function. If a callee in another file changed, a kernel would go on
 with the old code. So the cache lies in a folder named by a digest over all kernels' sources.
@@ -14,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from numba import config, njit
+from numba import config, njit, types
 from numba.core.options import DefaultOptions
 
 _HERE = Path(__file__).parent
@@ -35,6 +39,18 @@ LEAN: Final[Mapping[str, Any]] = {"_nrt": False} if hasattr(DefaultOptions, "_nr
 always remove them. A numba without this option only makes kernels slower."""
 
 
+_njit: Any = njit  # its types lack some of its options
+_COMMON: Final = {"nogil": True, "no_cfunc_wrapper": True}  # nothing calls a kernel from C
+
+
+def _compiled_once(dispatcher: Any) -> Any:
+    """Let kernels call this function with a number that stands in the source by the same code as with any other. By
+    itself numba compiles it for each number anew."""
+    template = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: template(tuple(map(types.unliteral, args)), kws)
+    return dispatcher
+
+
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile with `njit(nogil=True, cache=True)`, with the cache in the folder of these sources.
 
@@ -47,10 +63,10 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     if before or os.access(beside if beside.is_dir() else _HERE, os.W_OK):
         settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
     try:
-        return njit(nogil=True, cache=True, **options)(function)
+        return _compiled_once(_njit(cache=True, **_COMMON, **options)(function))
     except RuntimeError:  # numba has tried every folder that it knows
         _tell_once()
-        return njit(nogil=True, **options)(function)
+        return _compiled_once(_njit(**_COMMON, **options)(function))
     finally:
         settings.CACHE_DIR = before
 
@@ -66,3 +82,25 @@ def _tell_once() -> None:
 def lean_kernel(function: Callable[..., Any]) -> Any:
     """Compile as `kernel` does, without reference counts: for functions that make and keep no array."""
     return kernel(function, **LEAN)
+
+
+def helper(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function that only kernels call, as a part of them. A call from Python raises TypeError."""
+    dispatcher = _njit(no_cpython_wrapper=True, **_COMMON, **options)(function)
+
+    def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        raise TypeError(f"{function.__name__} is a helper: only kernels can call it")
+
+    dispatcher._insert = lambda *_args, **_kwargs: None  # else numba would jump to the wrapper that is not there
+    dispatcher._compile_for_args = refuse
+    return _compiled_once(dispatcher)
+
+
+def lean_helper(function: Callable[..., Any]) -> Any:
+    """Compile as `helper` does, without reference counts."""
+    return helper(function, **LEAN)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile as `lean_helper` does; LLVM puts the function's code in place of each call, however large it is."""
+    return helper(function, forceinline=True, **LEAN)

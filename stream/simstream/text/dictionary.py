@@ -145,9 +145,10 @@ def _build_trie(found: WordFrequencies) -> Trie:
     log_total = math.log(total)
     # Python's own logarithm, as in jieba: another library's may differ in the last bit and decide a tie
     # differently.
-    weight = [math.log(frequencies[word]) - log_total if frequencies[word] else NO_WORD for word in words]
+    logs = {one: math.log(one) - log_total if one else NO_WORD for one in set(frequencies.values())}
+    weight = np.fromiter((logs[frequencies[word]] for word in words), np.float64, len(words))
     split = np.fromiter((word in taken_out for word in words), np.bool_, len(words))
-    return build(flat, ends, np.array(weight, np.float64), log_total, split)
+    return build(flat, ends, weight, log_total, split)
 
 
 def _build_hmm() -> HiddenMarkovModel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.block_features import describe, prose_width
@@ -18,7 +17,7 @@ from simstream.kernels.html.page_parts import (
     PageParts,
 )
 from simstream.kernels.html.sentences import MIN_LINE_WIDTH, MIN_PROSE_WIDTH, MIN_SHARE
-from simstream.kernels.jit import LEAN, lean_kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 
 TREE_DEPTH: Final = 4
 TREE_NODES: Final = (1 << TREE_DEPTH) - 1
@@ -33,7 +32,7 @@ _BYTES_A_BLOCK: Final = 64
 scored."""
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def score(row: NDArray[np.int32], trees: NDArray[np.int32]) -> int:
     """Return the sum over all trees, above 0 for a block of the article. Cost: 5 ns a tree."""
     total = np.int64(0)
@@ -85,7 +84,7 @@ def choose(
     return _write_lines(parts, is_kept)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _write_lines(parts: PageParts, is_kept: NDArray[np.bool_]) -> int:
     text, to = parts.text, 0
     for i in range(is_kept.size):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.class_words import (
@@ -54,7 +53,7 @@ from simstream.kernels.html.page_parts import (
     PageParts,
 )
 from simstream.kernels.html.sentences import MIN_LINE_WIDTH
-from simstream.kernels.jit import LEAN, lean_kernel
+from simstream.kernels.jit import inlined, lean_helper, lean_kernel
 
 FEATURES: Final = (
     "width of the block",
@@ -114,7 +113,7 @@ _ADDED: Final = 5
 """The first columns are added up from the innermost element outwards."""
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def prose_width(parts: PageParts, block: int) -> int:
     """Return the width of a block if it is prose, half of it if it is just long; 0 if half of it is links."""
     row = parts.blocks[block]
@@ -146,17 +145,17 @@ def describe(parts: PageParts, sums: NDArray[np.int64], features: NDArray[np.int
         features[i, 18] = _within_1000(i - last)
 
 
-@njit(inline="always")
+@inlined
 def _within_1000(count: int) -> int:
     return min(1000, max(-1000, count))
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _is_within(parts: PageParts, element: int, outer: int) -> bool:
     return bool(outer <= element < parts.elements[outer, END])
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _sum_up(parts: PageParts, sums: NDArray[np.int64]) -> None:
     elements, blocks = parts.elements, parts.blocks
     count = parts.num[ELEMENTS]
@@ -185,7 +184,7 @@ def _sum_up(parts: PageParts, sums: NDArray[np.int64]) -> None:
         sums[element, _DEPTH] = sums[parent, _DEPTH] + 1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _container(parts: PageParts, sums: NDArray[np.int64]) -> int:
     """Return the element with most credit outside links; names and kinds of what stands beside an article debit."""
     best, most = 0, np.int64(-1)
@@ -199,7 +198,7 @@ def _container(parts: PageParts, sums: NDArray[np.int64]) -> int:
     return best
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _describe_text(parts: PageParts, i: int, row: NDArray[np.int32]) -> None:
     row[0] = min(2000, parts.blocks[i, WIDTH] >> 1)
     row[1] = _link_share(parts, i)
@@ -210,7 +209,7 @@ def _describe_text(parts: PageParts, i: int, row: NDArray[np.int32]) -> None:
     row[27] = i * 100 // parts.num[BLOCKS]
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _link_share(parts: PageParts, i: int) -> int:
     """Return the percentage of a block in links; -1 where there is no block."""
     if not 0 <= i < parts.num[BLOCKS]:
@@ -219,7 +218,7 @@ def _link_share(parts: PageParts, i: int) -> int:
     return int(row[LINKED] * 100 // max(1, row[TEXT_END] - row[TEXT_START]))
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _describe_place(
     parts: PageParts, sums: NDArray[np.int64], i: int, container: int, row: NDArray[np.int32]
 ) -> None:

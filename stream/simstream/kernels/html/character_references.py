@@ -10,12 +10,11 @@ from html.entities import html5
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import FNV_BASIS, FNV_PRIME
 from simstream.kernels.html.tags import Bytes, HtmlBytes
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import inlined, lean_helper
 
 AMPERSAND: Final = 38
 _HASH, _SEMICOLON, _NINE, _X, _ZERO = 35, 59, 57, 120, 48
@@ -118,7 +117,7 @@ def _kinds() -> Bytes:
 _KINDS: Final = _kinds()
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def read_reference(
     html: HtmlBytes, at: int, end: int, references: CharacterReferences, text: Bytes, to: int
 ) -> tuple[int, int]:
@@ -144,13 +143,13 @@ def read_reference(
     return at + 1, to + 1
 
 
-@njit(inline="always")
+@inlined
 def _is_kind(byte: np.uint8, kinds: int) -> bool:
     """Whether a byte has one of these kinds."""
     return bool(_KINDS[np.uint64(byte)] & kinds)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _read_number(html: HtmlBytes, at: int, end: int) -> tuple[int, int]:
     """Return where the number after `&#` ends, and its code point; an end of 0 says that there is no number."""
     base, digits, point = 10, _DIGIT, 0
@@ -174,7 +173,7 @@ def _read_number(html: HtmlBytes, at: int, end: int) -> tuple[int, int]:
     return at, point
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _read_name(html: HtmlBytes, start: int, end: int, references: CharacterReferences) -> tuple[int, int]:
     """Return where the longest reference ends whose name begins at `start`, and its entry.
 
@@ -199,7 +198,7 @@ def _read_name(html: HtmlBytes, start: int, end: int, references: CharacterRefer
     return after, longest
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _entry_of(html: HtmlBytes, start: int, size: int, value: np.uint64, references: CharacterReferences) -> int:
     """Return the entry of the name with this place, size and hash; 0 if there is none."""
     mask = np.uint64(references.places.size - 1)
@@ -216,7 +215,7 @@ def _entry_of(html: HtmlBytes, start: int, size: int, value: np.uint64, referenc
     return 0
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _write_entry(text: Bytes, to: int, references: CharacterReferences, entry: int) -> int:
     """Write the text of an entry; return where writing goes on."""
     at = entry + 1 + np.int64(references.entries[np.uint64(entry)] & (_BARE - 1))
@@ -226,7 +225,7 @@ def _write_entry(text: Bytes, to: int, references: CharacterReferences, entry: i
     return to + size  # type: ignore[return-value]  # numba's int is this one
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _write_point(text: Bytes, to: int, point: int) -> int:
     """Write a code point as UTF-8; return where writing goes on."""
     if point < 0x80:

@@ -10,11 +10,10 @@ from collections import deque
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.tags import HtmlBytes
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import lean_helper
 
 NAVIGATION: Final = 1 << 0
 FOOT: Final = 1 << 1
@@ -107,7 +106,7 @@ def _automaton() -> ClassWords:
 CLASS_WORDS: Final = _automaton()
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def class_flags(html: HtmlBytes, start: int, end: int, words: ClassWords) -> int:
     """Return the flags of all words in these bytes. Cost: 1 ns a byte."""
     state = np.int64(words.follows[0, 0])

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import lean_helper
 
 # Traits of an element's name, which hold while the element is open.
 P: Final = 1 << 0
@@ -282,14 +281,14 @@ def _table() -> ElementNames:
 NAMES: Final = _table()
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def traits_of(names: ElementNames, name: int) -> int:
     """Return the traits of the name with this hash; an unknown one is inline."""
     at = place_of(names, name)
     return int(names.traits[at]) if at >= 0 else INLINE
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def place_of(names: ElementNames, name: int) -> int:
     """Return where the table has the name with this hash, or -1."""
     mask = np.uint64(names.hashes.size - 1)

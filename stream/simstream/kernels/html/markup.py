@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import (
@@ -44,7 +43,7 @@ from simstream.kernels.html.tags import (
     tag_name,
 )
 from simstream.kernels.html.tree_rules import end_tag, is_foreign, start_tag
-from simstream.kernels.jit import LEAN, lean_kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 
 _CHECK_EVERY: Final = 64
 _TABLE_INNER: Final = TABLE | ROWS | ROW
@@ -87,7 +86,7 @@ def survey(
             check = state.num[TAGS] + _CHECK_EVERY
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _is_over(num: NDArray[np.int64], limits: NDArray[np.int64], slopes: NDArray[np.int64]) -> bool:
     over = False
     for i in range(limits.size):
@@ -95,7 +94,7 @@ def _is_over(num: NDArray[np.int64], limits: NDArray[np.int64], slopes: NDArray[
     return over
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _text(html: HtmlBytes, start: int, end: int, state: OpenElements) -> None:
     """Count a text. It opens formatting again, unless it is space between the parts of a table."""
     traits = top(state)
@@ -109,7 +108,7 @@ def _text(html: HtmlBytes, start: int, end: int, state: OpenElements) -> None:
     reopen(state)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
     """Read a start tag and the raw text behind it, and return where reading goes on."""
     at, name = tag_name(html, begin, ANY_NAME)
@@ -129,7 +128,7 @@ def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements
     return end
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _sign(html: HtmlBytes, at: int, end: int, name: int) -> int:
     """Return a hash of the name and the attributes as they are written."""
     value = np.uint64(name)
@@ -138,7 +137,7 @@ def _sign(html: HtmlBytes, at: int, end: int, name: int) -> int:
     return np.int64(value)  # type: ignore[return-value]  # numba's int is this one
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _end(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
     at, name = tag_name(html, begin, ANY_NAME)
     end, _, _ = tag_end(html, at)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import (
@@ -31,7 +30,7 @@ from simstream.kernels.html.element_names import (
     TEMPLATE,
     P,
 )
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import inlined, lean_helper
 
 COUNTS: Final = 6
 TAGS, DEEPEST, LEVELS, CLONES, ATTRIBUTES, CHOICES = range(COUNTS)
@@ -76,20 +75,20 @@ def make_open(depth: int) -> OpenElements:
     )
 
 
-@njit(inline="always")
+@inlined
 def top(state: OpenElements) -> int:
     """Return the traits of the innermost open element; 0 in the body itself."""
     depth = state.num[DEPTH]
     return int(state.stack[depth - 1, TRAITS]) if depth else 0
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def add_node(state: OpenElements) -> None:
     """Count an element or a comment."""
     state.num[LEVELS] += state.num[CONTAINERS]
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def push(state: OpenElements, name: int, traits: int, serial: int) -> None:
     """Open an element and count it."""
     depth = state.num[DEPTH]
@@ -109,7 +108,7 @@ def push(state: OpenElements, name: int, traits: int, serial: int) -> None:
         state.num[SELECT_START] = state.num[TAGS]
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _listed_at(state: OpenElements, serial: int) -> int:
     """Return where the list has this serial; -1 if it has left the list."""
     for i in range(state.num[LISTED] - 1, -1, -1):
@@ -118,7 +117,7 @@ def _listed_at(state: OpenElements, serial: int) -> int:
     return -1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def unlist(state: OpenElements, place: int) -> None:
     """Take one formatting element from the list."""
     for i in range(place, state.num[LISTED] - 1):
@@ -127,7 +126,7 @@ def unlist(state: OpenElements, place: int) -> None:
     state.num[LISTED] -= 1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _left(state: OpenElements, traits: int, serial: int) -> None:
     """Update the other state for an element that has left the stack."""
     if traits & CONTAINER:
@@ -144,7 +143,7 @@ def _left(state: OpenElements, traits: int, serial: int) -> None:
             state.listed[place, IS_OPEN] = 0
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def pop_to(state: OpenElements, depth: int) -> None:
     """Close all elements but the outermost `depth`."""
     for i in range(state.num[DEPTH] - 1, depth - 1, -1):
@@ -153,7 +152,7 @@ def pop_to(state: OpenElements, depth: int) -> None:
             _left(state, state.stack[i, TRAITS], state.stack[i, SERIAL])
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def remove(state: OpenElements, place: int) -> None:
     """Take one element from within the stack."""
     _left(state, state.stack[place, TRAITS], state.stack[place, SERIAL])
@@ -163,7 +162,7 @@ def remove(state: OpenElements, place: int) -> None:
     state.num[DEPTH] -= 1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def nearest(state: OpenElements, wanted: int, barrier: int) -> int:
     """Return the place of the innermost element with one of the `wanted` traits, if no `barrier` is before it; else
     -1."""
@@ -175,7 +174,7 @@ def nearest(state: OpenElements, wanted: int, barrier: int) -> int:
     return -1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def nearest_named(state: OpenElements, name: int, barrier: int) -> int:
     """Do what `nearest` does, by the hash of a name of HTML."""
     for i in range(state.num[DEPTH] - 1, -1, -1):
@@ -186,7 +185,7 @@ def nearest_named(state: OpenElements, name: int, barrier: int) -> int:
     return -1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def nearest_item(state: OpenElements, wanted: int, soft: int) -> int:
     """Do what `nearest` does; every special element is a barrier, except `soft` ones."""
     for i in range(state.num[DEPTH] - 1, -1, -1):
@@ -197,7 +196,7 @@ def nearest_item(state: OpenElements, wanted: int, soft: int) -> int:
     return -1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def pop_while(state: OpenElements, traits: int) -> None:
     """Close innermost elements as long as they have one of these traits."""
     depth = state.num[DEPTH]
@@ -206,7 +205,7 @@ def pop_while(state: OpenElements, traits: int) -> None:
     pop_to(state, depth)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def pop_until(state: OpenElements, traits: int) -> None:
     """Close innermost elements until one has one of these traits."""
     depth = state.num[DEPTH]
@@ -215,7 +214,7 @@ def pop_until(state: OpenElements, traits: int) -> None:
     pop_to(state, depth)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def add_listed(state: OpenElements, name: int, sign: int) -> int:
     """Add a formatting element, or a marker (0, 0), to the list; returns its serial.
 
@@ -242,14 +241,14 @@ def add_listed(state: OpenElements, name: int, sign: int) -> int:
     return int(state.num[LAST_SERIAL])
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def is_waiting(state: OpenElements) -> bool:
     """Whether formatting must be opened again before text or an inline element."""
     listed = state.num[LISTED]
     return bool(listed > 0 and state.listed[listed - 1, IS_OPEN] == 0)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def reopen(state: OpenElements) -> None:
     """Open formatting again that was closed with its block. This cost grows with the square of a page."""
     first = state.num[LISTED]
@@ -262,7 +261,7 @@ def reopen(state: OpenElements) -> None:
         push(state, state.listed[i, NAME], FORMATTING, state.listed[i, SERIAL])
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def find_listed(state: OpenElements, name: int) -> int:
     """Return where the list has the last formatting element of this name since the last marker; -1 without one."""
     for i in range(state.num[LISTED] - 1, -1, -1):
@@ -273,7 +272,7 @@ def find_listed(state: OpenElements, name: int) -> int:
     return -1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _block_above(state: OpenElements, place: int) -> int:
     for i in range(place + 1, state.num[DEPTH]):
         if state.stack[i, TRAITS] & (SPECIAL | HTML_POINT):
@@ -281,7 +280,7 @@ def _block_above(state: OpenElements, place: int) -> int:
     return -1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _carry_over(state: OpenElements, place: int, block: int) -> None:
     """Move the formatting element at `place` into `block`; close the other elements between them."""
     passed = 0
@@ -307,7 +306,7 @@ def _carry_over(state: OpenElements, place: int, block: int) -> None:
     add_node(state)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def adopt(state: OpenElements, name: int) -> bool:
     """End a formatting element, even if blocks were opened within it.
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.character_references import AMPERSAND, CharacterReferences, read_reference, room_for
 from simstream.kernels.html.element_names import KINDS
 from simstream.kernels.html.sentences import measure
 from simstream.kernels.html.tags import Bytes, HtmlBytes
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import lean_helper
 
 # Columns of `PageParts.elements`.
 PARENT: Final = 0
@@ -113,7 +112,7 @@ def make_parts(size: int) -> PageParts:
     )
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def push(parts: PageParts, kind: int, flags: int, hidden: bool, stops: bool, firm: bool) -> None:
     """Open an element within the innermost one."""
     num, stack = parts.num, parts.stack
@@ -135,7 +134,7 @@ def push(parts: PageParts, kind: int, flags: int, hidden: bool, stops: bool, fir
     num[ELEMENTS] = element + 1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def pop_to(parts: PageParts, place: int) -> None:
     """Close the element at this place and all within it."""
     num, stack = parts.num, parts.stack
@@ -150,7 +149,7 @@ def pop_to(parts: PageParts, place: int) -> None:
         end_link(parts)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def write(
     html: HtmlBytes, start: int, end: int, references: CharacterReferences, raw: bool, parts: PageParts
 ) -> None:
@@ -200,14 +199,14 @@ def write(
         num[_LINKED] += to - begin
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def begin_link(parts: PageParts) -> None:
     """Begin a link, and end the one before."""
     end_link(parts)
     parts.num[LINK], parts.num[_LINK_START] = parts.num[DEPTH], parts.num[TEXT]
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def end_link(parts: PageParts) -> None:
     """End the link, if there is one, and count it if it may be a headline."""
     num = parts.num
@@ -224,7 +223,7 @@ def end_link(parts: PageParts) -> None:
             num[HEADLINES_WIDTH] += width
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _space_size(text: Bytes, at: int, end: int) -> int:
     """Return the bytes of the space here, a control character, U+00A0 or U+3000; 0 if there is none."""
     byte = text[at]
@@ -237,7 +236,7 @@ def _space_size(text: Bytes, at: int, end: int) -> int:
     return 0
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def end_block(parts: PageParts) -> None:
     """End the line of text, if there is any; it belongs to the innermost open element."""
     num, text = parts.num, parts.text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from simstream.kernels.html.character_references import CharacterReferences
 from simstream.kernels.html.class_words import ClassWords, class_flags
@@ -80,7 +79,7 @@ from simstream.kernels.html.tags import (
     tag_name,
     text_hash,
 )
-from simstream.kernels.jit import LEAN, lean_kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 
 _TABLE_PART: Final = CAPTION | CELL | COLGROUP | ROW | ROWS
 _STOPS: Final = TABLE | CELL | CAPTION | BARRIER
@@ -131,7 +130,7 @@ def take_apart(
     pop_to(parts, 0)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _start_tag(
     html: HtmlBytes,
     begin: int,
@@ -190,7 +189,7 @@ def _start_tag(
     return end
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _raw(
     html: HtmlBytes, at: int, name: int, traits: int, references: CharacterReferences, parts: PageParts
 ) -> int:
@@ -206,7 +205,7 @@ def _raw(
     return end
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _note(html: HtmlBytes, at: int, parts: PageParts) -> None:
     """Note where the first `og:title` and the first canonical link are, if this tag has one."""
     wanted, start, end = 0, 0, 0
@@ -224,7 +223,7 @@ def _note(html: HtmlBytes, at: int, parts: PageParts) -> None:
         parts.num[wanted], parts.num[wanted + 1] = start, end
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _end_tag(html: HtmlBytes, begin: int, names: ElementNames, parts: PageParts) -> int:
     """Read an end tag, and return where it ends. It ends nothing if no element of its kind can be reached."""
     at, name = tag_name(html, begin, ANY_NAME)
@@ -267,7 +266,7 @@ def _end_tag(html: HtmlBytes, begin: int, names: ElementNames, parts: PageParts)
     return at
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _read_attributes(html: HtmlBytes, at: int, words: ClassWords, matters: bool) -> tuple[int, int, bool, bool]:
     """Return where a tag ends, the flags of its class words, whether it hides its text, and whether it ends with
     `/>`. Only reads the attributes of a tag that matters."""
@@ -291,7 +290,7 @@ def _read_attributes(html: HtmlBytes, at: int, words: ClassWords, matters: bool)
             hidden |= _hides(html, start, end)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _hides(html: HtmlBytes, start: int, end: int) -> bool:
     """Whether a style says `display: none`."""
     at = start
@@ -307,7 +306,7 @@ def _hides(html: HtmlBytes, start: int, end: int) -> bool:
     return False
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _is_word(html: HtmlBytes, at: int, word: Bytes) -> bool:
     """Whether these bytes are the word, in any case."""
     same = True

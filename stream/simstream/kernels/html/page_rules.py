@@ -7,8 +7,6 @@ a table stays there.
 
 from __future__ import annotations
 
-from numba import njit
-
 from simstream.kernels.html.element_names import (
     BUTTON_KIND,
     CELL_KIND,
@@ -28,22 +26,22 @@ from simstream.kernels.html.element_names import (
     TEMPLATE_KIND,
 )
 from simstream.kernels.html.page_parts import DEPTH, FIRM, OPEN_KIND, SEARCH_END, PageParts, pop_to, push
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import lean_helper
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def kind_at(parts: PageParts, place: int) -> int:
     """Return the kind of the open element at this place."""
     return int(parts.stack[place, OPEN_KIND])
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def is_foreign(parts: PageParts) -> bool:
     """Whether tags here belong to SVG or MathML."""
     return kind_at(parts, parts.num[DEPTH] - 1) in (SVG_KIND, MATH_KIND)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def open_foreign(parts: PageParts, kind: int, traits: int) -> None:
     """Open an element within SVG or MathML, if it matters: one of these, or one that contains HTML."""
     space = kind_at(parts, parts.num[DEPTH] - 1)
@@ -53,7 +51,7 @@ def open_foreign(parts: PageParts, kind: int, traits: int) -> None:
         push(parts, POINT_KIND, 0, True, True, True)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def close_p(parts: PageParts) -> None:
     """Close the open paragraph, if it can be reached."""
     place = parts.last[P_KIND]
@@ -63,7 +61,7 @@ def close_p(parts: PageParts) -> None:
             pop_to(parts, place)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def clear_table(parts: PageParts, kind: int) -> bool:
     """Close what a part of a table ends; return False if no table is open."""
     last = parts.last
@@ -79,7 +77,7 @@ def clear_table(parts: PageParts, kind: int) -> bool:
     return True
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def clear(parts: PageParts, kind: int) -> bool:
     """Close what an element of this kind ends; return False if it is not opened."""
     top = parts.num[DEPTH] - 1

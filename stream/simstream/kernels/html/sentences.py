@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from simstream.kernels.html.tags import Bytes
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import lean_helper
 
 MIN_LINE_WIDTH: Final = 30
 """Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
@@ -21,7 +20,7 @@ _MAY_MARK: Final = np.array([byte in b",;!?.\xef\xe3\xe2\xe0\xd8" for byte in ra
 """Bytes that may begin a mark of a sentence."""
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def measure(text: Bytes, start: int, end: int) -> tuple[int, int]:
     """Return the characters and bytes of a line of UTF-8 together, and its marks of sentences."""
     characters, marks = 0, 0
@@ -43,7 +42,7 @@ def measure(text: Bytes, start: int, end: int) -> tuple[int, int]:
     return characters + end - start, marks
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _ends_word(text: Bytes, at: int, end: int) -> bool:
     """Whether a space, a quotation mark or a bracket stands here."""
     byte = text[at]
@@ -52,7 +51,7 @@ def _ends_word(text: Bytes, at: int, end: int) -> bool:
     return byte <= 32 or byte in (34, 39, 41, 93)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _is_mark(first: int, second: int, third: int) -> bool:
     """Whether three bytes are a mark of a sentence: `，。！？；…` or `।`."""
     if first == 0xEF:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import FNV_BASIS, FNV_PRIME
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import inlined, lean_helper
 
 PRIME: Final = np.uint64(FNV_PRIME)
 LT, GT, SLASH, BANG, QUESTION = 60, 62, 47, 33, 63
@@ -61,13 +60,13 @@ def _kinds() -> Bytes:
 _KINDS: Final = _kinds()
 
 
-@njit(inline="always")
+@inlined
 def is_kind(byte: np.uint8, kinds: int) -> bool:
     """Whether a byte has one of these kinds."""
     return bool(_KINDS[np.uint64(byte)] & kinds)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def find(html: HtmlBytes, at: int, byte: int) -> int:
     """Return the next place of this byte, or the end of the page. Compares eight bytes at once.
 
@@ -87,7 +86,7 @@ def find(html: HtmlBytes, at: int, byte: int) -> int:
     return at
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def tag_name(html: HtmlBytes, at: int, most: int) -> tuple[int, int]:
     """Return where the name of a tag ends, and the hash of the name in lower case. Reads at most so many bytes."""
     value, end = _BASIS, min(html.bytes.size, at + most)
@@ -101,7 +100,7 @@ def tag_name(html: HtmlBytes, at: int, most: int) -> tuple[int, int]:
     return at, np.int64(value)  # type: ignore[return-value]  # numba's int is this one
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def text_hash(html: HtmlBytes, start: int, end: int) -> int:
     """Return the hash of some bytes, with ASCII letters in lower case."""
     value = _BASIS
@@ -112,7 +111,7 @@ def text_hash(html: HtmlBytes, start: int, end: int) -> int:
     return np.int64(value)  # type: ignore[return-value]  # numba's int is this one
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def next_attribute(html: HtmlBytes, at: int) -> tuple[int, int, int, int, int]:
     """Return where the next attribute of a tag ends, where its name begins and ends, and its value, without quotes.
 
@@ -149,7 +148,7 @@ def next_attribute(html: HtmlBytes, at: int) -> tuple[int, int, int, int, int]:
     return at, name, name_end, value, at
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def tag_end(html: HtmlBytes, at: int) -> tuple[int, int, bool]:
     """Return where the tag ends, how many attributes it has, and whether it ends with `/>`.
 
@@ -165,7 +164,7 @@ def tag_end(html: HtmlBytes, at: int) -> tuple[int, int, bool]:
         count += 1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _closes(html: HtmlBytes, at: int, name: int) -> bool:
     """Whether an end tag of this name begins at `at`, at its `<`."""
     if at + 2 >= html.bytes.size or html.bytes[at + 1] != SLASH or not is_kind(html.bytes[at + 2], LETTER):
@@ -174,7 +173,7 @@ def _closes(html: HtmlBytes, at: int, name: int) -> bool:
     return found == name and end < html.bytes.size
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def raw_end(html: HtmlBytes, at: int, name: int) -> int:
     """Return where the end tag of raw text begins, or the end of the page."""
     at = find(html, at, LT)
@@ -183,7 +182,7 @@ def raw_end(html: HtmlBytes, at: int, name: int) -> int:
     return at
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def script_end(html: HtmlBytes, at: int, name: int) -> int:
     """Do what `raw_end` does for a script: a script in a comment of a script hides one end tag."""
     size, escaped, doubly = html.bytes.size, False, False
@@ -210,7 +209,7 @@ def script_end(html: HtmlBytes, at: int, name: int) -> int:
     return at
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def declaration_end(html: HtmlBytes, at: int, foreign: bool) -> int:
     """Return where a comment, a doctype, CDATA, or markup that counts as a comment ends; `at` is at its `<`."""
     size = html.bytes.size
@@ -222,7 +221,7 @@ def declaration_end(html: HtmlBytes, at: int, foreign: bool) -> int:
     return find(html, at, GT) + 1
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def is_cdata(html: HtmlBytes, at: int) -> bool:
     """Whether CDATA begins here."""
     same = at + _CDATA.size <= html.bytes.size
@@ -231,7 +230,7 @@ def is_cdata(html: HtmlBytes, at: int) -> bool:
     return same
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def cdata_end(html: HtmlBytes, at: int) -> int:
     """Return where the `]]>` after CDATA begins, or the end of the page; its text begins at `at`."""
     size = html.bytes.size
@@ -241,7 +240,7 @@ def cdata_end(html: HtmlBytes, at: int) -> int:
     return at
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _comment_end(html: HtmlBytes, at: int) -> int:
     """Return where a comment ends; its text begins at `at`. It ends with `-->` or `--!>`, or at once with `>` or
     `->`."""

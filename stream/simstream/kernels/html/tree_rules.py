@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba import njit
-
 from simstream.kernels.html.element_names import (
     ANCHOR,
     BARRIER,
@@ -88,7 +86,7 @@ from simstream.kernels.html.open_elements import (
     top,
     unlist,
 )
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import inlined, lean_helper
 
 _TABLE_PART: Final = CAPTION | CELL | COLGROUP | COLUMN | ROW | ROWS
 _TABLE_SCOPE: Final = TABLE | TEMPLATE
@@ -97,13 +95,13 @@ _UNNAMED: Final = 1
 """The name of an element that no tag has opened."""
 
 
-@njit(inline="always")
+@inlined
 def is_foreign(traits: int) -> bool:
     """Whether tags within such an element belong to SVG or MathML."""
     return traits & FOREIGN != 0 and traits & HTML_POINT == 0
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def start_tag(state: OpenElements, name: int, traits: int, attributes: int, sign: int, empty: bool) -> bool:
     """Process one start tag; `sign` is a hash of name and attributes, `empty` says that the tag ends with `/>`.
 
@@ -138,7 +136,7 @@ def start_tag(state: OpenElements, name: int, traits: int, attributes: int, sign
     return True
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _foreign_tag(state: OpenElements, name: int, traits: int, empty: bool) -> None:
     if empty:
         add_node(state)
@@ -148,7 +146,7 @@ def _foreign_tag(state: OpenElements, name: int, traits: int, empty: bool) -> No
     push(state, name, space | (HTML_POINT | BARRIER if is_point else 0), 0)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _table_tag(state: OpenElements, name: int, traits: int) -> None:
     """Process a part of a table: close the parts that cannot hold it, and open the parts that it needs."""
     if nearest(state, TABLE | TEMPLATE, 0) < 0:
@@ -170,14 +168,14 @@ def _table_tag(state: OpenElements, name: int, traits: int) -> None:
     push(state, name, traits, add_listed(state, 0, 0) if traits & MARKED else 0)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _close(state: OpenElements, place: int) -> None:
     """Close the element at `place` and all elements within it; do nothing for -1."""
     if place >= 0:
         pop_to(state, place)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _close_before(state: OpenElements, name: int, traits: int) -> None:
     """Close the elements that end where such an element begins."""
     if traits & LI:
@@ -207,7 +205,7 @@ def _close_before(state: OpenElements, name: int, traits: int) -> None:
         adopt(state, name)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _drop_anchor(state: OpenElements, name: int, serial: int) -> None:
     """Close an anchor where another one begins, even if its end tag would not reach it."""
     adopt(state, name)
@@ -220,14 +218,14 @@ def _drop_anchor(state: OpenElements, name: int, serial: int) -> None:
         unlist(state, listed)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def pop_while_once(state: OpenElements, traits: int) -> None:
     """Close the innermost element if it has one of these traits."""
     if top(state) & traits:
         pop_to(state, state.num[DEPTH] - 1)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _open(state: OpenElements, name: int, traits: int, sign: int, empty: bool) -> None:
     if traits & FORM:
         if state.num[FORMS]:
@@ -252,7 +250,7 @@ def _open(state: OpenElements, name: int, traits: int, sign: int, empty: bool) -
     push(state, name, traits, serial)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def end_tag(state: OpenElements, name: int, traits: int) -> None:
     """Process one end tag; it closes nothing if no element of its name can be reached."""
     if is_foreign(top(state)) and _ended_foreign(state, name, traits):
@@ -287,7 +285,7 @@ def end_tag(state: OpenElements, name: int, traits: int) -> None:
         _any_other_end(state, name)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _ended_foreign(state: OpenElements, name: int, traits: int) -> bool:
     """Close an element of SVG or MathML; return False if the tag must be read as HTML."""
     if traits & (P | BR):
@@ -305,7 +303,7 @@ def _ended_foreign(state: OpenElements, name: int, traits: int) -> bool:
     return True
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _end_form(state: OpenElements, name: int) -> None:
     """Remove a form, but not the elements that were opened within it."""
     state.num[FORMS] = 0
@@ -315,7 +313,7 @@ def _end_form(state: OpenElements, name: int) -> None:
         remove(state, place)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _any_other_end(state: OpenElements, name: int) -> None:
     for i in range(state.num[DEPTH] - 1, -1, -1):
         if state.stack[i, NAME] == name and state.stack[i, TRAITS] & FOREIGN == 0:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from simstream.kernels.index.entry_numbers import SHORT_BIT, bit_of, number_of
 from simstream.kernels.index.hamming import popcount, prefetch
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 
 AHEAD = 8
@@ -36,7 +35,7 @@ class MatchQueries(NamedTuple):
     strict_agreement: int
 
 
-@njit(inline="always")
+@inlined
 def _agreement(sketches, place, wanted, query, sketch_at):  # type: ignore[no-untyped-def]
     """Return the number of equal bits of two sketches."""
     equal = 64 * (sketches.shape[1] - sketch_at)
@@ -45,7 +44,7 @@ def _agreement(sketches, place, wanted, query, sketch_at):  # type: ignore[no-un
     return equal
 
 
-@njit(inline="always")
+@inlined
 def _least_from(sketches, place, wanted, query, first, further):  # type: ignore[no-untyped-def]
     """Return the least distance of two keys by their columns from `first` to before `further`; 64 without any."""
     least = int64(64)
@@ -54,7 +53,7 @@ def _least_from(sketches, place, wanted, query, first, further):  # type: ignore
     return least
 
 
-@njit(inline="always")
+@inlined
 def _equal_further(sketches, place, wanted, query, further):  # type: ignore[no-untyped-def]
     """Return whether all further draws of two keys are equal."""
     same = True
@@ -63,12 +62,12 @@ def _equal_further(sketches, place, wanted, query, further):  # type: ignore[no-
     return same
 
 
-@njit(inline="always")
+@inlined
 def _place_of(order, place):  # type: ignore[no-untyped-def]
     return int64(order[place]) if order.size else place
 
 
-@njit(inline="always")
+@inlined
 def _prefetch_entries(places, i, order, rows, released, sketches):  # type: ignore[no-untyped-def]
     """Prefetch for the hits after i: rows and sketches, then the bits of the rows' numbers."""
     if order.size and i + 3 * AHEAD < places.size:

@@ -7,24 +7,23 @@ short.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 
 NUMBER_MASK = (1 << 31) - 1
 SHORT_BIT = 1 << 31
 
 
-@njit(inline="always")
+@inlined
 def bit_of(bitmap, number):  # type: ignore[no-untyped-def]
     """Return the bit of a number (int64), 0 or 1, as uint64."""
     return (bitmap[number >> 6] >> uint64(number & 63)) & uint64(1)
 
 
-@njit(inline="always")
+@inlined
 def number_of(row):  # type: ignore[no-untyped-def]
     """Return the number in a row, as int64."""
     return int64(row & uint32(NUMBER_MASK))

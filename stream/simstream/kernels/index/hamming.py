@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 from numpy import uint64
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 
 LANES = 32
@@ -105,7 +105,7 @@ near: Any = intrinsic(_near)
 lowest: Any = intrinsic(_lowest)
 
 
-@njit(inline="always")
+@inlined
 def rotate_left(value, bits):  # type: ignore[no-untyped-def]
     """Return `value` rotated left by `bits` (0 to 63); both are uint64."""
     return (value << bits) | (value >> ((uint64(64) - bits) & uint64(63)))

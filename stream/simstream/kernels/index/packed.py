@@ -17,12 +17,11 @@ Such a query scans table 0 from end to end instead, and meets each place once.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from simstream.kernels.index.hamming import LANES, lowest, near, popcount, prefetch, rotate_left
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 
 AHEAD = 8
@@ -38,19 +37,19 @@ ROTATION, BITS, DIRECTORY, FLIPS = range(4)
 """Columns of a layout, which has a row for each table."""
 
 
-@njit(inline="always")
+@inlined
 def _low_shift(low):  # type: ignore[no-untyped-def]
     """Return the shift that aligns the low part to the left within 32 bits."""
     return uint64(32 - 8 * low.itemsize)
 
 
-@njit(inline="always")
+@inlined
 def _suffix(high, low, place):  # type: ignore[no-untyped-def]
     """Return both parts of a place, aligned to the left in 64 bits."""
     return (uint64(high[place]) << uint64(32)) | (uint64(low[place]) << _low_shift(low))
 
 
-@njit(inline="always")
+@inlined
 def _found_before(difference, query, table, layout, shard, shard_bits):  # type: ignore[no-untyped-def]
     """Whether a table before `table` also finds a value in this shard; `difference` is the value's xor with the
     query, unpermuted."""
@@ -64,7 +63,7 @@ def _found_before(difference, query, table, layout, shard, shard_bits):  # type:
     return False
 
 
-@njit(inline="always")
+@inlined
 def _prefetch_range(high, directory, v):  # type: ignore[no-untyped-def]
     """Prefetch the high parts under prefix `v`. A long range streams by itself once begun."""
     at, end = int64(directory[v]), int64(directory[v + 1])
@@ -75,7 +74,7 @@ def _prefetch_range(high, directory, v):  # type: ignore[no-untyped-def]
     prefetch(high, end - 1)
 
 
-@njit(inline="always")
+@inlined
 def _pass_high(high, low, start, end, query, most, mark, places, marks, hits):  # type: ignore[no-untyped-def]
     """Append the places in `start:end` whose high parts are near, and return the new number of hits, -1 without
     room."""
@@ -103,7 +102,7 @@ def _pass_high(high, low, start, end, query, most, mark, places, marks, hits):  
     return hits
 
 
-@njit(inline="always")
+@inlined
 def _pass_low(high, low, q, query, within, shard, shard_bits, layout, masks, values, ends, tags, first, last):  # type: ignore[no-untyped-def]
     """Keep the passed places of query q that are within the distance and not found before; return the end of the
     kept ones.
@@ -134,7 +133,7 @@ def _pass_low(high, low, q, query, within, shard, shard_bits, layout, masks, val
     return kept
 
 
-@njit(inline="always")
+@inlined
 def _pass_all(high, low, directory, q, query, within, bits, values, ends, tags, hits):  # type: ignore[no-untyped-def]
     """Append all hits of query q by a scan of table 0, and return the new number of hits, -1 without room."""
     prefix, suffix = query >> (uint64(64) - bits), query << bits
@@ -269,7 +268,7 @@ def pass_all(
     return _pass_all(high, low, directory, 0, query, uint64(distance), uint64(bits), places, ends, tags, 0)
 
 
-@njit(inline="always")
+@inlined
 def _search(high, low, start, end, suffix, after):  # type: ignore[no-untyped-def]
     """Return the first place in the sorted `start:end` with at least `suffix`; with `after`, with more."""
     while start < end:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint8, uint32
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import inlined, lean_kernel
 from simstream.kernels.judge.cluster_refs import lone_cluster
 
 U32 = NDArray[np.uint32]
@@ -58,7 +57,7 @@ class FoundedEntries(NamedTuple):
     rows: U32  # by page
 
 
-@njit(inline="always")
+@inlined
 def earliest(live, entry):  # type: ignore[no-untyped-def]
     """Return what `RowTable.earliest` returns."""
     state = live.state[entry]
@@ -69,7 +68,7 @@ def earliest(live, entry):  # type: ignore[no-untyped-def]
     return int64(0)
 
 
-@njit(inline="always")
+@inlined
 def cluster_of(live, row):  # type: ignore[no-untyped-def]
     """Return what `Clusters.of` returns; halves the path to the root."""
     node = live.node[row]
@@ -82,14 +81,14 @@ def cluster_of(live, row):  # type: ignore[no-untyped-def]
     return int64(at)
 
 
-@njit(inline="always")
+@inlined
 def rank_of(live, row):  # type: ignore[no-untyped-def]
     """Return what `PageStore.order` returns: a number that ascends with the ordinals."""
     cold = int64(live.cold[row])
     return (live.ranks[cold >> 16] << 16) | (cold & 0xFFFF)
 
 
-@njit(inline="always")
+@inlined
 def _take(live, entry, distance, agreement, chosen, seen, ties, count):  # type: ignore[no-untyped-def]
     """Consider one match, and return the new number of clusters; `ties` is empty if clusters do not matter."""
     row = earliest(live, entry)

@@ -5,22 +5,22 @@ Kernels inline these functions. `judge/numbers` gives the same functions to Pyth
 
 from __future__ import annotations
 
-from numba import njit
+from simstream.kernels.jit import inlined
 
 
-@njit(inline="always")
+@inlined
 def lone_cluster(row):  # type: ignore[no-untyped-def]
     """Return the reference to the cluster whose only page has this row."""
     return -row
 
 
-@njit(inline="always")
+@inlined
 def is_lone(cluster):  # type: ignore[no-untyped-def]
     """Return whether a reference is to a cluster of one page, which has no record."""
     return cluster < 0
 
 
-@njit(inline="always")
+@inlined
 def only_row(cluster):  # type: ignore[no-untyped-def]
     """Return the row of the only page of a lone cluster."""
     return -cluster

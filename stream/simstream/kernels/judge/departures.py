@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import int64, uint8, uint32
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import kernel, lean_kernel
+from simstream.kernels.jit import helper, inlined, kernel, lean_kernel
 from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
 from simstream.kernels.judge.pairing_heaps import meld_all
 
@@ -99,7 +98,7 @@ def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: 
     return idle_count, place_count, ended_count
 
 
-@njit(inline="always")
+@inlined
 def _head(into, cluster):  # type: ignore[no-untyped-def]
     """Return the record that has taken in a record; halves the path to it."""
     while into[cluster] != cluster:
@@ -125,17 +124,18 @@ def leave_nodes(rows: U32, node_of: U32, forest: ClusterForest, found: U32) -> N
         found[i] = _head(forest.into, forest.cluster[node])
 
 
-@njit
+@helper
 def _with_room(buffer, used):  # type: ignore[no-untyped-def]
     """Return the buffer, or a larger one with the same content if it is full."""
     if used < buffer.size:
         return buffer
     larger = np.empty(2 * buffer.size, np.uint32)
-    larger[:used] = buffer
+    for i in range(used):  # a slice would compile the messages of its errors, too
+        larger[i] = buffer[i]
     return larger
 
 
-@njit
+@helper
 def _collect(root, forest, found, used):  # type: ignore[no-untyped-def]
     """Append all nodes of a heap, and return the buffer and its length. The buffer is also the queue of nodes to
     visit."""
@@ -154,7 +154,7 @@ def _collect(root, forest, found, used):  # type: ignore[no-untyped-def]
     return found, used
 
 
-@njit
+@helper
 def _renew(cluster, forest, gone, used):  # type: ignore[no-untyped-def]
     """Build a heap again from its live members; append the other nodes to `gone`."""
     first = used
@@ -175,7 +175,7 @@ def _renew(cluster, forest, gone, used):  # type: ignore[no-untyped-def]
     return gone, used
 
 
-@njit
+@helper
 def _break_ring(cluster, forest, ended, used):  # type: ignore[no-untyped-def]
     """Append the records that a cluster took in; then it is alone in its ring."""
     at = forest.ring[cluster]

@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import int64, uint64
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import place_pair
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, inlined, kernel
 from simstream.model import U64
 
 HASH_BITS: Final = 33
@@ -78,31 +78,31 @@ store: Any = intrinsic(_store)
 ask_for: Any = intrinsic(_ask_for)
 
 
-@njit(inline="always")
+@inlined
 def hash_of(identities, i, secret):  # type: ignore[no-untyped-def]
     """Return 33 bits of an identity under a secret; both halves count."""
     return place_pair(identities[i, 0], identities[i, 1], secret) >> uint64(64 - HASH_BITS)
 
 
-@njit(inline="always")
+@inlined
 def home_of(h, homes, depth):  # type: ignore[no-untyped-def]
     """Return the home of a hash in a partition with `homes` homes. It ascends with the hash."""
     rest = uint64(HASH_BITS - depth)
     return int64(((h & ((uint64(1) << rest) - uint64(1))) * uint64(homes)) >> rest)
 
 
-@njit(inline="always")
+@inlined
 def _at(partitions, which, place):  # type: ignore[no-untyped-def]
     return uint64(partitions[which, ADDRESS]) + uint64(place << 3)
 
 
-@njit(inline="always")
+@inlined
 def _which(h, spread):  # type: ignore[no-untyped-def]
     """Return the partition of a hash; `spread` has one for each value of the first bits."""
     return int64(spread[int64((h * uint64(spread.size)) >> uint64(HASH_BITS))])
 
 
-@njit(inline="always")
+@inlined
 def _ahead(identities, i, spread, partitions, secret):  # type: ignore[no-untyped-def]
     if i < identities.shape[0]:
         h = hash_of(identities, i, secret)
@@ -147,7 +147,7 @@ def find(
     return identities.shape[0]
 
 
-@njit
+@helper
 def _put(key, spread, partitions):  # type: ignore[no-untyped-def]
     """Insert one slot. Return 1, or 0 if its partition has no room, or -1 if it exists already."""
     h = key >> uint64(ROW_BITS)
@@ -174,7 +174,7 @@ def _put(key, spread, partitions):  # type: ignore[no-untyped-def]
     return 1
 
 
-@njit
+@helper
 def _take(key, spread, partitions):  # type: ignore[no-untyped-def]
     """Remove one slot and move the later slots up. Return whether it existed."""
     h = key >> uint64(ROW_BITS)
@@ -200,7 +200,7 @@ def _take(key, spread, partitions):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(inline="always")
+@inlined
 def _key(identities, rows, i, secret):  # type: ignore[no-untyped-def]
     return (hash_of(identities, i, secret) << uint64(ROW_BITS)) | (uint64(rows[i]) + uint64(1))
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import uint64
 from numpy.typing import NDArray
 
 from simstream.kernels.hashing import mix
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, inlined, kernel
 from simstream.model import U64
 
 PLAIN: Final = 9
@@ -26,12 +25,12 @@ _C1: Final = uint64(0x87C37B91114253D5)
 _C2: Final = uint64(0x4CF5AD432745937F)
 
 
-@njit(inline="always")
+@inlined
 def _rotate(x, by):  # type: ignore[no-untyped-def]
     return (x << uint64(by)) | (x >> uint64(64 - by))
 
 
-@njit(inline="always")
+@inlined
 def _word(data, at, n):  # type: ignore[no-untyped-def]
     x = uint64(0)
     for i in range(n):
@@ -39,24 +38,24 @@ def _word(data, at, n):  # type: ignore[no-untyped-def]
     return x
 
 
-@njit(inline="always")
+@inlined
 def _first(h1, k1):  # type: ignore[no-untyped-def]
     return h1 ^ (_rotate(k1 * _C1, 31) * _C2)
 
 
-@njit(inline="always")
+@inlined
 def _second(h2, k2):  # type: ignore[no-untyped-def]
     return h2 ^ (_rotate(k2 * _C2, 33) * _C1)
 
 
-@njit(inline="always")
+@inlined
 def _both(h1, h2, k1, k2):  # type: ignore[no-untyped-def]
     h1 = (_rotate(_first(h1, k1), 27) + h2) * uint64(5) + uint64(0x52DCE729)
     h2 = (_rotate(_second(h2, k2), 31) + h1) * uint64(5) + uint64(0x38495AB5)
     return h1, h2
 
 
-@njit(inline="always")
+@inlined
 def _finish(h1, h2, n):  # type: ignore[no-untyped-def]
     h1 ^= uint64(n)
     h2 ^= uint64(n)
@@ -64,7 +63,7 @@ def _finish(h1, h2, n):  # type: ignore[no-untyped-def]
     return mix(h1) + mix(h1 + h2)
 
 
-@njit
+@helper
 def _check_of(words, i):  # type: ignore[no-untyped-def]
     """Return the check of a record, which its last word should equal."""
     h1 = h2 = uint64(0)
@@ -76,7 +75,7 @@ def _check_of(words, i):  # type: ignore[no-untyped-def]
     return _finish(h1, h2, 8 * n)
 
 
-@njit
+@helper
 def _id_check_of(ids, start, n):  # type: ignore[no-untyped-def]
     """Return the check of an id's bytes."""
     h1 = h2 = uint64(0)
@@ -92,7 +91,7 @@ def _id_check_of(ids, start, n):  # type: ignore[no-untyped-def]
     return _finish(h1, h2, n) & _LOW
 
 
-@njit(inline="always")
+@inlined
 def _id_of(words, i):  # type: ignore[no-untyped-def]
     """Return start and length of a record's id."""
     n = words.shape[1]

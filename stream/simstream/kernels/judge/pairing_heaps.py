@@ -9,15 +9,14 @@ Source: Fredman, Sedgewick, Sleator, Tarjan: The pairing heap (1986); the two pa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, kernel
 
 U32 = NDArray[np.uint32]
 
 
-@njit
+@helper
 def _meld(one, other, child, sibling, age):  # type: ignore[no-untyped-def]
     """Join two heaps that are not empty, and return the root."""
     if age[other] < age[one]:
@@ -27,7 +26,7 @@ def _meld(one, other, child, sibling, age):  # type: ignore[no-untyped-def]
     return one
 
 
-@njit
+@helper
 def meld_all(first, child, sibling, age):  # type: ignore[no-untyped-def]
     """Join the heaps in a list of siblings, in pairs from left to right, then from right to left; 0 for none."""
     pairs = np.uint32(0)

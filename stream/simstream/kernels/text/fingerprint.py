@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import LEAN, lean_kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
@@ -92,16 +91,7 @@ def make_result(n: int, sketch_words: int) -> FingerprintResult:
     return FingerprintResult(np.zeros(n, np.uint64), np.zeros((n, sketch_words), np.uint64), np.zeros(n, np.uint32))
 
 
-@njit(nogil=True, **LEAN)
-def _words_of(
-    n: int, lexicon: Lexicon, trie: Trie, hmm: HiddenMarkovModel, rules: RecipeRules, work: FingerprintWork
-) -> int:
-    """Segment and regroup the folded text `work.points[:n]` into `work.words`, and return how many words it has."""
-    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
-    return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
-
-
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _find_words(
     utf8: NDArray[np.uint8],
     start: int,
@@ -114,7 +104,8 @@ def _find_words(
 ) -> int:
     """Fold, segment and regroup `utf8[start:end]` into `work.words`, and return how many words it has."""
     n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
-    return _words_of(n, lexicon, trie, hmm, rules, work)
+    tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
+    return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
 
 
 @lean_kernel
@@ -136,7 +127,8 @@ def fingerprint_batch(
     """
     for page in range(len(offsets) - 1):
         points = fold_utf8(utf8, offsets[page], offsets[page + 1], lexicon.fold, work.points)
-        m = _words_of(points, lexicon, trie, hmm, rules, work)
+        tokens = cut(work.points, points, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
+        m = regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
         n = weigh(count_words(work.words, m, page + 1, work.distinct, lexicon.secret), lexicon, work.distinct)
         result.words[page] = n
         if n < rules.min_words:

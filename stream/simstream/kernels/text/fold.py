@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 
 REPLACEMENT: Final = 0xFFFD
 
 
-@lean_kernel
+@lean_helper
 def sequence(utf8: NDArray[np.uint8], start: int, end: int) -> tuple[np.int64, int]:
     """Return the code point that begins with the byte at `start`, and how many bytes it takes. The byte is not
     ASCII.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import _utf8_of, place_bytes
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, inlined, kernel
 from simstream.kernels.text.fingerprint import FingerprintWork, RecipeRules, _find_words
 from simstream.kernels.text.simhash import DistinctWords, count_words
 from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie
@@ -77,7 +76,7 @@ def with_more_room(counts: WordCounts) -> WordCounts:
     return wider
 
 
-@njit(inline="always")
+@inlined
 def _is_word(blob: NDArray[np.uint8], at: int, size: int, data: NDArray[np.uint8], start: int, n: int) -> bool:
     if size != n:
         return False
@@ -87,7 +86,7 @@ def _is_word(blob: NDArray[np.uint8], at: int, size: int, data: NDArray[np.uint8
     return same
 
 
-@njit(nogil=True)
+@helper
 def _add(counts: WordCounts, data: NDArray[np.uint8], start: int, n: int, pages: np.int64) -> bool:
     """Add `pages` to the word `data[start:start + n]`; return False if there is no room."""
     value = place_bytes(data, start, n, counts.secret)
@@ -112,7 +111,7 @@ def _add(counts: WordCounts, data: NDArray[np.uint8], start: int, n: int, pages:
     return True
 
 
-@njit(nogil=True)
+@helper
 def _write_word(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32], out: NDArray[np.uint8]
 ) -> int:
@@ -131,7 +130,7 @@ def _write_word(
     return n
 
 
-@njit(nogil=True)
+@helper
 def _has_room(counts: WordCounts, n: int, words: PageWords, first: NDArray[np.int32]) -> bool:
     """Whether there is surely room for the n distinct words of a page."""
     number, n_bytes = counts.filled[WORDS] + n, counts.filled[BYTES]
@@ -140,7 +139,7 @@ def _has_room(counts: WordCounts, n: int, words: PageWords, first: NDArray[np.in
     return bool(2 * number <= len(counts.places) and number <= len(counts.hash) and n_bytes <= len(counts.blob))
 
 
-@njit(nogil=True)
+@helper
 def _count_page(
     counts: WordCounts,
     n: int,
@@ -256,7 +255,7 @@ def beginnings(counts: WordCounts) -> U64:
     return out
 
 
-@njit(inline="always")
+@inlined
 def _before(counts: WordCounts, a: int, b: int) -> bool:
     """Whether word a comes before word b in the order of their bytes."""
     starts, blob = counts.starts, counts.blob
@@ -268,7 +267,7 @@ def _before(counts: WordCounts, a: int, b: int) -> bool:
     return bool(starts[a + 1] - starts[a] < starts[b + 1] - starts[b])
 
 
-@njit(nogil=True)
+@helper
 def _sink(counts: WordCounts, order: NDArray[np.int64], low: int, at: int, size: int) -> None:
     """Let `order[low + at]` sink in the heap `order[low:low + size]`, which has the last word on top."""
     while 2 * at + 1 < size:

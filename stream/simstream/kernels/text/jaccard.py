@@ -9,19 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import mix, place
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import inlined, kernel
 from simstream.model import U64
 
 SHINGLE: Final = 5
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(inline="always")
+@inlined
 def _hash(points: NDArray[np.uint32], at: int, length: int) -> np.uint64:
     """Return 64 bits of a shingle. Five code points do not fit into 64 bits, so two shingles may share a hash by
     chance."""

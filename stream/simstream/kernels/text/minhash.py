@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import inlined, kernel
 
 
-@njit(inline="always")
+@inlined
 def _shares_a_band(left: NDArray[np.uint32], i: int, right: NDArray[np.uint32], j: int, rows_per_band: int) -> bool:
     for band in range(0, left.shape[1], rows_per_band):
         equal = True

@@ -7,9 +7,8 @@ Tokens stand one after another in their own array, because some are no contiguou
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, kernel
 from simstream.kernels.text.tokenize import is_alnum, is_in_block
 from simstream.kernels.text.trie import I32, NO_WORD, Points, Trie, find
 
@@ -17,7 +16,7 @@ ACCURATE, SEARCH, FULL = 0, 1, 2
 _CR, _LF = 13, 10
 
 
-@njit(nogil=True)
+@helper
 def _is_space(point: int) -> bool:
     """Whether `\\s` matches it in Python's regular expressions."""
     if point < 0x85:
@@ -29,7 +28,7 @@ def _is_space(point: int) -> bool:
     return bool(point == 0x2028 or point == 0x2029 or point == 0x202F or point == 0x205F or point == 0x3000)
 
 
-@njit(nogil=True)
+@helper
 def _emit(points: Points, start: int, end: int, text: Points, ends: I32, count: int) -> int:
     """Write `points[start:end]` as token number `count`, and return the number of tokens."""
     to = ends[count - 1] if count > 0 else np.int32(0)
@@ -62,7 +61,7 @@ def search_tokens(points: Points, cut_ends: I32, cut_count: int, trie: Trie) -> 
     return text, ends, count
 
 
-@njit(nogil=True)
+@helper
 def _words_from(points: Points, start: int, stop: int, trie: Trie, found: I32) -> int:
     """Write the ends of all words that begin at `start` and end by `stop`, ascending, and return how many."""
     base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
@@ -79,7 +78,7 @@ def _words_from(points: Points, start: int, stop: int, trie: Trie, found: I32) -
     return n
 
 
-@njit(nogil=True)
+@helper
 def _full_block(
     points: Points, start: int, stop: int, trie: Trie, found: I32, run: Points, text: Points, ends: I32, count: int
 ) -> int:
@@ -113,7 +112,7 @@ def _full_block(
     return _emit(run, 0, length, text, ends, count) if length > 0 else count
 
 
-@njit(nogil=True)
+@helper
 def _full_gap(points: Points, start: int, stop: int, text: Points, ends: I32, count: int) -> int:
     """Write the full mode's tokens between two blocks: each white space, and the parts before, between and after
     them.
@@ -132,7 +131,7 @@ def _full_gap(points: Points, start: int, stop: int, text: Points, ends: I32, co
     return _emit(points, begin, stop, text, ends, count)
 
 
-@njit(nogil=True)
+@helper
 def _full_room(points: Points, n: int, trie: Trie, found: I32) -> tuple[int, int]:
     """Return the most tokens that the full mode can have, and the most characters in them."""
     tokens, characters, stop = 2 * n + 1, 2 * n, n

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.hashing import _utf8_of
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, inlined, kernel
 
 MMH3, FNV1, JENKINS = 0, 1, 2
 _FNV_BASIS: Final = np.uint64(14695981039346656037)
@@ -38,7 +37,7 @@ def fnv1(points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.ui
     return value
 
 
-@njit(nogil=True)
+@helper
 def _one_at_a_time(
     points: NDArray[np.uint32], start: int, end: int, traits: NDArray[np.uint32], seed: np.uint64
 ) -> np.uint64:
@@ -68,7 +67,7 @@ def jenkins(
     return (_one_at_a_time(points, start, end, traits, low) << np.uint64(32)) | low
 
 
-@njit(inline="always")
+@inlined
 def _rotate(value: np.uint64, by: int) -> np.uint64:
     return (value << np.uint64(by & 63)) | (value >> np.uint64(-by & 63))
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import pair, place
-from simstream.kernels.jit import kernel, lean_kernel
+from simstream.kernels.jit import inlined, kernel, lean_helper, lean_kernel
 from simstream.kernels.text.words import Lexicon, PageWords, unknown_kind
 
 
@@ -35,7 +34,7 @@ class DistinctWords(NamedTuple):
     other: NDArray[np.int32]  # scratch: first the words' places, then the words that are not in the dictionary
 
 
-@njit(inline="always")
+@inlined
 def word_weight(
     value: np.uint64,
     keys: NDArray[np.uint64],
@@ -75,7 +74,7 @@ def fill_word_table(
         keys[at], values[at] = hashes[i], weights[i]
 
 
-@lean_kernel
+@lean_helper
 def count_words(words: PageWords, m: int, page: int, distinct: DistinctWords, secret: Secret) -> int:
     """Write the distinct words of m words, with the occurrences and the weight of each, and return how many.
 
@@ -109,7 +108,7 @@ def count_words(words: PageWords, m: int, page: int, distinct: DistinctWords, se
     return n
 
 
-@lean_kernel
+@lean_helper
 def weigh(n: int, lexicon: Lexicon, distinct: DistinctWords) -> int:
     """Write the weight in the page of its n distinct words, drop words of weight 0, and return how many stay.
 
@@ -140,7 +139,7 @@ def weigh(n: int, lexicon: Lexicon, distinct: DistinctWords) -> int:
     return n if positive == n else _drop_weightless(n, distinct)
 
 
-@lean_kernel
+@lean_helper
 def _drop_weightless(n: int, distinct: DistinctWords) -> int:
     """Close the gaps of words with weight 0, and return how many of n stay."""
     kept = 0
@@ -152,7 +151,7 @@ def _drop_weightless(n: int, distinct: DistinctWords) -> int:
     return kept
 
 
-@lean_kernel
+@lean_helper
 def keep_heaviest(weights: NDArray[np.int64], n: int, top: int) -> None:
     """Set all of n weights to 0 except the `top` greatest; of equal ones the first stay.
 
@@ -203,7 +202,7 @@ def simhash(hashes: NDArray[np.uint64], weights: NDArray[np.int64], n: int, sums
     return out
 
 
-@lean_kernel
+@lean_helper
 def rehash(hashes: NDArray[np.uint64], n: int, draw: int) -> None:
     """Replace n hashes by those of the next draw: `draw` is 1 for the second fingerprint, 2 for the third.
 

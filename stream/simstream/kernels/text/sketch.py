@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.kernels.hashing import CASEFOLD, PAIR, mix, pair
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import inlined, lean_helper
 from simstream.kernels.text.words import LETTER_OR_NUMBER
 
 EMPTY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -33,13 +32,13 @@ def _first_attempts() -> NDArray[np.uint8]:
 _ORDER: Final = _first_attempts()
 
 
-@njit(inline="always")
+@inlined
 def _bin(value: np.uint64, bins: int) -> np.int64:
     """Return the bin of a hash, one of `bins`, by its upper half."""
     return np.int64(((value >> np.uint64(32)) * np.uint64(bins)) >> np.uint64(32))
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def sketch(
     hashes: NDArray[np.uint64], m: int, mixed: bool, scratch: NDArray[np.uint64], out: NDArray[np.uint64]
 ) -> None:
@@ -65,7 +64,7 @@ def sketch(
     _write_bits(mixed, scratch, out)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def sketch_runs(
     points: NDArray[np.uint32],
     n: int,
@@ -105,7 +104,7 @@ def sketch_runs(
         _write_bits(rules[2], scratch, out)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]) -> int:
     """Casefold the letters and digits of `points[:n]`, move them to its beginning, and return how many."""
     kept = 0
@@ -116,7 +115,7 @@ def _keep_letters(points: NDArray[np.uint32], n: int, traits: NDArray[np.uint32]
     return kept
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _write_bits(mixed: bool, scratch: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     """Write one bit for each bin: of its minimum, or of that of the first full bin in its order.
 
@@ -145,13 +144,13 @@ def _write_bits(mixed: bool, scratch: NDArray[np.uint64], out: NDArray[np.uint64
         out[word] = (out[word] & ~(np.uint64(1) << shift)) | bit << shift
 
 
-@njit(inline="always")
+@inlined
 def _bit(minimum: np.uint64, at: int, mixed: bool) -> np.uint64:
     """Return the bit of bin `at` from this minimum."""
     return mix(minimum ^ np.uint64(at if mixed else 0)) & np.uint64(1)
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def _first_full(minima: NDArray[np.uint64], at: int, bins: int) -> np.uint64:
     """Return the minimum of the first bin that is not empty, in the fixed random order of bin `at`."""
     order = _ORDER[(bins >> 6) - 1, at]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.trie import F64, I32, NO_WORD, Points, Trie, find, is_split, slots_of, walk
 
 __all__ = [
@@ -68,7 +68,6 @@ class TokenizeScratch(NamedTuple):
     back: NDArray[np.int8]  # (n + 1, 4) the HMM's state before
 
 
-@kernel
 def make_scratch(n_points: int) -> TokenizeScratch:
     """Make working memory for texts of up to `n_points` code points: 20 bytes for each, touched only when used."""
     size = n_points + 1
@@ -80,27 +79,27 @@ def make_scratch(n_points: int) -> TokenizeScratch:
     )
 
 
-@kernel
+@lean_helper
 def is_han(point: int) -> bool:
     return HAN_FIRST <= point <= HAN_LAST
 
 
-@kernel
+@lean_helper
 def is_in_block(point: int) -> bool:
     return ASCII_CLASS[point] != 0 if point < 128 else is_han(point)
 
 
-@kernel
+@lean_helper
 def is_alnum(point: int) -> bool:
     return point < 128 and ASCII_CLASS[point] >= 2
 
 
-@kernel
+@lean_helper
 def _is_digit(point: int) -> bool:
     return point < 128 and ASCII_CLASS[point] == 3
 
 
-@kernel
+@lean_helper
 def _find_routes(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
     """Fill route, next and slot of the whole text, from the right.
 
@@ -139,7 +138,7 @@ def _find_routes(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -
         slots[at] = best_slot
 
 
-@kernel
+@lean_helper
 def _cut_han(
     points: Points,
     start: int,
@@ -182,7 +181,7 @@ def _cut_han(
         state = back[at, state] if at > start else B
 
 
-@kernel
+@lean_helper
 def _end_of_number(points: Points, start: int, end: int) -> int:
     """Return the end of the match of jieba's `[a-zA-Z0-9]+(?:\\.\\d+)?%?` at `start`, a letter or digit."""
     at = start + 1
@@ -197,7 +196,7 @@ def _end_of_number(points: Points, start: int, end: int) -> int:
     return at
 
 
-@kernel
+@lean_helper
 def _end_of_run(points: Points, start: int, end: int) -> int:
     """Return the end of the run of Han, of the number, or of the run of signs that begins at `start`."""
     at = start
@@ -212,7 +211,7 @@ def _end_of_run(points: Points, start: int, end: int) -> int:
     return at
 
 
-@kernel
+@lean_helper
 def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, scratch: TokenizeScratch) -> None:
     """Join single characters of the routes to the words that the HMM finds in them.
 
@@ -239,7 +238,7 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, sc
             at = ends[at]
 
 
-@kernel
+@lean_helper
 def _split_again(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
     """Split the HMM's words again that were removed from the dictionary."""
     ends, slots = scratch.next, scratch.slot
@@ -252,7 +251,7 @@ def _split_again(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -
                 ends[single] = single + 1
 
 
-@kernel
+@lean_helper
 def _join_letters(points: Points, n: int, scratch: TokenizeScratch) -> None:
     """Without the HMM: join single letters and digits of the routes."""
     ends, slots = scratch.next, scratch.slot
@@ -267,7 +266,7 @@ def _join_letters(points: Points, n: int, scratch: TokenizeScratch) -> None:
             at = ends[at]
 
 
-@kernel
+@lean_helper
 def _write(n: int, scratch: TokenizeScratch, ends: I32, slots: I32) -> int:
     """Write the tokens from the left, and return their number."""
     count, at = 0, 0
@@ -279,7 +278,7 @@ def _write(n: int, scratch: TokenizeScratch, ends: I32, slots: I32) -> int:
     return count
 
 
-@kernel
+@lean_kernel
 def cut(
     points: Points,
     n: int,

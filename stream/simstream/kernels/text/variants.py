@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import hash_word
-from simstream.kernels.jit import kernel
+from simstream.kernels.jit import helper, kernel
 from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWork, RecipeRules
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.modes import ACCURATE, SEARCH, full_tokens, search_tokens
@@ -43,7 +42,7 @@ class RecipeVariant(NamedTuple):
     """Whether a bit is 1 if the words with this bit and the words without it weigh the same."""
 
 
-@njit(nogil=True)
+@helper
 def _has_han(points: Points, start: int, end: int) -> bool:
     for at in range(start, end):  # noqa: SIM110 - kernels have no generators
         if is_han(points[at]):
@@ -51,7 +50,7 @@ def _has_han(points: Points, start: int, end: int) -> bool:
     return False
 
 
-@njit(nogil=True)
+@helper
 def _make_words(size: int, scratch: NDArray[np.uint8]) -> PageWords:
     i32 = np.int32
     return PageWords(
@@ -59,7 +58,7 @@ def _make_words(size: int, scratch: NDArray[np.uint8]) -> PageWords:
     )
 
 
-@njit(nogil=True)
+@helper
 def make_distinct(m: int) -> DistinctWords:
     places = 64
     while places < 2 * m:
@@ -75,12 +74,12 @@ def make_distinct(m: int) -> DistinctWords:
     )
 
 
-@njit(nogil=True)
+@helper
 def _put(words: PageWords, m: int, value: np.uint64, weight: int, start: int, end: int) -> None:
     words.hash[m], words.weight[m], words.start[m], words.end[m] = value, weight, start, end
 
 
-@njit(nogil=True)
+@helper
 def _hash_into(
     words: PageWords, m: int, points: Points, start: int, end: int, lexicon: Lexicon, seed: np.uint64
 ) -> int:
@@ -92,7 +91,7 @@ def _hash_into(
     return m + 1
 
 
-@njit(nogil=True)
+@helper
 def _overlapping(
     n: int, tokens: int, m: int, lexicon: Lexicon, trie: Trie, seed: np.uint64, mode: int, work: FingerprintWork
 ) -> tuple[Points, PageWords, int]:
@@ -125,12 +124,12 @@ def _overlapping(
     return points, words, found
 
 
-@njit(nogil=True)
+@helper
 def _is_letter(point: int) -> bool:
     return bool(65 <= point <= 90 or 97 <= point <= 122)
 
 
-@njit(nogil=True)
+@helper
 def _split_letters(
     points: Points, words: PageWords, m: int, lexicon: Lexicon, seed: np.uint64
 ) -> tuple[PageWords, int]:
@@ -160,7 +159,7 @@ def _split_letters(
     return out, found
 
 
-@njit(nogil=True)
+@helper
 def _without_short(words: PageWords, m: int, least_chars: int) -> int:
     """Remove words with fewer code points, and return how many stay."""
     kept = 0
@@ -205,7 +204,7 @@ def weigh_words(words: PageWords, m: int, lexicon: Lexicon) -> tuple[DistinctWor
     return distinct, weigh(count_words(words, m, 1, distinct, lexicon.secret), lexicon, distinct)
 
 
-@njit(nogil=True)
+@helper
 def _hashes_of(
     points: Points, starts: I32, ends: I32, which: I32, lexicon: Lexicon, kind: int, seed: np.uint64
 ) -> NDArray[np.uint64]:
@@ -220,7 +219,7 @@ def _hashes_of(
     return out
 
 
-@njit(nogil=True)
+@helper
 def _weigh_windows(
     windows: NDArray[np.uint64], tf_factor: NDArray[np.int64], secret: Secret
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -303,7 +302,7 @@ def fingerprint_variants(
             sketch(words.hash, m, rules.mixed, work.bins, out)
 
 
-@njit(nogil=True)
+@helper
 def _simhash(
     hashes: NDArray[np.uint64], weights: NDArray[np.int64], ties: bool, work: FingerprintWork
 ) -> np.uint64:

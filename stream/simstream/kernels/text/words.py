@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import hash_word
-from simstream.kernels.jit import LEAN
+from simstream.kernels.jit import inlined, lean_helper
 
 OTHER: Final = 0
 BIGRAM: Final = 5
@@ -57,7 +56,7 @@ class PageWords(NamedTuple):
     bytes: NDArray[np.uint8]  # scratch for one word's UTF-8: 4 bytes a code point
 
 
-@njit(inline="always")
+@inlined
 def unknown_kind(kind: int, characters: int) -> int:
     """Return the mark in place of the weight of a word of this kind (see `hash_words`): `-2 - n` is place n of
     `unknown`."""
@@ -67,17 +66,17 @@ def unknown_kind(kind: int, characters: int) -> int:
     return (UNKNOWN_OTHER if kind & _LETTER_BITS else UNKNOWN_NUMBER) - length
 
 
-@njit(inline="always")
+@inlined
 def _class(points: NDArray[np.uint32], at: int, traits: NDArray[np.uint32]) -> int:
     return int((traits[points[np.uint64(at)]] >> np.uint32(24)) & np.uint32(7))
 
 
-@njit(inline="always")
+@inlined
 def _is_common_han(point: np.uint32) -> bool:
     return bool(np.uint32(point - np.uint32(HAN_FIRST)) <= np.uint32(HAN_LAST - HAN_FIRST))
 
 
-@njit(inline="always")
+@inlined
 def _end_of_word(
     points: NDArray[np.uint32], ends: NDArray[np.int32], tokens: int, token: int, traits: NDArray[np.uint32]
 ) -> int:
@@ -98,7 +97,7 @@ def _end_of_word(
     return at + 1 - token
 
 
-@njit(nogil=True, **LEAN)
+@lean_helper
 def regroup(
     points: NDArray[np.uint32],
     ends: NDArray[np.int32],
