@@ -39,6 +39,11 @@ class CompilingProcess(Closing):
             with contextlib.suppress(OSError), self._process.stdin as pipe:
                 pipe.write(given)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it is still compiling."""
+        return self._process is not None and self._process.poll() is None
+
     def wait(self) -> None:
         """Wait until all is compiled, or the process has ended for another reason."""
         if self._process is not None:

@@ -23,7 +23,8 @@ from simstream.wire.page import PageLimits
 class StubShareMaker(ShareMaker):
     """Shares without a fingerprinter."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, compiling: bool = False) -> None:
+        self.compiling = compiling
 
     def decode(self, record: Record) -> Page:
         value = record.value or b""
@@ -36,6 +37,9 @@ class StubShareMaker(ShareMaker):
 
     def is_parsed(self, page: Page) -> bool:
         return page.raw is not None
+
+    def waits_for_kernels(self, page: Page) -> bool:
+        return self.compiling and self.is_parsed(page)
 
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
         header = FrameHeader("recipe", "pages", "id", flow.partition, flow.next, records[-1].offset + 1, 3)
@@ -82,6 +86,14 @@ def test_pages_to_be_extracted_go_in_small_batches() -> None:
     gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
     gatherer.add([record(offset % 2, offset // 2, b"<p>") for offset in range(3 * MAX_PARSED_PAGES)], running)
     assert [batch.pages for batch in gatherer.take_all()] == [MAX_PARSED_PAGES] * 3
+
+
+@pytest.mark.parametrize(("compiling", "pages"), [(True, [2, 4]), (False, [6])])
+def test_pages_before_the_first_html_do_not_wait_for_its_kernels(compiling: bool, pages: list[int]) -> None:
+    gatherer = ShareGatherer(StubShareMaker(compiling), 2_000, 1.0)
+    values = [b"text", b"text", b"<p>", b"<p>", b"text", b"<p>"]
+    gatherer.add([record(0, offset, value) for offset, value in enumerate(values)], flows(1))
+    assert [batch.pages for batch in gatherer.take_all()] == pages
 
 
 @pytest.mark.parametrize(("extract", "pages"), [("prose", [MAX_PARSED_PAGES, 8]), ("fast", [MAX_PARSED_PAGES + 8])])

@@ -69,7 +69,7 @@ class Fingerprinter(Closing):
 
     `recipe_id` is the recipe's id. `sketch_words` is the number of 64-bit words of the column `sketch`, which has
     the further fingerprints and then the sketch. Raises InputMissing without jieba's tables. Cost: about 0.1 s with
-    a full cache, else half a minute.
+    a full cache, else ten seconds, without the kernels that only HTML needs: the first HTML page waits for them.
     """
 
     def __init__(
@@ -88,8 +88,9 @@ class Fingerprinter(Closing):
         self.sketch_words = recipe.sketch_words
         first = not compiled(cache)
         if say is not None and first:
-            say("compiling kernels and building tables, once: this takes half a minute, or more on a busy machine")
-        with extraction_process(recipe.extract) if first else contextlib.nullcontext() as compiling:
+            say("compiling kernels and building tables, once: this takes ten seconds, or more on a busy machine")
+        with contextlib.ExitStack() as stack:
+            self._compiling = stack.enter_context(extraction_process(recipe.extract)) if first else None
             self._dictionary = dictionary.load(cache, changes_of(recipe))
             self._weights = weights.load(recipe, self._dictionary, cache, secret)
             self._rules = RecipeRules(
@@ -103,11 +104,12 @@ class Fingerprinter(Closing):
             )
             self._variant = _variant(recipe)
             self._kernel = fingerprint_batch
-            if compiling is not None:
+            if recipe.extract == "fast" and self._compiling is not None:
                 self.texts([""])  # compiles the kernels of text meanwhile
-                compiling.wait()
+                self._compiling.wait()
+            self.recipe_id = self._identify()
+            stack.pop_all()
         self._extractor = make_extractor(recipe.extract, workers, timeout_s, memory_bytes, clock)
-        self.recipe_id = self._identify()
         _mark_compiled(cache)
 
     @property
@@ -115,6 +117,11 @@ class Fingerprinter(Closing):
         """Return how many pages were `extract_failed` without a try, because earlier pages of their host were too
         slow."""
         return self._extractor.set_aside
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether the kernels that only HTML needs are still being compiled. The first HTML page waits for them."""
+        return self._compiling is not None and self._compiling.is_running
 
     def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
         """Fingerprint pages, and return their columns, one row each.
@@ -204,6 +211,8 @@ class Fingerprinter(Closing):
 
     def close(self) -> None:
         """End the extraction processes. May be called twice."""
+        if self._compiling is not None:
+            self._compiling.close()
         self._extractor.close()
 
     def _identify(self) -> str:
@@ -230,6 +239,8 @@ class Fingerprinter(Closing):
         waiting = [p for p in pages if p.kind == PageKind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
         urls = [p.url for p in waiting]
+        if raws and self._compiling is not None:
+            self._compiling.wait()
         for page, extracted in zip(waiting, self._extractor.extract(raws, urls) if raws else (), strict=True):
             page.text, page.raw = self.counting(extracted.text, page.content_type), None
             if extracted.text is None:

@@ -62,6 +62,8 @@ class ShareGatherer:
         for record in records:
             page = self._maker.decode(record)
             flow = flows[record.partition]
+            if self._pages and not self._parsed and self._maker.waits_for_kernels(page):
+                self._close()  # the pages before it need not wait
             share = self._open.get(flow.partition)
             if share is not None and share.flow is not flow:
                 self._close()  # the partition went and came back: its frames begin again

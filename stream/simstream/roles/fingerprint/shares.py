@@ -112,6 +112,10 @@ class ShareMaker:
         waits = page.kind == PageKind.READABLE and page.text is None
         return waits and self._fingerprinter.recipe.extract != "fast"
 
+    def waits_for_kernels(self, page: Page) -> bool:
+        """Whether this page must wait, perhaps for seconds, for kernels that a first start still compiles."""
+        return self._fingerprinter.is_compiling and self.is_parsed(page)
+
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
         """Return the flow's next share, of these records and their decoded pages."""
         return PageShare(flow, self._header(flow, records[-1].offset + 1), records, pages)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from simstream.compiling import CompilingProcess
 from simstream.text import probes
 from simstream.text.extraction.extract import ExtractedText, extract_one
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.recipe import HtmlPart
+
+NICE: Final = 10
+"""By how much the compiling of kernels that only HTML needs gives way to that of kernels for every page."""
 
 
 class Extractor(Protocol):
@@ -44,14 +48,11 @@ def make_extractor(
 
 
 def extract_here(part: HtmlPart, raw: bytes, content_type: str) -> ExtractedText:
-    """Extract one page that can be trusted, in this process. It compiles every kernel that `part` needs."""
+    """Extract one page that can be trusted, in this process."""
     if part == "fast":
         from simstream.text.extraction.fast import extract_fast
 
         return extract_fast(raw, content_type)
-    from simstream.text.extraction.refused_html import refusal
-
-    refusal(raw)
     return extract_one(raw, content_type)
 
 
@@ -61,7 +62,14 @@ def extraction_process(part: HtmlPart) -> CompilingProcess:
 
 
 def _compile() -> None:
-    extract_here(cast(HtmlPart, sys.stdin.read()), probes.HTML, "text/html")
+    part = cast(HtmlPart, sys.stdin.read())
+    if part == "fast":
+        extract_here(part, probes.HTML, "text/html")
+        return
+    from simstream.text.extraction.refused_html import refusal
+
+    os.nice(NICE)
+    refusal(probes.HTML)
 
 
 def extraction_digests(part: HtmlPart) -> tuple[str, ...]:
