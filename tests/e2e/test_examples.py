@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from simstream import AsyncClient, Client, fingerprint
 from simstream.client import aio, pages, sync
 from tests.e2e.harness import PATIENCE_S, Program
 from tests.kafka_fixtures import TopicPlace
+from tests.missing import skip_or_fail
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -253,6 +255,21 @@ def test_the_crawler_follows_the_links_of_new_pages_alone(
         *lines, last = run("crawler.py", served.address, start).splitlines()
     assert lines == [f"{start} new ", f"{start}copy near_duplicate {start}", f"{start}other new "]
     assert last == "1 near_duplicate, 2 new"
+
+
+@pytest.mark.kafka
+def test_the_crawlee_crawl_follows_no_links_of_near_duplicates(served: TopicPlace, tmp_path: Path) -> None:
+    if find_spec("crawlee") is None:
+        skip_or_fail("run pip install 'crawlee[parsel]'")
+    with site(STORIES[4], STORIES[5]) as start:
+        command = [sys.executable, str(EXAMPLES / "crawlee_crawler.py"), served.address, start]
+        variables = os.environ | {"SIMSTREAM_PREFIX": served.prefix}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "1 near_duplicate, 2 new"
+    assert not list(tmp_path.iterdir())  # its queue is in memory
 
 
 @pytest.mark.kafka
