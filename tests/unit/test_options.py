@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from simstream.cli import options
 from simstream.cli.main import main
-from simstream.cli.options import settle, settle_on_all_cores
+from simstream.cli.options import make_deduper, settle, settle_on_all_cores
 from simstream.errors import UsageError
 
 
@@ -82,3 +83,15 @@ def test_lines_from_the_level_on_are_written_and_debug_of_other_packages_never(
         root.setLevel(before[1])
         own.setLevel(before[2])
     assert "".join(line[-1] for line in capsys.readouterr().err.splitlines()) == kept
+
+
+def test_files_are_judged_in_memory_where_no_folder_takes_temporary_files(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    with pytest.raises(FileNotFoundError):
+        tempfile.gettempdir()
+    with make_deduper(settle(None)) as deduper:
+        assert [verdict.verdict for verdict in deduper.judge(["Too short."])] == ["too_short"]

@@ -212,6 +212,14 @@ def policy_of(settings: Settings, recipe: Recipe, recipe_id: str) -> Policy:
     )
 
 
+def _temporary_folder() -> str | None:
+    """Return the folder for temporary files, or None if the system has none that can be written to."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        return None
+
+
 def make_deduper(settings: Settings, path: Path | None = None, save_s: float = 10.0) -> Deduper:
     """Return a Deduper under the recipe and the policy of the settings. Raises SettingsError.
 
@@ -222,7 +230,7 @@ def make_deduper(settings: Settings, path: Path | None = None, save_s: float = 1
 
     return Deduper(
         path=path,
-        scratch=tempfile.gettempdir() if path is None else path.parent,
+        scratch=_temporary_folder() if path is None else path.parent,
         save_pages=sys.maxsize,
         save_s=save_s,
         recipe=settings.recipe,
