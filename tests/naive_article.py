@@ -18,6 +18,7 @@ DEBITS = {
     words.SIDE,
 }
 BESIDE = {names.NAV_KIND, names.FOOTER_KIND, names.ASIDE_KIND}
+NO_CORE = {names.NAV_KIND, names.FOOTER_KIND}
 SECTIONS = {names.DIV_KIND, names.SECTION_KIND}
 IN_PARAGRAPHS = {names.P_KIND, names.LI_KIND, names.HEADING_KIND, names.PRE_KIND}
 
@@ -54,6 +55,17 @@ class PageSums:
         """The element with most credit, the first one of these."""
         return max(self.page.elements[1:], key=self.debited_credit, default=self.page.elements[0])
 
+    def core(self) -> PageElement:
+        """The element with most credit for text outside links, the first one of these."""
+        credit = dict.fromkeys(self.page.elements, 0)
+        for block in self.page.blocks:
+            given = block.double_width // 2 * (len(block.text) - block.linked) // len(block.text)
+            if NO_CORE.isdisjoint(element.kind for element in block.element.way):
+                for element in [block.element, *reversed(block.element.around)][:6]:
+                    credit[element] += given
+                    given = given * 3 // 4
+        return max(self.page.elements[1:], key=credit.__getitem__, default=self.page.elements[0])
+
     def debited_credit(self, element: PageElement) -> int:
         size = sum(len(block.text) for block in self.within[element])
         credit = self.credit[element] * (size - sum(block.linked for block in self.within[element])) // max(1, size)
@@ -72,6 +84,13 @@ def features(page: NaivePage) -> list[dict[str, int]]:
     container = sums.container()
     proses = [i for i, block in enumerate(page.blocks) if block in sums.within[container] and block.prose]
     first, last = (proses[0], proses[-1]) if proses else (len(page.blocks), -1)
+    core = sums.core()
+    texts = [
+        i
+        for i, block in enumerate(page.blocks)
+        if block in sums.within[core] and block.double_width >= 40 and block.link_share <= 50
+    ]
+    core_first, core_last = (texts[0], texts[-1]) if texts else (len(page.blocks), -1)
     rows = []
     for i, block in enumerate(page.blocks):
         before = page.blocks[i - 1] if i > 0 else None
@@ -92,11 +111,18 @@ def features(page: NaivePage) -> list[dict[str, int]]:
             "within related pages": bool(said & words.RELATED),
             "within a side column": bool(said & words.SIDE),
             "within notes about the article": bool(said & words.ABOUT),
+            "within navigation": bool(said & words.NAVIGATION),
+            "within a foot": bool(said & words.FOOT),
+            "within advertising": bool(said & words.ADVERTISING),
+            "within buttons to share": bool(said & words.SHARING),
             "within an article": names.ARTICLE_KIND in kinds,
             "within an aside": names.ASIDE_KIND in kinds,
             "within the main element": names.MAIN_KIND in kinds,
             "within a list": names.LIST_KIND in kinds,
             "within a figure": names.FIGURE_KIND in kinds,
+            "within a nav element": names.NAV_KIND in kinds,
+            "within a footer element": names.FOOTER_KIND in kinds,
+            "within a header element": names.HEADER_KIND in kinds,
             "within the container": block in sums.within[container],
             "blocks since the container's first prose": min(1000, max(-1000, i - first)),
             "blocks since the container's last prose": min(1000, max(-1000, i - last)),
@@ -109,6 +135,12 @@ def features(page: NaivePage) -> list[dict[str, int]]:
             "share of the page's prose that the container has": sums.prose_share(container),
             "levels between the container and its section": len(section.around) - len(container.around),
             "place on the page": i * 100 // len(page.blocks),
+            "within the core": block in sums.within[core],
+            "share of the page's text that the core has": width(sums.within[core])
+            * 100
+            // max(1, width(page.blocks)),
+            "blocks since the core's first text": min(1000, max(-1000, i - core_first)),
+            "blocks since the core's last text": min(1000, max(-1000, i - core_last)),
         }
         rows.append({name: int(value) for name, value in row.items()})
     return rows

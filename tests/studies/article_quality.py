@@ -1,8 +1,8 @@
-"""Which extraction finds the articles of pages best, on the half that nothing was learnt from.
+"""Which extraction finds the main text of pages best, on the part that nothing was learnt from.
 
-    python -m tests.studies.article_quality --scrapinghub PATH --trafilatura PATH [--outputs FILE.jsonl]...
+    python -m tests.studies.article_quality --scrapinghub PATH --trafilatura PATH --wcxb PATH [--outputs FILE]...
 
-measures what `extract` in a recipe may be, and what the first benchmark stores of other programs. Each FILE has
+measures what `extract` in a recipe may be, and what `scrapinghub` stores of other programs. Each FILE has
 what one more program finds, in rows {"name", "text"}. `article_pages` says how they are made, and what the pages
 are.
 """
@@ -10,6 +10,7 @@ are.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -43,13 +44,36 @@ def stored_outputs(folder: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def measure(pages: list[ArticlePage], outputs: dict[str, dict[str, str]]) -> dict[str, ArticleScore]:
-    """Return the score of each extraction, best first; outputs that lack a page are left out."""
-    found = {name: score(pages, [extract(page.html) for page in pages]) for name, extract in EXTRACTIONS.items()}
+def find_texts(pages: list[ArticlePage], outputs: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    """Return what each extraction finds on the pages; outputs that lack a page are left out."""
+    found = {name: [extract(page.html) for page in pages] for name, extract in EXTRACTIONS.items()}
     for name, texts in outputs.items():
         if all(page.name in texts for page in pages):
-            found[name] = score(pages, [texts[page.name] for page in pages])
-    return dict(sorted(found.items(), key=lambda item: -item[1].f1))
+            found[name] = [texts[page.name] for page in pages]
+    return found
+
+
+def measure(pages: list[ArticlePage], found: dict[str, list[str]]) -> dict[str, ArticleScore]:
+    """Return the score of each extraction, best first."""
+    scores = {name: score(pages, texts) for name, texts in found.items()}
+    return dict(sorted(scores.items(), key=lambda item: -item[1].f1))
+
+
+def measure_kinds(pages: list[ArticlePage], found: dict[str, list[str]]) -> StudyTable:
+    """Return the F1 of each extraction by kinds of pages, the most frequent kind first."""
+    kinds = [kind for kind, _ in Counter(page.kind for page in pages).most_common()]
+    rows = {kind: [row for row, page in enumerate(pages) if page.kind == kind] for kind in kinds}
+    lines = [
+        (
+            name,
+            *report.places(
+                score([pages[i] for i in rows[kind]], [texts[i] for i in rows[kind]]).f1 for kind in kinds
+            ),
+        )
+        for name, texts in found.items()
+    ]
+    columns = ("F1", *(f"{kind} ({len(rows[kind])})" for kind in kinds))
+    return StudyTable("By kind of page", columns, lines)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -57,16 +81,18 @@ def measure(pages: list[ArticlePage], outputs: dict[str, dict[str, str]]) -> dic
 @click.option(
     "--outputs", type=click.Path(path_type=Path, exists=True), multiple=True, help="What one more program finds."
 )
-def main(scrapinghub: Path, trafilatura: Path, outputs: tuple[Path, ...]) -> None:
-    """Print precision, recall and F1 of extractions on the held half of the pages."""
-    sets = article_pages.read_pages(scrapinghub, trafilatura)
-    others = stored_outputs(scrapinghub / "output")
+def main(outputs: tuple[Path, ...], **folders: Path) -> None:
+    """Print precision, recall and F1 of extractions on the held part of the pages."""
+    sets = article_pages.read_pages(**folders)
+    others = stored_outputs(folders["scrapinghub"] / "output")
     others.update({path.name: article_pages.read_texts(path) for path in outputs})
     for name, pages in sets.items():
         held = [page for page in pages if page.is_held]
-        lines = [(each, *report.places(one)) for each, one in measure(held, others).items()]
+        found = find_texts(held, others)
+        lines = [(each, *report.places(one)) for each, one in measure(held, found).items()]
         columns = ("extraction", "precision", "recall", "F1", "±")
-        report.show(Console(), [StudyTable(f"{name}: {len(held)} held pages", columns, lines)])
+        shown = [StudyTable(f"{name}: {len(held)} held pages", columns, lines)]
+        report.show(Console(), [*shown, measure_kinds(held, found)] if held[0].kind else shown)
 
 
 if __name__ == "__main__":

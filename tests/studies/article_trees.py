@@ -1,15 +1,14 @@
 """Learns the trees that tell the blocks of an article from the rest of a page (`extract = "fast"`).
 
-    python -m tests.studies.article_trees --scrapinghub PATH --trafilatura PATH [--teacher FILE.jsonl] --out FILE
+    python -m tests.studies.article_trees --scrapinghub PATH --trafilatura PATH --wcxb PATH --teacher FILE --out OUT
 
-writes the file of `stream/simstream/text/tables`. It learns from the half of the benchmarks' pages that is not
-held; the held half is for `article_quality`, and so are all Chinese pages. The same pages give the same file.
-`article_pages` says what the pages are.
+writes OUT, the file of `stream/simstream/text/tables`. It learns from the pages that are not held; the held ones
+are for `article_quality`. The same pages give the same file. `article_pages` says what the pages are.
 
 Of trafilatura's pages only segments are known. So what trafilatura itself finds there stands for the article, where
 no segment says otherwise: FILE has it in rows {"name", "text"}, and `article_pages` says how they are made. Without
 FILE these pages are only measured. Before it learns from all, it learns from three quarters and measures the rest,
-in turn. A minute or two.
+in turn. Some ten minutes.
 """
 
 from __future__ import annotations
@@ -51,6 +50,8 @@ _MIN_LINE_LETTERS: Final = 6
 _BASE_WEIGHT: Final = 10
 """The weight of a block without width, in the unit of widths."""
 _MAX_WEIGHED_WIDTH: Final = 400
+_SET_WEIGHTS: Final = {"scrapinghub": 8, "chinese": 10, "trafilatura": 1, "wcxb": 2}
+"""A set of few pages weighs more, and one whose articles are only taught weighs less."""
 _MANY_BLOCKS: Final = 50
 """From about so many blocks on, each block of a page weighs less."""
 
@@ -63,10 +64,10 @@ class BlockRows(NamedTuple):
     weights: NDArray[np.float64]  # (n,)
 
 
-def rows_of(page: ArticlePage, taught: str | None) -> BlockRows:
+def rows_of(page: ArticlePage, taught: str | None, weight: float = 1) -> BlockRows:
     """Return the blocks of a page whose article is known, or was `taught`.
 
-    A block weighs more the wider it is, less on a page of many blocks, and half if its article was only taught.
+    A block weighs more the wider it is, and less on a page of many blocks.
     """
     parts = parts_of(page.html.encode("utf-8", "replace"))
     count = int(parts.num[BLOCKS])
@@ -78,7 +79,7 @@ def rows_of(page: ArticlePage, taught: str | None) -> BlockRows:
     correct(labels, blocks, page)
     weights = _BASE_WEIGHT + np.minimum(parts.blocks[:count, WIDTH] // 2, _MAX_WEIGHED_WIDTH)
     weights = weights / np.sqrt(1 + count / _MANY_BLOCKS)
-    return BlockRows(features, labels, weights * (1 if page.body is None else 2))
+    return BlockRows(features, labels, weights * weight)
 
 
 def label(blocks: Sequence[str], body: str) -> NDArray[np.bool_]:
@@ -164,19 +165,19 @@ def write(path: Path, trees: NDArray[np.int32]) -> None:
 @click.option("--teacher", type=click.Path(path_type=Path, exists=True), help="What trafilatura finds.")
 @click.option("--rounds", type=click.IntRange(1), default=BoostingOptions().rounds, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File of trees.")
-def main(scrapinghub: Path, trafilatura: Path, teacher: Path | None, rounds: int, out: Path) -> None:
-    """Learn trees from the half of the pages that is not held, and print how well they do by cross-validation."""
+def main(teacher: Path | None, rounds: int, out: Path, **folders: Path) -> None:
+    """Learn trees from the pages that are not held, and print how well they do by cross-validation."""
     options = replace(BoostingOptions(), rounds=rounds)
     taught = article_pages.read_texts(teacher) if teacher else {}
     sets = {
         name: [page for page in pages if not page.is_held]
-        for name, pages in article_pages.read_pages(scrapinghub, trafilatura).items()
+        for name, pages in article_pages.read_pages(**folders).items()
     }
     rows = {
-        page.name: rows_of(page, taught.get(page.name))
+        page.name: rows_of(page, taught.get(page.name), _SET_WEIGHTS[name])
         for name, pages in sets.items()
         for page in pages
-        if name != "chinese" and (page.body is not None or page.name in taught)
+        if page.body is not None or page.name in taught
     }
     found = cross_validate(sets, rows, options)
     lines = [(name, str(len(sets[name])), *report.places(one)) for name, one in found.items()]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from hashlib import blake2b
+from typing import Final
 
 import pytest
 
 from simstream.kernels.html.page_parts import BLOCKS, CANONICAL, OG_TITLE, TITLE
+from simstream.text import probes
+from simstream.text.extraction import article
 from simstream.text.extraction.article import article_of, parts_of
 from simstream.text.extraction.refused_html import refusal
 from tests.hostile_html import LINEAR, QUADRATIC
@@ -119,3 +123,14 @@ def test_no_page_costs_more_than_in_proportion_to_its_size(name: str) -> None:
         article_of(html)
         taken = time.thread_time() - began
     assert taken < 2
+
+
+SEEN: Final = (b"simstream html 2", "0ec0e3d04fa7d0c6")
+"""The number of the rules, and a digest of what they find on some pages."""
+
+
+def test_rules_that_find_something_else_have_another_number() -> None:
+    """Else a log would go on under the same recipe with other fingerprints."""
+    made = [make(3_000).encode() for make in {**LINEAR, **QUADRATIC}.values()]
+    found = b"\0".join(article_of(html) for html in [probes.HTML.decode("gb18030").encode(), *made])
+    assert (article.RULES, blake2b(found, digest_size=8).hexdigest()) == SEEN

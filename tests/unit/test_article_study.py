@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from simstream.text.extraction.article import article_of
-from tests.studies import article_pages, article_quality, article_trees
+from tests.studies import article_pages, article_quality, article_trees, reworded
 from tests.studies.article_pages import ArticlePage, read_pages
 from tests.studies.article_scores import score
 from tests.studies.article_trees import correct, label, letters
 
 PAGES = 14
 """The pages of each set."""
+KINDS = ("article", "forum", "product")
 LETTERS = "河边的磨坊昨天重新开张面包师天不亮就生了火镇上人都来看热闹直到黑才散去"
 
 
@@ -38,11 +39,19 @@ class BenchmarkFolders(NamedTuple):
 
     scrapinghub: Path
     trafilatura: Path
+    wcxb: Path
     teacher: Path
 
     @property
     def options(self) -> list[str]:
-        return ["--scrapinghub", str(self.scrapinghub), "--trafilatura", str(self.trafilatura)]
+        return [
+            *("--scrapinghub", str(self.scrapinghub)),
+            *("--wcxb", str(self.wcxb)),
+            *("--trafilatura", str(self.trafilatura)),
+        ]
+
+    def pages(self) -> dict[str, list[ArticlePage]]:
+        return read_pages(self.scrapinghub, self.trafilatura, self.wcxb)
 
 
 def made_sentence(random: Random, chinese: bool) -> str:
@@ -78,12 +87,25 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkFolders:
         segments[f"http://site/{number}"] = {"file": f"site.{number}.html", **known}
         taught.append(json.dumps({"name": f"site.{number}", "text": other.body}))
         (chinese / f"zh__{number}.html").write_text(made_page(200 + number, chinese=True).html, encoding="utf-8")
+    for number in range(PAGES):
+        _write_wcxb(root / "third" / ("test" if number % 2 else "dev"), number)
     (first / "ground-truth.json").write_text(json.dumps(bodies))
     (first / "output/perfect.json").write_text(json.dumps({"version": "1", "output": bodies}))
     (first / "output/partial.json").write_text(json.dumps({"0": bodies["0"]}))
     (second / "evaldata.json").write_text(json.dumps(segments))
     (root / "teacher.jsonl").write_text("\n".join(taught))
-    return BenchmarkFolders(first, second.parent, root / "teacher.jsonl")
+    return BenchmarkFolders(first, second.parent, root / "third", root / "teacher.jsonl")
+
+
+def _write_wcxb(folder: Path, number: int) -> None:
+    """Write a page, and one without any main text."""
+    page = made_page(300 + number)
+    for name, truth in ((f"{number}", {"main_content": page.body}), (f"{number}-empty", {"title": "x"})):
+        for part in ("html", "ground-truth"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / f"html/{name}.html.gz").write_bytes(gzip.compress(page.html.encode()))
+        row = {"_internal": {"page_type": {"primary": KINDS[number % 3]}}, "ground_truth": truth}
+        (folder / f"ground-truth/{name}.json").write_text(json.dumps(row))
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +123,7 @@ def run(command: click.Command, *arguments: str) -> str:
 
 
 def test_the_pages_of_all_sets_are_read_with_what_is_known_of_their_articles(folders: BenchmarkFolders) -> None:
-    sets = read_pages(folders.scrapinghub, folders.trafilatura)
+    sets = folders.pages()
     assert {name: len(pages) for name, pages in sets.items()} == dict.fromkeys(sets, PAGES)
     assert [page.body for page in sets["scrapinghub"]] == [made_page(number).body for number in range(PAGES)]
     chinese = {page.name: page.body for page in sets["chinese"]}
@@ -112,12 +134,12 @@ def test_the_pages_of_all_sets_are_read_with_what_is_known_of_their_articles(fol
 
 
 def test_some_pages_of_each_set_are_held(folders: BenchmarkFolders) -> None:
-    for pages in read_pages(folders.scrapinghub, folders.trafilatura).values():
+    for pages in folders.pages().values():
         assert 0 < sum(page.is_held for page in pages) < PAGES
 
 
 def test_a_folder_without_the_benchmark_is_wrong_usage(folders: BenchmarkFolders, tmp_path: Path) -> None:
-    arguments = [*folders.options[:3], str(tmp_path)]
+    arguments = [*folders.options[:5], str(tmp_path)]
     done = CliRunner().invoke(article_quality.main, arguments)
     assert done.exit_code == 2
     assert f"--trafilatura: {tmp_path / 'tests/evaldata.json'} does not exist" in done.output
@@ -125,7 +147,7 @@ def test_a_folder_without_the_benchmark_is_wrong_usage(folders: BenchmarkFolders
 
 def test_pages_are_written_for_other_programs(folders: BenchmarkFolders) -> None:
     rows = [json.loads(line) for line in run(article_pages.main, *folders.options).splitlines()]
-    assert len(rows) == 3 * PAGES
+    assert len(rows) == 4 * PAGES
     assert rows[0] == {"name": "0", "html": made_page(0).html}
 
 
@@ -154,6 +176,12 @@ def test_segments_are_counted_over_all_pages_whatever_their_spaces() -> None:
     assert score(pages, ["one\n two", "four never"])[:3] == pytest.approx((2 / 3, 2 / 3, 2 / 3))
 
 
+def test_pages_of_several_kinds_are_scored_by_words_page_by_page() -> None:
+    pages = [ArticlePage(name, "", "One two two three", [], [], "forum") for name in "ab"]
+    assert score(pages, ["one TWO two three", ""])[:3] == pytest.approx((1, 0.5, 0.5))
+    assert score(pages[:1], ["three four"])[:3] == pytest.approx((1 / 2, 1 / 4, 1 / 3))
+
+
 # The labels
 
 
@@ -178,10 +206,10 @@ def test_segments_overrule_a_teacher() -> None:
 def test_trees_are_learnt_that_find_the_articles_of_held_pages(folders: BenchmarkFolders, tmp_path: Path) -> None:
     arguments = [*folders.options, "--teacher", str(folders.teacher), "--rounds", "6", "--out"]
     outputs = [run(article_trees.main, *arguments, str(tmp_path / name)) for name in "ab"]
-    assert [outputs[0].count(name) for name in ("scrapinghub", "chinese", "trafilatura")] == [1, 1, 1]
+    assert [outputs[0].count(name) for name in ("scrapinghub", "chinese", "trafilatura", "wcxb")] == [1, 1, 1, 1]
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     trees = np.loadtxt(tmp_path / "a", np.int32, comments="#")
-    for pages in read_pages(folders.scrapinghub, folders.trafilatura).values():
+    for pages in folders.pages().values():
         held = [page for page in pages if page.is_held]
         learnt, blind = (
             score(held, [article_of(page.html.encode(), each).decode() for page in held]).f1
@@ -199,5 +227,22 @@ def test_without_a_teacher_its_pages_are_only_measured(folders: BenchmarkFolders
 def test_the_table_has_all_extractions_and_what_other_programs_find(folders: BenchmarkFolders) -> None:
     found = run(article_quality.main, *folders.options, "--outputs", str(folders.teacher))
     names = ('simstream, "fast"', 'simstream, "main"', 'simstream, "prose"', "perfect", "partial", "teacher.jsonl")
-    assert [found.count(name) for name in names] == [3, 3, 3, 1, 0, 1]
+    assert [found.count(name) for name in names] == [5, 5, 5, 1, 0, 1]
     assert "1.000" in next(line for line in found.splitlines() if "perfect" in line)
+
+
+def test_other_words_beside_the_main_text_leave_a_page_the_same_and_in_it_make_another(
+    folders: BenchmarkFolders,
+) -> None:
+    found = run(reworded.main, *folders.options)
+    [fast] = [line for line in found.splitlines() if "fast" in line]
+    assert "7 / 0 of 7" in fast
+    page = next(page for page in folders.pages()["wcxb"] if page.kind == "article")
+    [made] = reworded.reword([page], Random(1))
+    paragraphs = (page.body or "").splitlines()
+    assert [sum(one in html for one in paragraphs) for html in (made.page, made.beside, made.within)] == [
+        len(paragraphs),
+        len(paragraphs),
+        0,
+    ]
+    assert not list(reworded.reword([page._replace(body="quite another text, which no script brings")], Random(1)))

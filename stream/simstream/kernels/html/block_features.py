@@ -2,7 +2,7 @@
 
 What they count is what Readability, boilerpipe and trafilatura count over trees: the width of prose, the share of
 links, and names and kinds of the elements around. The container is the element that gets most credit for its
-paragraphs.
+paragraphs. The core gets most credit for text of any kind outside links: a list of products has one, too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from simstream.kernels.html.element_names import (
     DIV_KIND,
     FIGURE_KIND,
     FOOTER_KIND,
+    HEADER_KIND,
     HEADING_KIND,
     LI_KIND,
     LIST_KIND,
@@ -67,11 +68,18 @@ FEATURES: Final = (
     "within related pages",
     "within a side column",
     "within notes about the article",
+    "within navigation",
+    "within a foot",
+    "within advertising",
+    "within buttons to share",
     "within an article",
     "within an aside",
     "within the main element",
     "within a list",
     "within a figure",
+    "within a nav element",
+    "within a footer element",
+    "within a header element",
     "within the container",
     "blocks since the container's first prose",
     "blocks since the container's last prose",
@@ -84,16 +92,28 @@ FEATURES: Final = (
     "share of the page's prose that the container has",
     "levels between the container and its section",
     "place on the page",
+    "within the core",
+    "share of the page's text that the core has",
+    "blocks since the core's first text",
+    "blocks since the core's last text",
 )
 """The columns of `describe`; shares are in percent."""
-NEAR_WORDS: Final = (COMMENTS, RELATED, SIDE, ABOUT)
-NEAR_KINDS: Final = (ARTICLE_KIND, ASIDE_KIND, MAIN_KIND, LIST_KIND, FIGURE_KIND)
+NEAR_WORDS: Final = (COMMENTS, RELATED, SIDE, ABOUT, NAVIGATION, FOOT, ADVERTISING, SHARING)
+NEAR_KINDS: Final = (
+    *(ARTICLE_KIND, ASIDE_KIND, MAIN_KIND, LIST_KIND, FIGURE_KIND),
+    *(NAV_KIND, FOOTER_KIND, HEADER_KIND),
+)
 _DEBITS: Final = NAVIGATION | FOOT | COMMENTS | RELATED | SHARING | ADVERTISING | SIDE
 _BESIDE: Final = (1 << NAV_KIND) | (1 << FOOTER_KIND) | (1 << ASIDE_KIND)
+_NO_CORE: Final = (1 << NAV_KIND) | (1 << FOOTER_KIND)
 _SECTIONS: Final = (1 << DIV_KIND) | (1 << SECTION_KIND)
 _IN_PARAGRAPHS: Final = (1 << P_KIND) | (1 << LI_KIND) | (1 << HEADING_KIND) | (1 << PRE_KIND)
 MIN_LONG_LINE_WIDTH: Final = 80
 """Width of a line that counts half as prose even without a mark of a sentence."""
+_MIN_TEXT_WIDTH: Final = 20
+"""Width of a block that may be the core's first or last text."""
+_CORE_LEVELS: Final = 6
+"""From each block so many elements outwards get credit for its text, each three quarters of the one before."""
 
 # Columns of the sums: a row for each element, over all within it.
 _PROSE: Final = 0
@@ -101,15 +121,18 @@ _BYTES: Final = 1
 _LINKS: Final = 2
 _BLOCKS: Final = 3
 _PARAGRAPHS: Final = 4
-_CREDIT: Final = 5
+_WIDTH: Final = 5
+_CREDIT: Final = 6
 """The prose of an element's own paragraphs, and half of that of its children's."""
-_WORDS: Final = 6
+_TEXT_CREDIT: Final = 7
+"""The width of text outside links that is close to an element."""
+_WORDS: Final = 8
 """The class words on the way to it, of the elements that do not hold half of the page's prose."""
-_KINDS: Final = 7
+_KINDS: Final = 9
 """The kinds on the way to it, one bit each."""
-_DEPTH: Final = 8
-SUMS: Final = 9
-_ADDED: Final = 5
+_DEPTH: Final = 10
+SUMS: Final = 11
+_ADDED: Final = 6
 """The first columns are added up from the innermost element outwards."""
 
 
@@ -132,17 +155,26 @@ def describe(parts: PageParts, sums: NDArray[np.int64], features: NDArray[np.int
     Cost: linear in elements and blocks, some 50 ns each.
     """
     _sum_up(parts, sums)
-    container = _container(parts, sums)
+    container, core = _container(parts, sums), _core(parts, sums)
     count = int(parts.num[BLOCKS])
-    first, last = count, -1
+    first, last, core_first, core_last = count, -1, count, -1
     for i in range(count):
-        if _is_within(parts, parts.blocks[i, ELEMENT], container) and prose_width(parts, i):
+        element = parts.blocks[i, ELEMENT]
+        if _is_within(parts, element, container) and prose_width(parts, i):
             first, last = min(first, i), i
+        if _is_within(parts, element, core) and _is_text(parts, i):
+            core_first, core_last = min(core_first, i), i
+    width = max(1, sums[0, _WIDTH])
     for i in range(count):
-        _describe_text(parts, i, features[i])
-        _describe_place(parts, sums, i, container, features[i])
-        features[i, 17] = _within_1000(i - first)
-        features[i, 18] = _within_1000(i - last)
+        row = features[i]
+        _describe_text(parts, i, row)
+        _describe_place(parts, sums, i, container, row)
+        row[24] = _within_1000(i - first)
+        row[25] = _within_1000(i - last)
+        row[35] = _is_within(parts, parts.blocks[i, ELEMENT], core)
+        row[36] = sums[core, _WIDTH] * 100 // width
+        row[37] = _within_1000(i - core_first)
+        row[38] = _within_1000(i - core_last)
 
 
 @inlined
@@ -167,6 +199,7 @@ def _sum_up(parts: PageParts, sums: NDArray[np.int64]) -> None:
         sums[element, _BYTES] += blocks[i, TEXT_END] - blocks[i, TEXT_START]
         sums[element, _LINKS] += blocks[i, LINKED]
         sums[element, _BLOCKS] += 1
+        sums[element, _WIDTH] += blocks[i, WIDTH] >> 1
         sums[element, _PARAGRAPHS] += prose > 0 and kind == P_KIND
         if _IN_PARAGRAPHS >> kind & 1:
             element = elements[element, PARENT]
@@ -199,6 +232,34 @@ def _container(parts: PageParts, sums: NDArray[np.int64]) -> int:
 
 
 @lean_helper
+def _is_text(parts: PageParts, block: int) -> bool:
+    """Whether a block is no short label, and not mostly links."""
+    return bool(parts.blocks[block, WIDTH] >> 1 >= _MIN_TEXT_WIDTH and _link_share(parts, block) <= 50)
+
+
+@lean_helper
+def _core(parts: PageParts, sums: NDArray[np.int64]) -> int:
+    """Return the element with most credit for text outside links; navigation and footers give none."""
+    for i in range(parts.num[BLOCKS]):
+        element = parts.blocks[i, ELEMENT]
+        if sums[element, _KINDS] & _NO_CORE:
+            continue
+        row = parts.blocks[i]
+        size = row[TEXT_END] - row[TEXT_START]
+        credit = (row[WIDTH] >> 1) * (size - row[LINKED]) // max(1, size)
+        for _ in range(_CORE_LEVELS):
+            if element == 0:
+                break
+            sums[element, _TEXT_CREDIT] += credit
+            element, credit = parts.elements[element, PARENT], credit * 3 // 4
+    best, most = 0, np.int64(-1)
+    for element in range(1, parts.num[ELEMENTS]):
+        if sums[element, _TEXT_CREDIT] > most:
+            best, most = element, sums[element, _TEXT_CREDIT]
+    return best
+
+
+@lean_helper
 def _describe_text(parts: PageParts, i: int, row: NDArray[np.int32]) -> None:
     row[0] = min(2000, parts.blocks[i, WIDTH] >> 1)
     row[1] = _link_share(parts, i)
@@ -206,7 +267,7 @@ def _describe_text(parts: PageParts, i: int, row: NDArray[np.int32]) -> None:
     row[3] = min(2000, parts.blocks[i - 1, WIDTH] >> 1) if i else -1
     row[4] = _link_share(parts, i - 1)
     row[5] = _link_share(parts, i + 1)
-    row[27] = i * 100 // parts.num[BLOCKS]
+    row[34] = i * 100 // parts.num[BLOCKS]
 
 
 @lean_helper
@@ -229,15 +290,15 @@ def _describe_place(
     for j in range(len(NEAR_WORDS)):
         row[7 + j] = sums[element, _WORDS] & NEAR_WORDS[j] != 0
     for j in range(len(NEAR_KINDS)):
-        row[11 + j] = sums[element, _KINDS] >> NEAR_KINDS[j] & 1
-    row[16] = _is_within(parts, element, container)
+        row[15 + j] = sums[element, _KINDS] >> NEAR_KINDS[j] & 1
+    row[23] = _is_within(parts, element, container)
     section = element if _SECTIONS >> kind & 1 else elements[element, PARENT]
     around = elements[section, PARENT]
-    row[19] = sums[section, _PROSE] * 100 // total
-    row[20] = sums[section, _LINKS] * 100 // max(1, sums[section, _BYTES])
-    row[21] = min(100, sums[section, _BLOCKS])
-    row[22] = min(100, sums[section, _PARAGRAPHS])
-    row[23] = sums[around, _PROSE] * 100 // total
-    row[24] = sums[around, _LINKS] * 100 // max(1, sums[around, _BYTES])
-    row[25] = sums[container, _PROSE] * 100 // total
-    row[26] = sums[section, _DEPTH] - sums[container, _DEPTH]
+    row[26] = sums[section, _PROSE] * 100 // total
+    row[27] = sums[section, _LINKS] * 100 // max(1, sums[section, _BYTES])
+    row[28] = min(100, sums[section, _BLOCKS])
+    row[29] = min(100, sums[section, _PARAGRAPHS])
+    row[30] = sums[around, _PROSE] * 100 // total
+    row[31] = sums[around, _LINKS] * 100 // max(1, sums[around, _BYTES])
+    row[32] = sums[container, _PROSE] * 100 // total
+    row[33] = sums[section, _DEPTH] - sums[container, _DEPTH]

@@ -27,7 +27,7 @@ def _read_trees() -> NDArray[np.int32]:
 
 TREES: Final = _read_trees()
 """What tells a block of the article from the rest; made by `tests/studies/article_trees.py`."""
-RULES: Final = b"simstream html 1"
+RULES: Final = b"simstream html 2"
 """Another number for other rules of choosing, which tables do not show."""
 
 
