@@ -15,7 +15,9 @@ SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "8"}
 
 def test_a_service_goes_on_under_a_file_that_stands_for_the_former_recipe(program: Program, tmp_path: Path) -> None:
     former = tmp_path / "former.toml"
-    former.write_text('base = "default"\nsketch_bits = 192\nsketch_fill = "copied"\n', encoding="utf-8")
+    former.write_text(
+        'base = "default"\nextract = "prose"\nsketch_bits = 192\nsketch_fill = "copied"\n', encoding="utf-8"
+    )
     options = ("--state", tmp_path / "state")
     with program.place.open() as log:
         log.create_topics(2)
@@ -26,9 +28,12 @@ def test_a_service_goes_on_under_a_file_that_stands_for_the_former_recipe(progra
             with program.serve("--recipe", former, *options, **SMALL) as service, watching(log) as watcher:
                 watcher.wait(count, service)
                 assert service.end() == 0
-            refused = program.on_log("serve", *options)
+            refused = program.on_log("serve", "--http-port", 0, *options)
             assert refused.returncode == 1
-            assert 'use a recipe file with base = "default", sketch_bits = 192' in refused.stderr.decode()
+            assert (
+                'use a recipe file with base = "default", extract = "prose", sketch_bits = 192'
+                in refused.stderr.decode()
+            )
         assert all_verdicts(log) == naive_verdicts(log, recipe=former)
         refused = program.on_log("replay", "--to", f"{program.place.prefix}-other")
         assert refused.returncode == 1
@@ -44,7 +49,7 @@ def test_a_replay_with_a_lookup_by_the_sketch_finds_more_in_the_same_log(program
         with program.serve("--recipe", alone, **SMALL) as service, watching(old) as watcher:
             watcher.wait(PAGES, service)
             assert service.end() == 0
-        refused = program.on_log("serve")
+        refused = program.on_log("serve", "--http-port", 0)
         assert refused.returncode == 1
         assert "sketch_lookups (a setting" in refused.stderr.decode()
         program.good("replay", "--to", to, "--state", tmp_path / "next")

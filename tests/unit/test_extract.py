@@ -228,7 +228,7 @@ def test_a_process_may_take_half_a_gigabyte_or_the_set_limit() -> None:
 
 
 def test_the_setting_reaches_the_process(cache: Path) -> None:
-    settings = Settings(cache=str(cache), extract=ExtractSettings(1, 20.0, 96 << 20))
+    settings = Settings(cache=str(cache), recipe="google2007", extract=ExtractSettings(1, 20.0, 96 << 20))
     with make_deduper(settings) as deduper:
         deduper.judge([{"id": "a", "html": PAGE}])
         assert may_take(deduper._fingerprinter._extractor) == 96 << 20

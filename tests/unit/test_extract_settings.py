@@ -23,7 +23,7 @@ class _SeenError(Exception):
 
 
 def serve(folder: Path, cache: Path) -> None:
-    settings = Settings(cache=str(cache), extract=EXTRACT)
+    settings = Settings(cache=str(cache), recipe="google2007", extract=EXTRACT)
     with open_log(str(folder / "log")) as log, service(log, settings, RoleContext(settings), ("fingerprint",)):
         pass
 
@@ -31,7 +31,10 @@ def serve(folder: Path, cache: Path) -> None:
 def command(folder: Path, cache: Path, *arguments: str) -> None:
     pages, config = folder / "pages.jsonl", folder / "simstream.toml"
     pages.write_text('{"id":"a","text":"x"}\n')
-    config.write_text(f"cache = '{cache}'\n[extract]\nworkers = 1\ntimeout_s = 20.0\nmemory_bytes = {96 << 20}\n")
+    config.write_text(
+        f"cache = '{cache}'\nrecipe = 'google2007'\n"
+        f"[extract]\nworkers = 1\ntimeout_s = 20.0\nmemory_bytes = {96 << 20}\n"
+    )
     main.main([*arguments, str(pages), "--config", str(config)], standalone_mode=False)
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ PARTITIONS = 8
 AT_ONCE = 20
 COUNT = 800
 POLL_BYTES = 16 << 20
+RECIPE = replace(preset("default"), extract="main")
+"""Other processes extract HTML, so other pages do not wait for it."""
 SLOW_HTML, SLOW_S = "<p>a page that takes its time", 2.0
 
 
@@ -60,7 +63,7 @@ def run_over(
     context = RoleContext(Settings(frame=frame, threads=threads))
     with (
         open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
-        kind(preset("default"), default_cache(), workers=0) as slow,
+        kind(RECIPE, default_cache(), workers=0) as slow,
     ):
         log.create_topics(partitions)
         with log.open_appender(PAGES) as appender:
@@ -154,7 +157,7 @@ def test_a_slow_page_does_not_delay_a_stop_and_earlier_pages_are_committed(
     context = RoleContext(Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms"))
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
-        StuckFingerprinter(preset("default"), default_cache(), workers=0) as stuck,
+        StuckFingerprinter(RECIPE, default_cache(), workers=0) as stuck,
     ):
         log.create_topics(1)
         with log.open_appender(PAGES) as appender:
@@ -264,7 +267,7 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
     sample = context.metrics.registry.get_sample_value
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
-        LostBatchFingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
+        LostBatchFingerprinter(RECIPE, default_cache(), workers=0) as fingerprinter,
     ):
         log.create_topics(1)
         with log.open_appender(PAGES) as appender:
@@ -297,7 +300,7 @@ def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(
     monkeypatch.setattr(FingerprintRole, "_send", stopped)
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
-        Fingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
+        Fingerprinter(RECIPE, default_cache(), workers=0) as fingerprinter,
     ):
         log.create_topics(1)
         with log.open_appender(PAGES) as appender:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,13 +89,15 @@ class HangingProcess(CompilingProcess):
         super().wait()
 
 
-@pytest.fixture
-def starting(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Fingerprinter, HangingProcess]]:
+@pytest.fixture(params=["fast", "prose"])
+def starting(
+    request: pytest.FixtureRequest, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Fingerprinter, HangingProcess]]:
     """A fingerprinter whose kernels of HTML are being compiled."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(module, "compiled", lambda _: False)
     monkeypatch.setattr(module, "extraction_process", HangingProcess)
-    with Fingerprinter(PRESETS["default"], cache, workers=0) as made:
+    with Fingerprinter(replace(PRESETS["default"], extract=request.param), cache, workers=0) as made:
         assert isinstance(made._compiling, HangingProcess)
         yield made, made._compiling
 

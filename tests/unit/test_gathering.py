@@ -23,8 +23,8 @@ from simstream.wire.page import PageLimits
 class StubShareMaker(ShareMaker):
     """Shares without a fingerprinter."""
 
-    def __init__(self, compiling: bool = False) -> None:
-        self.compiling = compiling
+    def __init__(self) -> None:
+        pass
 
     def decode(self, record: Record) -> Page:
         value = record.value or b""
@@ -39,7 +39,7 @@ class StubShareMaker(ShareMaker):
         return page.raw is not None
 
     def waits_for_kernels(self, page: Page) -> bool:
-        return self.compiling and self.is_parsed(page)
+        return False
 
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
         header = FrameHeader("recipe", "pages", "id", flow.partition, flow.next, records[-1].offset + 1, 3)
@@ -88,12 +88,19 @@ def test_pages_to_be_extracted_go_in_small_batches() -> None:
     assert [batch.pages for batch in gatherer.take_all()] == [MAX_PARSED_PAGES] * 3
 
 
+@pytest.mark.parametrize("extract", ["prose", "fast"])
 @pytest.mark.parametrize(("compiling", "pages"), [(True, [2, 4]), (False, [6])])
-def test_pages_before_the_first_html_do_not_wait_for_its_kernels(compiling: bool, pages: list[int]) -> None:
-    gatherer = ShareGatherer(StubShareMaker(compiling), 2_000, 1.0)
-    values = [b"text", b"text", b"<p>", b"<p>", b"text", b"<p>"]
-    gatherer.add([record(0, offset, value) for offset, value in enumerate(values)], flows(1))
-    assert [batch.pages for batch in gatherer.take_all()] == pages
+def test_pages_before_the_first_html_do_not_wait_for_its_kernels(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, extract: Any, compiling: bool, pages: list[int]
+) -> None:
+    monkeypatch.setattr(Fingerprinter, "is_compiling", compiling)
+    with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
+        maker = ShareMaker(fingerprinter, "pages", "id", PageLimits(), FrameSettings())
+        gatherer = ShareGatherer(maker, 2_000, 1.0)
+        values = [b"text", b"text", b"html", b"html", b"text", b"html"]
+        records = [record(0, offset, b'{"%s": "<p>"}' % value) for offset, value in enumerate(values)]
+        gatherer.add(records, flows(1))
+        assert [batch.pages for batch in gatherer.take_all()] == pages
 
 
 @pytest.mark.parametrize(("extract", "pages"), [("prose", [MAX_PARSED_PAGES, 8]), ("fast", [MAX_PARSED_PAGES + 8])])

@@ -296,7 +296,7 @@ PRESETS: Final = {
         seed=18,
         sketch_bits=256,
         sketch_characters=5,
-        extract="prose",
+        extract="fast",
         similarity="0.6",
         sketch_fill="mixed",
         sketch_lookups=1,
@@ -338,7 +338,10 @@ PRESETS: Final = {
 }
 
 
-FORMER_DEFAULTS: Final = {"b28fd24e": 'base = "default", sketch_bits = 192 and sketch_fill = "copied"'}
+FORMER_DEFAULTS: Final = {
+    "b28fd24e": 'base = "default", extract = "prose", sketch_bits = 192 and sketch_fill = "copied"',
+    "a00cff47": 'base = "default" and extract = "prose"',
+}
 """Recipe ids of former versions of `default`, and the settings of a file that bring them back."""
 
 

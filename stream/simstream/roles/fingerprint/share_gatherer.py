@@ -62,7 +62,8 @@ class ShareGatherer:
         for record in records:
             page = self._maker.decode(record)
             flow = flows[record.partition]
-            if self._pages and not self._parsed and self._maker.waits_for_kernels(page):
+            waits = self._maker.waits_for_kernels(page)
+            if waits and self._pages and not self._waits:
                 self._close()  # the pages before it need not wait
             share = self._open.get(flow.partition)
             if share is not None and share.flow is not flow:
@@ -74,6 +75,7 @@ class ShareGatherer:
                 share = self._open[flow.partition] = _OpenShare(flow)
             share.records.append(record)
             share.pages.append(page)
+            self._waits |= waits
             self._pages += 1
             self._bytes += len(record.value or b"")
             self._parsed += self._maker.is_parsed(page)
@@ -114,4 +116,5 @@ class ShareGatherer:
     def _clear(self) -> None:
         self._open: dict[int, _OpenShare] = {}
         self._pages = self._bytes = self._parsed = 0
+        self._waits = False
         self._since = 0.0

@@ -109,12 +109,11 @@ class ShareMaker:
 
     def is_parsed(self, page: Page) -> bool:
         """Whether another process parses this page, which may take long."""
-        waits = page.kind == PageKind.READABLE and page.text is None
-        return waits and self._fingerprinter.recipe.extract != "fast"
+        return _is_html(page) and self._fingerprinter.recipe.extract != "fast"
 
     def waits_for_kernels(self, page: Page) -> bool:
         """Whether this page must wait, perhaps for seconds, for kernels that a first start still compiles."""
-        return self._fingerprinter.is_compiling and self.is_parsed(page)
+        return self._fingerprinter.is_compiling and _is_html(page)
 
     def share(self, flow: PartitionFlow, records: Sequence[Record], pages: Sequence[Page]) -> PageShare:
         """Return the flow's next share, of these records and their decoded pages."""
@@ -181,6 +180,10 @@ class ShareMaker:
                 if headers:
                     chosen[record.offset] = headers
         return chosen, left_out
+
+
+def _is_html(page: Page) -> bool:
+    return page.kind == PageKind.READABLE and page.text is None
 
 
 def _header_bytes(records: Sequence[Record], headers: Mapping[int, Headers]) -> NDArray[np.int64]:

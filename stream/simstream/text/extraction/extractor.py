@@ -63,12 +63,12 @@ def extraction_process(part: HtmlPart) -> CompilingProcess:
 
 def _compile() -> None:
     part = cast(HtmlPart, sys.stdin.read())
+    os.nice(NICE)
     if part == "fast":
         extract_here(part, probes.HTML, "text/html")
         return
     from simstream.text.extraction.refused_html import refusal
 
-    os.nice(NICE)
     refusal(probes.HTML)
 
 
