@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -248,14 +249,12 @@ def test_an_input_on_a_disk_that_has_another_number_since_a_reboot_is_the_same(
 ) -> None:
     real = os.fstat
 
-    class Stat:
-        def __init__(self, descriptor: int) -> None:
-            self._stat = real(descriptor)
+    def on_another_disk(descriptor: int) -> SimpleNamespace:
+        found = real(descriptor)
+        facts = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+        return SimpleNamespace(**facts | {"st_dev": found.st_dev + 1})
 
-        def __getattr__(self, name: str) -> object:
-            return self._stat.st_dev + 1 if name == "st_dev" else getattr(self._stat, name)
-
-    monkeypatch.setattr(os, "fstat", Stat)
+    monkeypatch.setattr(os, "fstat", on_another_disk)
     assert invoke(begun) == 0
 
 

@@ -305,6 +305,24 @@ def test_an_unknown_id_is_asked_for_again_after_later_pages_were_read(server: An
     assert len(server.asked) == 2
 
 
+def test_a_schema_that_the_user_may_not_read_stops_no_other_pages(server: AnsweringServer) -> None:
+    server.has(1)
+    server.answers["/schemas/ids/7"] = 403, b'{"error_code": 40301, "message": "User is denied operation Read"}'
+    with waiting(server) as wait:
+        assert wait.admit(records(7)) == ()  # perhaps the user may read none
+        end = time.monotonic() + 10
+        while "answers 403" not in wait.trouble and time.monotonic() < end:
+            time.sleep(0.01)
+        wait.forget()
+        assert len(admitted(wait, records(1))) == 1
+        assert len(admitted(wait, records(7, 1))) == 2
+        with pytest.raises(BadValueError, match="does not let simstream read schema 7"):
+            wait._book.read(value(7))  # type: ignore[union-attr]
+        server.has(7)
+        assert len(admitted(wait, records(7))) == 1
+        assert wait._book.read(value(7)) == {"text": "abc"}  # type: ignore[union-attr]
+
+
 def test_ids_that_a_stranger_makes_up_cost_at_most_100_requests_a_second(server: AnsweringServer) -> None:
     with waiting(server) as wait:
         began = time.monotonic()

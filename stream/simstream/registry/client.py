@@ -39,6 +39,12 @@ class _LongAnswerError(Exception):
 class _DeniedError(RegistryFailed):
     """The registry refuses the user, whose secret is still the one in its file."""
 
+    status = 401
+
+
+class ForbiddenSchemaError(Exception):
+    """The registry lets this user read other schemas, but not this one."""
+
 
 class RegistryClient:
     """Fetches schemas by their ids: one request for a schema, and one for each schema that it needs.
@@ -65,6 +71,8 @@ class RegistryClient:
         self._troubles = (httpx.HTTPError, *_WRONG_ANSWERS)
         self._options = _client_options(settings)
         self._client = self._made()
+        self._has_read = False
+        """Whether the user could read any schema."""
 
     def _made(self) -> Any:
         """Return the Kafka client's own object. Raises SettingsError."""
@@ -80,9 +88,19 @@ class RegistryClient:
     def fetch(self, number: int) -> RegisteredSchema | None:
         """Return the schema with this id; None if the registry says that there is none.
 
-        Raises BadValueError if the schema is too large or needs one that is gone, and RegistryFailed without a
-        proper answer.
+        Raises BadValueError if the schema is too large or needs one that is gone, ForbiddenSchemaError, and
+        RegistryFailed without a proper answer.
         """
+        try:
+            schema = self._fetch(number)
+        except _DeniedError as error:
+            if error.status != 403 or not self._has_read:
+                raise
+            raise ForbiddenSchemaError from None  # else a stranger could stop all pages by naming such a schema
+        self._has_read |= schema is not None
+        return schema
+
+    def _fetch(self, number: int) -> RegisteredSchema | None:
         found = self._asked(f"schema {number}", self._client.get_schema, number, fmt=self._format)
         if found is None:
             return None
@@ -164,7 +182,9 @@ class RegistryClient:
             if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
                 return None
             trouble = f"answers {error.http_status_code} for {what}"
-            raise self._denied(trouble) if error.http_status_code in _DENIALS else self._failed(trouble) from None
+            if error.http_status_code in _DENIALS:
+                raise self._denied(trouble, error.http_status_code) from None
+            raise self._failed(trouble) from None
         except self._troubles as error:
             raise self._failed(f"gives no proper answer for {what} ({type(error).__name__}: {error})") from None
 
@@ -173,7 +193,7 @@ class RegistryClient:
             f"the schema registry {self.url} {trouble[:300]}", "see whether it runs, and check [registry]"
         )
 
-    def _denied(self, trouble: str) -> RegistryFailed:
+    def _denied(self, trouble: str, status: int) -> RegistryFailed:
         """Return the error for a refused user. From now on use the secret that its file holds now."""
         failure = self._failed(trouble)
         try:
@@ -181,7 +201,9 @@ class RegistryClient:
         except SettingsError:  # the file is being replaced, or gone
             options = self._options
         if options == self._options:
-            return _DeniedError(failure.what, failure.todo)
+            denied = _DeniedError(failure.what, failure.todo)
+            denied.status = status
+            return denied
         self._options = options
         self._client = self._made()
         return failure

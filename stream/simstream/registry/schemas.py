@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from simstream.errors import SettingsError
-from simstream.registry.client import RegistryClient, check_files
+from simstream.registry.client import ForbiddenSchemaError, RegistryClient, check_files
 from simstream.registry.proto_text import with_descriptors
 from simstream.settings import Settings
 from simstream.wire.avro_value import compile_avro
@@ -76,6 +76,9 @@ class SchemaBook:
             return SchemaAnswer(self._compile(schema), size=size)
         except BadValueError as error:
             return SchemaAnswer(None, f"schema {number} cannot be used: {error}")
+        except ForbiddenSchemaError:
+            why = f"the schema registry does not let simstream read schema {number} (403)"
+            return SchemaAnswer(None, why, is_final=False)
 
     def begin(self) -> None:
         """Begin with other values: forget which ids are unknown."""
