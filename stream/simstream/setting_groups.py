@@ -25,11 +25,11 @@ class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExtractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The processes that find the main content of HTML."""
+    """The processes that parse HTML, for recipes with `extract = "main"` or `"prose"`."""
 
     workers: NotNegative = msgspec.field(default_factory=cores)
-    """Processes that extract HTML; not set: one for each core. 0: the service extracts in its own process,
-    unprotected."""
+    """Processes that parse HTML for `extract = "main"` or `"prose"` of a recipe; not set: one for each core. 0: the
+    service parses in its own process, unprotected. The default recipe needs none."""
     timeout_s: Annotated[float, Meta(ge=0.1, le=3600)] = 2.0
     """The greatest CPU time for one page, in seconds. A page that needs more is `extract_failed`."""
     memory_bytes: Annotated[int, Meta(ge=64 << 20, le=1 << 40)] = 512 << 20
