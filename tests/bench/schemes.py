@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
-from simstream.index.packed import build
+from simstream.index.packed import TableBuild, build
 from simstream.index.plan import SCAN, Plan, choose
 from simstream.model import U64
 from tests.bench.bench_index import queries
@@ -63,7 +63,7 @@ class TableScheme:
     """A scan or permuted tables, as the index builds them."""
 
     def __init__(self, column: U64, plan: Plan) -> None:
-        self._column, self._tables = column, build(column, plan, DISTANCE, lambda: None)
+        self._column, self._tables = column, build(column, TableBuild(plan, DISTANCE), lambda: None)
         self._hits = HitBuffers()
 
     def find(self, asked: U64) -> Answer:

@@ -11,7 +11,7 @@ import pytest
 from simstream.cli.amounts import count, nbytes
 from simstream.cli.main import invoke
 from simstream.errors import SettingsError, UsageError
-from simstream.index.packed import build
+from simstream.index.packed import TableBuild, build
 from simstream.index.plan import MAX_DISTANCE, choose
 from simstream.tools.plan.costs import STATE_BYTES, PlanReport, weigh
 from simstream.tools.plan.designs import ALL, TableDesign, cut_into, designs, least_flips, paper_designs
@@ -82,7 +82,7 @@ def test_table_bytes_are_those_of_the_tables_that_the_index_builds(distance: int
     entries = 50_000
     column = np.unique(np.random.default_rng(5).integers(0, 1 << 64, entries, np.uint64))
     chosen = choose(distance, entries)
-    built = build(column, chosen, distance, lambda: None).arrays()
+    built = build(column, TableBuild(chosen, distance), lambda: None).arrays()
     [row] = [row for row in weigh(entries, distance, None, SPEED).designs if row.serves]
     assert row.tables == chosen.tables > 0
     assert sum(array.nbytes for array in built.values()) == pytest.approx(row.table_bytes, rel=1e-3)

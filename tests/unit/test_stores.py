@@ -81,6 +81,7 @@ def test_a_file_that_comes_only_whole_is_not_begun_before_its_turn(web: WebServe
 
 
 def test_ctrl_c_does_not_wait_for_a_server_that_stalls(web: WebServer) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start its jobs without it
     files, real, over = files_of([web.address("ranged/p.jsonl")]), web.answer, threading.Event()
 
     def stalled(request: Any) -> None:
@@ -92,6 +93,7 @@ def test_ctrl_c_does_not_wait_for_a_server_that_stalls(web: WebServer) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         facts_of(files)
+    signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < 30
     over.set()
 

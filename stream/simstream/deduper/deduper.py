@@ -48,8 +48,8 @@ class Deduper(Closing):
         window: How long a page stays live, such as "72h" or "30m", by the pages' own times; None for ever.
         link: Which pages a page is compared with: "any" live page, or only the "canonical" page of each cluster.
         cache: The folder for tables that are built once; by default the one of the setting `cache`.
-        workers: The number of processes that parse HTML for a recipe with `extract` "main" or "prose"; 0 parses it in
-            this process.
+        workers: The number of processes that parse HTML for a recipe with `extract` "main" or "prose"; 0 parses it
+            in this process.
         timeout_s: Seconds of processor time for the extraction of one page.
         memory_bytes: Memory of each extraction process.
         max_record_bytes: Greater pages are `unreadable`.
