@@ -54,10 +54,8 @@ class ArrayRoom:
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
         """Return an array of zeros."""
-        kind = np.dtype(dtype)
-        count = shape if isinstance(shape, int) else prod(shape)
-        held = self._mapped(count * kind.itemsize)
-        return zeros(shape, dtype) if held is None else np.frombuffer(held, kind, count).reshape(shape)
+        held = self._mapped(_size(shape, np.dtype(dtype)))
+        return zeros(shape, dtype) if held is None else np.frombuffer(held, dtype).reshape(shape)
 
     def copied(self, array: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Return a copy of an array, of its own or of another type."""
@@ -81,7 +79,11 @@ IN_MEMORY: Final = ArrayRoom()
 
 
 def _array(shape: Shape, dtype: np.dtype[Any], flags: int) -> NDArray[Any]:
-    size = (shape if isinstance(shape, int) else prod(shape)) * dtype.itemsize
+    size = _size(shape, dtype)
     if size < _MIN_MAPPED_BYTES:
         return np.zeros(shape, dtype)
-    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype, size // dtype.itemsize).reshape(shape)
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype).reshape(shape)
+
+
+def _size(shape: Shape, dtype: np.dtype[Any]) -> int:
+    return (shape if isinstance(shape, int) else prod(shape)) * dtype.itemsize

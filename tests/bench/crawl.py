@@ -75,12 +75,7 @@ def run(size: SiteSize, budget: int) -> None:
     with KafkaBroker() as broker, SiteServer(size) as served:
         crawls = {"without simstream": crawl(served, *limits)}
         for links in ("probe", "deprioritize") if budget else ("probe", "drop"):
-            where = space(broker.address, 1)
-            settings = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
-            with serving(where) as service:
-                service.wait_ready()
-                warm(where)
-                crawls[f"with it: {links}"] = crawl(served, *settings, f"SIMSTREAM_LINKS={links}", *limits)
+            _, crawls[f"with it: {links}"] = crawl_with(broker, served, f"SIMSTREAM_LINKS={links}", *limits)
     for name, crawled in crawls.items():
         print(told(name, crawled))
     if budget:
@@ -90,6 +85,22 @@ def run(size: SiteSize, budget: int) -> None:
         raise AssertionError(f"of {size.total} articles {without.articles} and {with_.articles} were found")
     waited = with_.stats["simstream/waited_seconds"] / with_.count("simstream/pages")
     print(f"{saved(without, with_):.1%} of useless fetches saved; a page waited {waited * 1000:.0f} ms")
+
+
+def crawl_with(broker: KafkaBroker, served: SiteServer, *settings: str) -> tuple[TopicSpace, CrawlResult]:
+    """Crawl the site with a service that knows nothing yet; where its topics are, and what was fetched."""
+    where = space(broker.address, 1)
+    own = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}"]
+    with serving(where) as service:
+        service.wait_ready()
+        warm(where)
+        return where, crawl(served, *own, *settings)
+
+
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each number of the site's size."""
+    for name, value in SiteSize().__dict__.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
 
 
 def warm(where: TopicSpace) -> None:
@@ -103,8 +114,7 @@ def warm(where: TopicSpace) -> None:
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.crawl", description=__doc__)
-    for name, value in SiteSize().__dict__.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    add_sizes(parser)
     parser.add_argument("--budget", type=int, default=0, help="end each crawl after this many pages")
     asked = vars(parser.parse_args())
     run(budget=asked.pop("budget"), size=SiteSize(**asked))

@@ -22,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from simstream.telemetry.process_memory import held, peak
+
 WORDS, BATCH = 40, 10_000
 VOCABULARY = np.array([f"{a}{b}{c}" for a in "bdfgklmnprst" for b in ("al", "en", "ir", "ou") for c in "aeioxyz"])
 
@@ -58,9 +60,7 @@ def write_pages(path: Path, count: int) -> None:
 
 def memory() -> dict[str, int]:
     """Return the bytes of this process in memory: its own, mapped from files, and at the highest."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    named = {"own": "RssAnon", "mapped": "RssFile", "highest": "VmHWM"}
-    return {name: int(status[field].split()[0]) << 10 for name, field in named.items()}
+    return {**dict(held()), "highest": peak()}
 
 
 def judge(arguments: list[str], every: int) -> None:

@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from deploy.kafka.broker import KafkaBroker
-from tests.bench.crawl import PATIENCE_S, CrawlResult, crawl, saved, told, warm
+from tests.bench.crawl import PATIENCE_S, CrawlResult, add_sizes, crawl_with, saved, told
 from tests.bench.crawl_site import SiteServer, SiteSize
-from tests.bench.service import TopicSpace, serving, space
+from tests.bench.service import TopicSpace
 
 
 def learned(where: TopicSpace, out: Path, *flags: str) -> str:
@@ -39,12 +39,7 @@ def run(size: SiteSize, most_lost: float) -> None:
         file = Path(folder) / "patterns.json"
 
         def crawled(name: str, *settings: str) -> TopicSpace:
-            where = space(broker.address, 1)
-            own = [f"SIMSTREAM_LOG={broker.address}", f"SIMSTREAM_PREFIX={where.prefix}", "SIMSTREAM_WAIT=60"]
-            with serving(where) as service:
-                service.wait_ready()
-                warm(where)
-                crawls[name] = crawl(served, *own, *settings)
+            where, crawls[name] = crawl_with(broker, served, "SIMSTREAM_WAIT=60", *settings)
             return where
 
         where = crawled("to learn from", "SIMSTREAM_LINKS=follow")
@@ -66,8 +61,7 @@ def run(size: SiteSize, most_lost: float) -> None:
 def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.patterns", description=__doc__)
-    for name, value in SiteSize().__dict__.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    add_sizes(parser)
     parser.add_argument("--most-lost", type=float, default=0.1, help="as of `simstream patterns`")
     asked = vars(parser.parse_args())
     run(most_lost=asked.pop("most_lost"), size=SiteSize(**asked))

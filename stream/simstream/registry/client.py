@@ -26,8 +26,6 @@ _NOT_FOUND = (40401, 40402, 40403)
 """A registry's own codes for an unknown subject, version or schema. A 404 without one comes from something else."""
 _REFUSALS = (409, 422)
 """How a registry refuses a schema: it does not fit the earlier ones of its subject, or it cannot be used."""
-_DENIALS = (401, 403)
-"""How a registry refuses a user."""
 _WRONG_ANSWERS = (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """What an answer that is no JSON, or of another form, causes within the client: it checks no form."""
 
@@ -39,7 +37,13 @@ class _LongAnswerError(Exception):
 class _DeniedError(RegistryFailed):
     """The registry refuses the user, whose secret is still the one in its file."""
 
-    status = 401
+
+class _ForbiddenError(_DeniedError):
+    """The registry knows the user, and refuses this request."""
+
+
+_DENIALS = {401: _DeniedError, 403: _ForbiddenError}
+"""What a registry's refusals of a user mean."""
 
 
 class ForbiddenSchemaError(Exception):
@@ -93,8 +97,8 @@ class RegistryClient:
         """
         try:
             schema = self._fetch(number)
-        except _DeniedError as error:
-            if error.status != 403 or not self._has_read:
+        except _ForbiddenError:
+            if not self._has_read:
                 raise
             raise ForbiddenSchemaError from None  # else a stranger could stop all pages by naming such a schema
         self._has_read |= schema is not None
@@ -182,9 +186,8 @@ class RegistryClient:
             if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
                 return None
             trouble = f"answers {error.http_status_code} for {what}"
-            if error.http_status_code in _DENIALS:
-                raise self._denied(trouble, error.http_status_code) from None
-            raise self._failed(trouble) from None
+            kind = _DENIALS.get(error.http_status_code)
+            raise (self._failed(trouble) if kind is None else self._denied(trouble, kind)) from None
         except self._troubles as error:
             raise self._failed(f"gives no proper answer for {what} ({type(error).__name__}: {error})") from None
 
@@ -193,7 +196,7 @@ class RegistryClient:
             f"the schema registry {self.url} {trouble[:300]}", "see whether it runs, and check [registry]"
         )
 
-    def _denied(self, trouble: str, status: int) -> RegistryFailed:
+    def _denied(self, trouble: str, kind: type[_DeniedError]) -> RegistryFailed:
         """Return the error for a refused user. From now on use the secret that its file holds now."""
         failure = self._failed(trouble)
         try:
@@ -201,9 +204,7 @@ class RegistryClient:
         except SettingsError:  # the file is being replaced, or gone
             options = self._options
         if options == self._options:
-            denied = _DeniedError(failure.what, failure.todo)
-            denied.status = status
-            return denied
+            return kind(failure.what, failure.todo)
         self._options = options
         self._client = self._made()
         return failure

@@ -45,8 +45,8 @@ from simstream.model import REASONS, U64, FingerprintColumns, Page, PageKind
 from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Mode
-from simstream.text.extraction.extract import is_plain
-from simstream.text.extraction.extractor import extract_here, extraction_digests, extraction_process, make_extractor
+from simstream.text.extraction.extract import extract_one, is_plain
+from simstream.text.extraction.extractor import extraction_digests, extraction_process, make_extractor
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.extraction.prose import prose
 from simstream.text.keywords import heaviest_tags
@@ -220,7 +220,7 @@ class Fingerprinter(Closing):
         """
         texts = [*probes.TEXTS]
         if self.recipe.extract != "fast":
-            extracted = extract_here(self.recipe.extract, probes.HTML, "text/html")
+            extracted = extract_one(probes.HTML, "text/html")
             texts.append(self.counting(extracted.text, "text/html") or extracted.reason)
         utf8, offsets = _join([text.encode("utf-8", "surrogatepass") for text in texts])
         result = self._run(utf8, offsets, self._rules._replace(min_words=1))

@@ -91,10 +91,15 @@ def decode(data: bytes) -> Verdict:
                 tree = verdict_avro.read(data, HEAD_BYTES)
         return msgspec.convert(tree, Verdict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, BadValueError) as error:
-        raise LogDamaged(
-            f"a record of verdicts is not a verdict ({str(error)[:100]})",
-            "stop the other program that writes to this topic",
-        ) from error
+        raise no_verdict(error) from error
+
+
+def no_verdict(error: Exception) -> LogDamaged:
+    """Return the error for a record that is no verdict."""
+    return LogDamaged(
+        f"a record of verdicts is not a verdict ({str(error)[:100]})",
+        "stop the other program that writes to this topic",
+    )
 
 
 def as_json(data: bytes) -> bytes:

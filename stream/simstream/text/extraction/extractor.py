@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 
 from simstream.compiling import CompilingProcess
 from simstream.text import probes
-from simstream.text.extraction.extract import ExtractedText, extract_one
+from simstream.text.extraction.extract import ExtractedText
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.recipe import HtmlPart
 
@@ -47,15 +47,6 @@ def make_extractor(
     return FastExtractor()
 
 
-def extract_here(part: HtmlPart, raw: bytes, content_type: str) -> ExtractedText:
-    """Extract one page that can be trusted, in this process."""
-    if part == "fast":
-        from simstream.text.extraction.fast import extract_fast
-
-        return extract_fast(raw, content_type)
-    return extract_one(raw, content_type)
-
-
 def extraction_process(part: HtmlPart) -> CompilingProcess:
     """Return a process that compiles every kernel that `part` needs."""
     return CompilingProcess(__name__, "_compile", part.encode())
@@ -65,11 +56,13 @@ def _compile() -> None:
     part = cast(HtmlPart, sys.stdin.read())
     os.nice(NICE)
     if part == "fast":
-        extract_here(part, probes.HTML, "text/html")
-        return
-    from simstream.text.extraction.refused_html import refusal
+        from simstream.text.extraction.fast import extract_fast
 
-    refusal(probes.HTML)
+        extract_fast(probes.HTML, "text/html")
+    else:
+        from simstream.text.extraction.refused_html import refusal
+
+        refusal(probes.HTML)
 
 
 def extraction_digests(part: HtmlPart) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from simstream.errors import InputError, LogDamaged, UsageError
+from simstream.errors import InputError, UsageError
 from simstream.log.base import VERDICTS, Log
 from simstream.log.committed_records import committed
 from simstream.sources.arrow import load_pyarrow
@@ -31,10 +31,7 @@ def of_topic(log: Log) -> Iterator[PatternVerdict]:
             try:
                 yield _decode(wire.as_json(record.value or b""))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise LogDamaged(
-                    f"a record of verdicts is not a verdict ({str(error)[:100]})",
-                    "stop the other program that writes to this topic",
-                ) from error
+                raise wire.no_verdict(error) from error
 
 
 def of_file(file: InputFile) -> Iterator[PatternVerdict]:
