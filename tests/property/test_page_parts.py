@@ -107,9 +107,9 @@ def assert_same_parts(html: bytes, parts: PageParts, naive: NaivePage) -> None:
 
 def assert_same_article(html: bytes, parts: PageParts, naive: NaivePage) -> None:
     sums = np.empty((parts.num[columns.ELEMENTS], SUMS), np.int64)
-    rows = np.zeros((parts.num[columns.BLOCKS], len(FEATURES)), np.int32)
+    rows = np.empty((len(FEATURES), parts.num[columns.BLOCKS]), np.int16)
     describe(parts, sums, rows)
-    assert [dict(zip(FEATURES, row, strict=True)) for row in rows.tolist()] == naive_article.features(naive)
+    assert [dict(zip(FEATURES, row, strict=True)) for row in rows.T.tolist()] == naive_article.features(naive)
     assert article_of(html) == naive_article.article(naive, TREES.tolist()).encode("latin-1")
 
 

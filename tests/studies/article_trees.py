@@ -59,7 +59,7 @@ _MANY_BLOCKS: Final = 50
 class BlockRows(NamedTuple):
     """The blocks of pages: what the kernel sees, what they are, and how much each counts."""
 
-    features: NDArray[np.int32]  # (n, FEATURES)
+    features: NDArray[np.int16]  # (n, FEATURES)
     is_article: NDArray[np.bool_]  # (n,)
     weights: NDArray[np.float64]  # (n,)
 
@@ -71,7 +71,7 @@ def rows_of(page: ArticlePage, taught: str | None, weight: float = 1) -> BlockRo
     """
     parts = parts_of(page.html.encode("utf-8", "replace"))
     count = int(parts.num[BLOCKS])
-    features = np.zeros((count, len(FEATURES)), np.int32)
+    features = np.empty((len(FEATURES), count), np.int16)
     describe(parts, np.empty((parts.num[ELEMENTS], SUMS), np.int64), features)
     spans = parts.blocks[:count, [TEXT_START, TEXT_END]]
     blocks = [letters(parts.text[start:end].tobytes().decode("utf-8", "replace")) for start, end in spans]
@@ -79,7 +79,7 @@ def rows_of(page: ArticlePage, taught: str | None, weight: float = 1) -> BlockRo
     correct(labels, blocks, page)
     weights = _BASE_WEIGHT + np.minimum(parts.blocks[:count, WIDTH] // 2, _MAX_WEIGHED_WIDTH)
     weights = weights / np.sqrt(1 + count / _MANY_BLOCKS)
-    return BlockRows(features, labels, weights * weight)
+    return BlockRows(features.T, labels, weights * weight)
 
 
 def label(blocks: Sequence[str], body: str) -> NDArray[np.bool_]:
@@ -125,7 +125,7 @@ def _share(parts: Sequence[str], of: set[str]) -> float:
     return sum(part in of for part in parts) / len(parts)
 
 
-def learn_trees(pages: Iterable[BlockRows], options: BoostingOptions) -> NDArray[np.int32]:
+def learn_trees(pages: Iterable[BlockRows], options: BoostingOptions) -> NDArray[np.int16]:
     """Return trees learnt from the blocks of pages."""
     features, is_article, weights = (np.concatenate(column) for column in zip(*pages, strict=True))
     return learn(features, is_article, weights, options)
@@ -149,11 +149,11 @@ def fold_of(name: str) -> int:
     return hashlib.sha256(b"f" + name.encode()).digest()[0] % FOLDS
 
 
-def _text(page: ArticlePage, trees: NDArray[np.int32]) -> str:
+def _text(page: ArticlePage, trees: NDArray[np.int16]) -> str:
     return article_of(page.html.encode("utf-8", "replace"), trees).decode("utf-8", "replace")
 
 
-def write(path: Path, trees: NDArray[np.int32]) -> None:
+def write(path: Path, trees: NDArray[np.int16]) -> None:
     """Write trees as `extraction.article` reads them."""
     leaves = (trees.shape[1] + 2) // 3
     lines = [" ".join(map(str, tree[:-leaves])) + "  " + " ".join(map(str, tree[-leaves:])) for tree in trees]

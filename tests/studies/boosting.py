@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simstream.kernels.html.article import TREE_DEPTH
 
 _BINS: Final = 64
-_NEVER: Final = 1 << 30
+_NEVER: Final = (1 << 15) - 1
 """The limit of a node that sends all rows to the first of its two sides."""
 _UNIT: Final = 1000
 """The parts of 1 that leaves count."""
@@ -43,7 +43,7 @@ class BinnedRows(NamedTuple):
     """Rows with bins for features, and the loss at each: bin b of feature f goes up to `cuts[f][b]`."""
 
     bins: Integers  # (n, features)
-    cuts: list[NDArray[np.int32]]
+    cuts: list[NDArray[np.int16]]
     slope: Numbers  # (n,) first derivative of the loss
     curve: Numbers  # (n,) second derivative
 
@@ -53,8 +53,8 @@ class BinnedRows(NamedTuple):
 
 
 def learn(
-    features: NDArray[np.int32], truth: NDArray[np.bool_], weights: Numbers, options: BoostingOptions
-) -> NDArray[np.int32]:
+    features: NDArray[np.int16], truth: NDArray[np.bool_], weights: Numbers, options: BoostingOptions
+) -> NDArray[np.int16]:
     """Return trees (rounds, TREE_COLUMNS) whose sum is above 0 for rows that are true.
 
     `features` is (n, features), `truth` and `weights` are (n,). Cost: about a second for 10,000 rows.
@@ -73,7 +73,7 @@ def learn(
         leaves = np.rint(-options.rate * _UNIT * slope / (curve + options.ridge)).astype(np.int64)
         total += leaves[leaf] / _UNIT
         trees.append([*nodes, *leaves.tolist()])
-    return np.array(trees, np.int32)
+    return np.array(trees, np.int16)
 
 
 def _grow(rows: BinnedRows, drawn: Integers, options: BoostingOptions) -> tuple[list[int], Integers]:

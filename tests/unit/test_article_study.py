@@ -208,7 +208,7 @@ def test_trees_are_learnt_that_find_the_articles_of_held_pages(folders: Benchmar
     outputs = [run(article_trees.main, *arguments, str(tmp_path / name)) for name in "ab"]
     assert [outputs[0].count(name) for name in ("scrapinghub", "chinese", "trafilatura", "wcxb")] == [1, 1, 1, 1]
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    trees = np.loadtxt(tmp_path / "a", np.int32, comments="#")
+    trees = np.loadtxt(tmp_path / "a", np.int16, comments="#")
     for pages in folders.pages().values():
         held = [page for page in pages if page.is_held]
         learnt, blind = (

@@ -97,7 +97,7 @@ FEATURES: Final = (
     "blocks since the core's first text",
     "blocks since the core's last text",
 )
-"""The columns of `describe`; shares are in percent."""
+"""The rows of `describe`; shares are in percent, and no number is above 2000."""
 NEAR_WORDS: Final = (COMMENTS, RELATED, SIDE, ABOUT, NAVIGATION, FOOT, ADVERTISING, SHARING)
 NEAR_KINDS: Final = (
     *(ARTICLE_KIND, ASIDE_KIND, MAIN_KIND, LIST_KIND, FIGURE_KIND),
@@ -149,8 +149,8 @@ def prose_width(parts: PageParts, block: int) -> int:
 
 
 @lean_kernel
-def describe(parts: PageParts, sums: NDArray[np.int64], features: NDArray[np.int32]) -> None:
-    """Fill a row of FEATURES for each block; `sums` (elements, SUMS) is working memory.
+def describe(parts: PageParts, sums: NDArray[np.int64], features: NDArray[np.int16]) -> None:
+    """Fill `features` (FEATURES, blocks); `sums` (elements, SUMS) is working memory.
 
     Cost: linear in elements and blocks, some 50 ns each.
     """
@@ -166,7 +166,7 @@ def describe(parts: PageParts, sums: NDArray[np.int64], features: NDArray[np.int
             core_first, core_last = min(core_first, i), i
     width = max(1, sums[0, _WIDTH])
     for i in range(count):
-        row = features[i]
+        row = features[:, i]
         _describe_text(parts, i, row)
         _describe_place(parts, sums, i, container, row)
         row[24] = _within_1000(i - first)
@@ -260,7 +260,7 @@ def _core(parts: PageParts, sums: NDArray[np.int64]) -> int:
 
 
 @lean_helper
-def _describe_text(parts: PageParts, i: int, row: NDArray[np.int32]) -> None:
+def _describe_text(parts: PageParts, i: int, row: NDArray[np.int16]) -> None:
     row[0] = min(2000, parts.blocks[i, WIDTH] >> 1)
     row[1] = _link_share(parts, i)
     row[2] = min(50, parts.blocks[i, MARKS])
@@ -281,7 +281,7 @@ def _link_share(parts: PageParts, i: int) -> int:
 
 @lean_helper
 def _describe_place(
-    parts: PageParts, sums: NDArray[np.int64], i: int, container: int, row: NDArray[np.int32]
+    parts: PageParts, sums: NDArray[np.int64], i: int, container: int, row: NDArray[np.int16]
 ) -> None:
     elements, total = parts.elements, max(1, sums[0, _PROSE])
     element = parts.blocks[i, ELEMENT]

@@ -51,9 +51,11 @@ WORD_LISTS: Final = (
 )
 """Words by flag. `^`, `-` and `_` stand for any sign that is no letter, or an end of the value."""
 _CLASSES: Final = 27
+_ROW: Final = 32
+_FLAGS: Final = 27
 
 
-class ClassWords(NamedTuple):
+class ClassTables(NamedTuple):
     """The automaton. State 0 has matched nothing.
 
     A value begins in state `follows[0, 0]`, as after a sign that is no letter.
@@ -64,6 +66,13 @@ class ClassWords(NamedTuple):
     letters: NDArray[np.uint8]  # (256,): 1 to 26, or 0
 
 
+class ClassWords(NamedTuple):
+    """The automaton as the kernel takes it: a state is the place of its row, and a row is one line of the cache."""
+
+    rows: NDArray[np.uint16]  # (states * _ROW,): the next state by letter, and in _FLAGS what has been found
+    letters: NDArray[np.uint8]  # (256,): 1 to 26, or 0
+
+
 def _letters() -> NDArray[np.uint8]:
     letters = np.zeros(256, np.uint8)
     for i in range(26):
@@ -71,7 +80,7 @@ def _letters() -> NDArray[np.uint8]:
     return letters
 
 
-def _automaton() -> ClassWords:
+def _automaton() -> ClassTables:
     letters = _letters()
     follows: list[dict[int, int]] = [{}]
     flags = [0]
@@ -100,19 +109,26 @@ def _automaton() -> ClassWords:
             table[state, letter] = after
             back[after] = int(table[back[state], letter]) if state else 0
             waiting.append(after)
-    return ClassWords(table, np.array(flags, np.int64), letters)
+    return ClassTables(table, np.array(flags, np.int64), letters)
 
 
-CLASS_WORDS: Final = _automaton()
+def _in_rows(tables: ClassTables) -> ClassWords:
+    rows = np.zeros((len(tables.flags), _ROW), np.uint16)
+    rows[:, :_CLASSES] = tables.follows.astype(np.uint16) * _ROW
+    rows[:, _FLAGS] = tables.flags
+    return ClassWords(rows.ravel(), tables.letters)
+
+
+CLASS_TABLES: Final = _automaton()
+CLASS_WORDS: Final = _in_rows(CLASS_TABLES)
 
 
 @lean_helper
 def class_flags(html: HtmlBytes, start: int, end: int, words: ClassWords) -> int:
     """Return the flags of all words in these bytes. Cost: 1 ns a byte."""
-    state = np.int64(words.follows[0, 0])
-    found = np.int64(0)
+    rows, state, found = words.rows, np.uint64(words.rows[0]), np.uint64(0)
     for at in range(start, end):
-        letter = words.letters[np.uint64(html.bytes[np.uint64(at)])]
-        state = np.int64(words.follows[state, letter])
-        found |= words.flags[state]
-    return int(found | words.flags[words.follows[state, 0]])
+        state = np.uint64(rows[state + words.letters[html.bytes[np.uint64(at)]]])
+        found |= np.uint64(rows[state + np.uint64(_FLAGS)])
+    state = np.uint64(rows[state])
+    return int(found | rows[state + np.uint64(_FLAGS)])

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.kernels.bits import LANES, at_most_64, copy_64, equal_64, lowest
 from simstream.kernels.html.character_references import AMPERSAND, CharacterReferences, read_reference, room_for
 from simstream.kernels.html.element_names import KINDS
-from simstream.kernels.html.sentences import measure
+from simstream.kernels.html.sentences import count_marks, twice_width
 from simstream.kernels.html.tags import Bytes, HtmlBytes
-from simstream.kernels.jit import lean_helper
+from simstream.kernels.jit import inlined, lean_helper
 
 # Columns of `PageParts.elements`.
 PARENT: Final = 0
@@ -83,14 +84,12 @@ MAX_DEPTH: Final = 512
 """As in browsers: deeper elements are part of the deepest."""
 MAX_ELEMENTS: Final = 1 << 18
 """The most elements, and blocks, of a page; further ones are part of those before them."""
-_IS_PLAIN: Final = np.array([byte > 32 and byte not in (AMPERSAND, 0xC2, 0xE3) for byte in range(256)])
-"""Bytes that are no space, and begin none, and no character reference."""
 
 
 class PageParts(NamedTuple):
     """The parts of one page; made by `make_parts`, filled by `take_apart`. Element 0 is the page itself."""
 
-    text: Bytes  # (t,) UTF-8, as far as the page is; a run of spaces is one space
+    text: Bytes  # (t + 64,) UTF-8, as far as the page is; a run of spaces is one space
     elements: NDArray[np.int32]  # (n, 4): in the order of their start tags
     blocks: NDArray[np.int32]  # (m, 6): in the order of the text
     stack: NDArray[np.int32]  # (MAX_DEPTH, 6): the open elements
@@ -103,7 +102,7 @@ def make_parts(size: int) -> PageParts:
     MAX_ELEMENTS, and its text."""
     count = min(size // 3 + 2, MAX_ELEMENTS)
     return PageParts(
-        np.empty(room_for(size) + 1, np.uint8),
+        np.empty(room_for(size) + LANES, np.uint8),
         np.empty((count, _ELEMENT_COLUMNS), np.int32),
         np.empty((count, _BLOCK_COLUMNS), np.int32),
         np.empty((MAX_DEPTH, _STACK_COLUMNS), np.int32),
@@ -163,40 +162,70 @@ def write(
     begin = to = num[TEXT]
     block, spaced, at = num[BLOCK_START], num[_IS_SPACED] != 0, start
     while at < end:
-        byte = html.bytes[np.uint64(at)]
-        if _IS_PLAIN[byte]:
-            if spaced and to > block:
-                text[to] = 32
-                to += 1
-            spaced = False
-            while at < end and _IS_PLAIN[html.bytes[np.uint64(at)]]:
-                text[np.uint64(to)] = html.bytes[np.uint64(at)]
-                to += 1
-                at += 1
-            continue
+        if at + LANES <= html.bytes.size:
+            if html.bytes[np.uint64(at)] <= 32:
+                size = min(_blank_size(html.bytes, at), end - at)
+                spaced |= _has_space(html.bytes, at, size)
+                at += size
+                continue
+            size = min(_plain_size(html.bytes, at), end - at)
+            if size:
+                if spaced and to > block:
+                    text[to] = 32
+                    to += 1
+                copy_64(html.bytes, at, text, to)
+                at, to = at + size, to + size
+                spaced = text[to - 1] == 32
+                to -= spaced
+                continue
         size = _space_size(html.bytes, at, end)
         if size:
-            spaced |= byte > 0  # a NUL is no space, and nothing else
+            spaced |= html.bytes[at] > 0
             at += size
             continue
         room = to
         if spaced and to > block:
             text[to] = 32
             to += 1
-        if byte == AMPERSAND and not raw:
+        if html.bytes[at] == AMPERSAND and not raw:
             before = to
             at, to = read_reference(html, at, end, references, text, to)
             if _space_size(text, before, to) == to - before:
                 to, spaced = room, True
                 continue
         else:
-            text[np.uint64(to)] = byte
+            text[np.uint64(to)] = html.bytes[at]
             to += 1
             at += 1
         spaced = False
     num[TEXT], num[_IS_SPACED] = to, spaced
     if num[LINK]:
         num[_LINKED] += to - begin
+
+
+@inlined
+def _plain_size(text: Bytes, at: int) -> int:
+    """Return how many of the next 64 bytes are written as they are.
+
+    They have no character reference and no space but U+0020, which is not the first and never twice in a row.
+    """
+    spaces = equal_64(text, at, 32)
+    stops = (at_most_64(text, at, 32) ^ spaces) | (spaces & (spaces << np.uint64(1) | np.uint64(1)))
+    stops |= equal_64(text, at, AMPERSAND) | equal_64(text, at, 0xC2) | equal_64(text, at, 0xE3)
+    return lowest(stops) if stops else LANES
+
+
+@inlined
+def _blank_size(text: Bytes, at: int) -> int:
+    """Return how many of the next 64 bytes are spaces or control characters, up to the first that is neither."""
+    others = ~at_most_64(text, at, 32)
+    return lowest(others) if others else LANES
+
+
+@inlined
+def _has_space(text: Bytes, at: int, size: int) -> bool:
+    """Whether any of these blank bytes is a space: a NUL is none, and nothing else."""
+    return size > lowest(~equal_64(text, at, 0)) if size < LANES else equal_64(text, at, 0) != ~np.uint64(0)
 
 
 @lean_helper
@@ -217,7 +246,7 @@ def end_link(parts: PageParts) -> None:
             start += 1
         while start < end and parts.text[end - 1] <= 32:
             end -= 1
-        width, _ = measure(parts.text, start, end)
+        width = twice_width(parts.text, start, end)
         if width >= 2 * MIN_HEADLINE_WIDTH:
             num[HEADLINES] += 1
             num[HEADLINES_WIDTH] += width
@@ -245,7 +274,7 @@ def end_block(parts: PageParts) -> None:
     if end == start:
         return
     count = num[BLOCKS]
-    width, marks = measure(text, start, end)
+    width, marks = twice_width(text, start, end), count_marks(text, start, end)
     linked, num[_LINKED] = num[_LINKED], 0
     text[end] = 10
     num[BLOCK_START] = num[TEXT] = end + 1

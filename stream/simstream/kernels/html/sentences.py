@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from simstream.kernels.bits import LANES, equal_64, lowest
 from simstream.kernels.html.tags import Bytes
-from simstream.kernels.jit import lean_helper
+from simstream.kernels.jit import inlined, lean_helper
 
 MIN_LINE_WIDTH: Final = 30
 """Width of a line that may be prose: 15 letters of Chinese, 30 of English."""
@@ -16,30 +17,54 @@ MIN_PROSE_WIDTH: Final = 200
 """The least width of all prose; if a page has less, all that was extracted counts."""
 MIN_SHARE: Final = 5
 """The least share of prose, one part in so many; below it all that was extracted counts, as on a page of tables."""
-_MAY_MARK: Final = np.array([byte in b",;!?.\xef\xe3\xe2\xe0\xd8" for byte in range(256)])
-"""Bytes that may begin a mark of a sentence."""
 
 
 @lean_helper
-def measure(text: Bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the characters and bytes of a line of UTF-8 together, and its marks of sentences."""
-    characters, marks = 0, 0
+def twice_width(text: Bytes, start: int, end: int) -> int:
+    """Return the characters and bytes of a line of UTF-8 together. Cost: .1 ns a byte."""
+    characters = 0
     for at in range(start, end):
         characters += text[np.uint64(at)] & 0xC0 != 0x80
-    for at in range(start, end):
-        byte = text[np.uint64(at)]
-        if not _MAY_MARK[byte]:
-            continue
-        if byte < 0x80:
-            if byte in (44, 59, 33, 63):  # , ; ! ?
-                marks += at + 1 == end or not 48 <= text[at + 1] <= 57
-            elif byte == 46:
-                marks += at + 1 == end or _ends_word(text, at + 1, end)
-        elif byte == 0xD8:
-            marks += at + 1 < end and text[at + 1] in (0x8C, 0x9B, 0x9F)
-        elif at + 2 < end:
-            marks += _is_mark(byte, text[at + 1], text[at + 2])
-    return characters + end - start, marks
+    return characters + end - start
+
+
+@lean_helper
+def count_marks(text: Bytes, start: int, end: int) -> int:
+    """Return the marks of sentences in a line of UTF-8. The array must go on for 64 bytes behind the line.
+
+    Cost: .3 ns a byte, and 3 ns for each byte that is or begins a mark.
+    """
+    marks = 0
+    for at in range(start, end, LANES):
+        may_mark = _may_mark_64(text, at)
+        if end - at < LANES:
+            may_mark &= (np.uint64(1) << np.uint64(end - at)) - np.uint64(1)
+        while may_mark:
+            marks += _is_mark_at(text, at + lowest(may_mark), end)
+            may_mark &= may_mark - np.uint64(1)
+    return marks
+
+
+@inlined
+def _may_mark_64(text: Bytes, at: int) -> np.uint64:
+    """Return a bit for each of 64 bytes with which a mark may begin."""
+    mask = equal_64(text, at, 33) | equal_64(text, at, 44) | equal_64(text, at, 46)  # ! , .
+    mask |= equal_64(text, at, 59) | equal_64(text, at, 63)  # ; ?
+    mask |= equal_64(text, at, 0xD8) | equal_64(text, at, 0xE0) | equal_64(text, at, 0xE2)
+    return mask | equal_64(text, at, 0xE3) | equal_64(text, at, 0xEF)
+
+
+@lean_helper
+def _is_mark_at(text: Bytes, at: int, end: int) -> bool:
+    """Whether a mark of a sentence begins here."""
+    byte = text[at]
+    if byte == 46:
+        return at + 1 == end or _ends_word(text, at + 1, end)
+    if byte < 0x80:
+        return at + 1 == end or not 48 <= text[at + 1] <= 57
+    if byte == 0xD8:
+        return at + 1 < end and text[at + 1] in (0x8C, 0x9B, 0x9F)
+    return at + 2 < end and _is_mark(byte, text[at + 1], text[at + 2])
 
 
 @lean_helper

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.kernels.bits import lowest
 from simstream.kernels.html.element_names import FNV_BASIS, FNV_PRIME
 from simstream.kernels.jit import inlined, lean_helper
 
@@ -66,23 +67,33 @@ def is_kind(byte: np.uint8, kinds: int) -> bool:
     return bool(_KINDS[np.uint64(byte)] & kinds)
 
 
+@inlined
+def byte_at(html: HtmlBytes, at: int) -> np.uint8:
+    """Return the byte here. An index without a sign saves the test for places counted from the end."""
+    return html.bytes[np.uint64(at)]
+
+
 @lean_helper
 def find(html: HtmlBytes, at: int, byte: int) -> int:
     """Return the next place of this byte, or the end of the page. Compares eight bytes at once.
 
-    Source of the method: Alan Mycroft's test for a zero byte, 1987.
+    Source of the method: Alan Mycroft's test for a zero byte, 1987. Only the lowest byte that it finds is certain.
     """
-    size, pattern = html.bytes.size, np.uint64(byte) * _ONES
-    while at < size and html.bytes[np.uint64(at)] != byte:
+    words, word, pattern = html.words, np.uint64(at >> 3), np.uint64(byte) * _ONES
+    if word < words.size:
+        before = (np.uint64(1) << np.uint64((at & 7) << 3)) - np.uint64(1)
+        x = (words[word] ^ pattern) | before
+        while True:
+            zeros = (x - _ONES) & ~x & _HIGHS
+            if zeros:
+                return int((word << np.uint64(3)) + (lowest(zeros) >> np.uint64(3)))
+            word += np.uint64(1)
+            if word >= words.size:
+                break
+            x = words[word] ^ pattern
+        at = words.size << 3
+    while at < html.bytes.size and byte_at(html, at) != byte:
         at += 1
-        if at & 7 == 0:
-            word = at >> 3
-            while word < html.words.size:
-                x = html.words[np.uint64(word)] ^ pattern
-                if (x - _ONES) & ~x & _HIGHS:
-                    break
-                word += 1
-            at = word << 3
     return at
 
 
@@ -91,7 +102,7 @@ def tag_name(html: HtmlBytes, at: int, most: int) -> tuple[int, int]:
     """Return where the name of a tag ends, and the hash of the name in lower case. Reads at most so many bytes."""
     value, end = _BASIS, min(html.bytes.size, at + most)
     while at < end:
-        byte = html.bytes[at]
+        byte = byte_at(html, at)
         if is_kind(byte, SPACE | _CLOSER):
             break
         lower = byte | np.uint8(32) if is_kind(byte, LETTER) else byte
@@ -105,7 +116,7 @@ def text_hash(html: HtmlBytes, start: int, end: int) -> int:
     """Return the hash of some bytes, with ASCII letters in lower case."""
     value = _BASIS
     for at in range(start, end):
-        byte = html.bytes[at]
+        byte = byte_at(html, at)
         lower = byte | np.uint8(32) if is_kind(byte, LETTER) else byte
         value = (value ^ np.uint64(lower)) * PRIME
     return np.int64(value)  # type: ignore[return-value]  # numba's int is this one
@@ -118,32 +129,32 @@ def next_attribute(html: HtmlBytes, at: int) -> tuple[int, int, int, int, int]:
     A name that begins at -1 says that there is none: the tag ends there, beyond the page if the page cuts it off.
     """
     size = html.bytes.size
-    while at < size and is_kind(html.bytes[at], SPACE | _CLOSER):
-        if html.bytes[at] == GT:
+    while at < size and is_kind(byte_at(html, at), SPACE | _CLOSER):
+        if byte_at(html, at) == GT:
             return at + 1, -1, at, at, at
         at += 1
     if at == size:
         return size + 1, -1, at, at, at
     name = at
     at += 1
-    while at < size and not is_kind(html.bytes[at], SPACE | _CLOSER | _EQUAL):
+    while at < size and not is_kind(byte_at(html, at), SPACE | _CLOSER | _EQUAL):
         at += 1
     name_end = at
-    while at < size and is_kind(html.bytes[at], SPACE):
+    while at < size and is_kind(byte_at(html, at), SPACE):
         at += 1
-    if at == size or html.bytes[at] != _EQUALS:
+    if at == size or byte_at(html, at) != _EQUALS:
         return at, name, name_end, at, at
     at += 1
-    while at < size and is_kind(html.bytes[at], SPACE):
+    while at < size and is_kind(byte_at(html, at), SPACE):
         at += 1
-    if at == size or html.bytes[at] == GT:
+    if at == size or byte_at(html, at) == GT:
         return at, name, name_end, at, at
-    quote = html.bytes[at]
+    quote = byte_at(html, at)
     if quote in (_DOUBLE, _SINGLE):
         end = find(html, at + 1, quote)
         return min(end + 1, size), name, name_end, at + 1, end
     value = at
-    while at < size and not (is_kind(html.bytes[at], SPACE) or html.bytes[at] == GT):
+    while at < size and not (is_kind(byte_at(html, at), SPACE) or byte_at(html, at) == GT):
         at += 1
     return at, name, name_end, value, at
 
@@ -154,11 +165,13 @@ def tag_end(html: HtmlBytes, at: int) -> tuple[int, int, bool]:
 
     If the page cuts the tag off, the end is beyond the page, and there is no tag.
     """
+    if at < html.bytes.size and byte_at(html, at) == GT:
+        return at + 1, 0, False
     count = 0
     while True:
         end, name, _, _, _ = next_attribute(html, at)
         if name < 0:
-            slash = end <= html.bytes.size and end - 2 >= at and html.bytes[end - 2] == SLASH
+            slash = end <= html.bytes.size and end - 2 >= at and byte_at(html, end - 2) == SLASH
             return end, count, slash
         at = end
         count += 1
@@ -167,7 +180,7 @@ def tag_end(html: HtmlBytes, at: int) -> tuple[int, int, bool]:
 @lean_helper
 def _closes(html: HtmlBytes, at: int, name: int) -> bool:
     """Whether an end tag of this name begins at `at`, at its `<`."""
-    if at + 2 >= html.bytes.size or html.bytes[at + 1] != SLASH or not is_kind(html.bytes[at + 2], LETTER):
+    if at + 2 >= html.bytes.size or byte_at(html, at + 1) != SLASH or not is_kind(byte_at(html, at + 2), LETTER):
         return False
     end, found = tag_name(html, at + 2, _MAX_RAW_NAME_BYTES)
     return found == name and end < html.bytes.size
@@ -190,20 +203,20 @@ def script_end(html: HtmlBytes, at: int, name: int) -> int:
         at = at if escaped else find(html, at, LT)
         if at == size:
             break
-        byte = html.bytes[at]
+        byte = byte_at(html, at)
         if byte == LT:
-            if not escaped and at + 3 < size and html.bytes[at + 1] == BANG:
-                escaped = html.bytes[at + 2] == _DASH and html.bytes[at + 3] == _DASH
+            if not escaped and at + 3 < size and byte_at(html, at + 1) == BANG:
+                escaped = byte_at(html, at + 2) == _DASH and byte_at(html, at + 3) == _DASH
                 at += 2 if escaped else 1  # these dashes may also belong to the end
                 continue
             if _closes(html, at, name):
                 if not doubly:
                     return at
                 doubly = False
-            elif escaped and at + 1 < size and is_kind(html.bytes[at + 1], LETTER):
+            elif escaped and at + 1 < size and is_kind(byte_at(html, at + 1), LETTER):
                 end, found = tag_name(html, at + 1, _MAX_RAW_NAME_BYTES)
                 doubly = doubly or (found == name and end < size)
-        elif byte == _DASH and at + 2 < size and html.bytes[at + 1] == _DASH and html.bytes[at + 2] == GT:
+        elif byte == _DASH and at + 2 < size and byte_at(html, at + 1) == _DASH and byte_at(html, at + 2) == GT:
             escaped = doubly = False
         at += 1
     return at
@@ -213,8 +226,8 @@ def script_end(html: HtmlBytes, at: int, name: int) -> int:
 def declaration_end(html: HtmlBytes, at: int, foreign: bool) -> int:
     """Return where a comment, a doctype, CDATA, or markup that counts as a comment ends; `at` is at its `<`."""
     size = html.bytes.size
-    is_bang = html.bytes[at + 1] == BANG
-    if is_bang and at + 3 < size and html.bytes[at + 2] == _DASH and html.bytes[at + 3] == _DASH:
+    is_bang = byte_at(html, at + 1) == BANG
+    if is_bang and at + 3 < size and byte_at(html, at + 2) == _DASH and byte_at(html, at + 3) == _DASH:
         return _comment_end(html, at + 4)
     if is_bang and foreign and is_cdata(html, at):
         return cdata_end(html, at + _CDATA.size) + 3
@@ -226,7 +239,7 @@ def is_cdata(html: HtmlBytes, at: int) -> bool:
     """Whether CDATA begins here."""
     same = at + _CDATA.size <= html.bytes.size
     for i in range(_CDATA.size if same else 0):
-        same &= html.bytes[at + i] == _CDATA[i]
+        same &= byte_at(html, at + i) == _CDATA[i]
     return same
 
 
@@ -235,7 +248,7 @@ def cdata_end(html: HtmlBytes, at: int) -> int:
     """Return where the `]]>` after CDATA begins, or the end of the page; its text begins at `at`."""
     size = html.bytes.size
     at = find(html, at, _CLOSING)
-    while at < size and not (at + 2 < size and html.bytes[at + 1] == _CLOSING and html.bytes[at + 2] == GT):
+    while at < size and not (at + 2 < size and byte_at(html, at + 1) == _CLOSING and byte_at(html, at + 2) == GT):
         at = find(html, at + 1, _CLOSING)
     return at
 
@@ -246,13 +259,13 @@ def _comment_end(html: HtmlBytes, at: int) -> int:
     `->`."""
     start, at = at, find(html, at, GT)
     while at < html.bytes.size:
-        if (html.bytes[at - 1] == _DASH and html.bytes[at - 2] == _DASH) or at == start:
+        if (byte_at(html, at - 1) == _DASH and byte_at(html, at - 2) == _DASH) or at == start:
             return at + 1
         if (
             at >= start + 3
-            and html.bytes[at - 1] == BANG
-            and html.bytes[at - 2] == _DASH
-            and html.bytes[at - 3] == _DASH
+            and byte_at(html, at - 1) == BANG
+            and byte_at(html, at - 2) == _DASH
+            and byte_at(html, at - 3) == _DASH
         ):
             return at + 1
         at = find(html, at + 1, GT)

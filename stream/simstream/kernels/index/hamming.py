@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from numpy import uint64
 from numpy.typing import NDArray
 
+from simstream.kernels.bits import lowest
 from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 
@@ -88,21 +89,10 @@ def _near(_typing, array, index, query, most):  # type: ignore[no-untyped-def]
     return signature, emit
 
 
-def _lowest(_typing, value):  # type: ignore[no-untyped-def]
-    """Return the place of the lowest 1 bit of a uint64 that is not 0, as int64."""
-
-    def emit(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    signature: Signature = types.int64(types.uint64)
-    return signature, emit
-
-
 # numba types an intrinsic as its emitter, but kernels call it with these types
 popcount: Any = intrinsic(_popcount)
 prefetch: Any = intrinsic(_prefetch)
 near: Any = intrinsic(_near)
-lowest: Any = intrinsic(_lowest)
 
 
 @inlined

@@ -20,7 +20,8 @@ import numpy as np
 from numpy import int64, uint32, uint64
 from numpy.typing import NDArray
 
-from simstream.kernels.index.hamming import LANES, lowest, near, popcount, prefetch, rotate_left
+from simstream.kernels.bits import lowest
+from simstream.kernels.index.hamming import LANES, near, popcount, prefetch, rotate_left
 from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 

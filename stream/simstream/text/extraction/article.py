@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.html.article import TREE_COLUMNS, choose, is_scored
+from simstream.kernels.html.article import SCORES, TREE_COLUMNS, choose, is_scored
 from simstream.kernels.html.block_features import FEATURES, SUMS
 from simstream.kernels.html.character_references import REFERENCES
-from simstream.kernels.html.class_words import CLASS_WORDS
+from simstream.kernels.html.class_words import CLASS_TABLES, CLASS_WORDS
 from simstream.kernels.html.element_names import NAMES
 from simstream.kernels.html.page_parts import BLOCKS, ELEMENTS, PageParts, make_parts
 from simstream.kernels.html.page_reader import take_apart
@@ -25,7 +25,8 @@ def _read_trees() -> NDArray[np.int32]:
     return np.array(rows, np.int32).reshape(-1, TREE_COLUMNS)
 
 
-TREES: Final = _read_trees()
+_TABLE: Final = _read_trees()
+TREES: Final = np.minimum(_TABLE, np.iinfo(np.int16).max).astype(np.int16)
 """What tells a block of the article from the rest; made by `tests/studies/article_trees.py`."""
 RULES: Final = b"simstream html 2"
 """Another number for other rules of choosing, which tables do not show."""
@@ -33,8 +34,8 @@ RULES: Final = b"simstream html 2"
 
 def article_digest() -> str:
     """Return 16 hex digits over the trees and tables that choose an article, for the ids of recipes."""
-    digest = blake2b(TREES.tobytes(), digest_size=8, person=RULES)
-    for table in (*NAMES, *CLASS_WORDS, *REFERENCES):
+    digest = blake2b(_TABLE.tobytes(), digest_size=8, person=RULES)
+    for table in (*NAMES, *CLASS_TABLES, *REFERENCES):
         digest.update(np.ascontiguousarray(table).tobytes())
     return digest.hexdigest()
 
@@ -46,7 +47,7 @@ def parts_of(html: bytes) -> PageParts:
     return parts
 
 
-def article_of(html: bytes, trees: NDArray[np.int32] = TREES) -> bytes:
+def article_of(html: bytes, trees: NDArray[np.int16] = TREES) -> bytes:
     """Return the article of a page, both in UTF-8, a line for each block; of a page without an article all text.
 
     `trees` is (n, TREE_COLUMNS). Bytes that are not UTF-8 stay as they are. Never raises, but MemoryError. Cost:
@@ -55,6 +56,7 @@ def article_of(html: bytes, trees: NDArray[np.int32] = TREES) -> bytes:
     parts = parts_of(html)
     blocks = int(parts.num[BLOCKS])
     sums = np.empty((parts.num[ELEMENTS], SUMS), np.int64)
-    features = np.zeros((blocks if is_scored(blocks, len(html)) else 0, len(FEATURES)), np.int32)
-    size = choose(parts, trees, sums, features, np.empty(blocks, np.bool_))
+    scored = blocks if is_scored(blocks, len(html)) else 0
+    features, scores = (np.empty((rows, scored), np.int16) for rows in (len(FEATURES), SCORES))
+    size = choose(parts, trees, sums, features, scores, np.empty(blocks, np.bool_))
     return parts.text[:size].tobytes()
