@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from simstream.judge.candidates import Candidate
     from simstream.judge.lookups import Match
     from simstream.model import PageSource, Record, Verdict, VerdictKind
+    from simstream.text.html_page import HtmlPage, read_html
     from simstream.text.recipe import Recipe
     from simstream.text.recipe_file import load_recipe
 
@@ -63,6 +64,7 @@ _HOMES = {
     "judge.candidates": ("Candidate",),
     "judge.lookups": ("Match",),
     "model": ("PageSource", "Record", "Verdict", "VerdictKind"),
+    "text.html_page": ("HtmlPage", "read_html"),
     "text.recipe": ("Recipe",),
     "text.recipe_file": ("load_recipe",),
 }
@@ -80,6 +82,7 @@ __all__ = [
     "DeliveryFailed",
     "ExplainedPage",
     "ExtractionNotStarted",
+    "HtmlPage",
     "InputError",
     "InputMissing",
     "LogError",
@@ -111,6 +114,7 @@ __all__ = [
     "WrongRecipe",
     "fingerprint",
     "load_recipe",
+    "read_html",
 ]
 
 

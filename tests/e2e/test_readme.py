@@ -72,6 +72,14 @@ def test_the_python_examples_print_what_they_say(path: str, more: list[str]) -> 
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a", *more]
 
 
+def test_the_example_of_html_prints_what_it_says() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(examples("docs/how-to/python.md", "read_html("), "python.md", "exec"), {})
+    address = "https://mill.example/ferry"
+    assert printed.getvalue().splitlines() == [f"Ferry adrift {address}", "The ferry has been adrift since noon."]
+
+
 def test_the_program_for_spark_submit_is_the_command_line(alone: Program, cache: Path) -> None:
     page = (ROOT / "docs/how-to/spark.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^spark-submit .*\$\(simstream (.*?)\) ", page, re.MULTILINE)
@@ -86,7 +94,8 @@ def test_no_python_example_is_without_a_test() -> None:
             # The last four: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py,
             # tests/e2e/test_registered_verdicts.py, tests/e2e/test_spark.py
             registered = ("AvroSerializer(", "AvroDeserializer(")
-            tested = ("Deduper()", "with Client(", "MSKAuthTokenProvider", *registered, "near_duplicates(")
+            own = ("Deduper()", "with Client(", "read_html(")
+            tested = (*own, "MSKAuthTokenProvider", *registered, "near_duplicates(")
             assert any(part in code for part in tested), relative(path)
 
 

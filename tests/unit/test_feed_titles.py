@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from simstream.feeds.records import PageSheet
-from simstream.feeds.titles import MAX_CHARACTERS, sheet_of, tidy
+from simstream.feeds.titles import sheet_of
 from simstream.model import Record
+from simstream.text.titles import MAX_CHARACTERS, tidy
 from simstream.wire.field_paths import parse_paths
 from simstream.wire.page import PageLimits
 from tests.cpu_time import least_seconds

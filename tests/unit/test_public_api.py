@@ -20,10 +20,10 @@ from simstream.errors import SimstreamError
 ROOT = Path(__file__).parents[2]
 SURFACE = """
 AsyncClient BrokerUnreachable Candidate Client ClientClosed ClientError ClientFull Deduper DeliveryFailed
-ExplainedPage ExtractionNotStarted InputError InputMissing LogError LogLocked Match NotAdmitted NotPermitted
-PageSource RawPage Recipe Record RecordTooLarge SettingsError SimstreamError StateDamaged StateError
+ExplainedPage ExtractionNotStarted HtmlPage InputError InputMissing LogError LogLocked Match NotAdmitted
+NotPermitted PageSource RawPage Recipe Record RecordTooLarge SettingsError SimstreamError StateDamaged StateError
 StateFormat StateFull StateLocked StateUnwritable TopicMissing Unavailable UsageError Verdict VerdictKind
-VerdictLate WrongLog WrongPolicy WrongRecipe fingerprint load_recipe
+VerdictLate WrongLog WrongPolicy WrongRecipe fingerprint load_recipe read_html
 """
 USER_FILE = """
 from simstream import Client, Deduper, RawPage, SimstreamError, Verdict, fingerprint

@@ -31,8 +31,8 @@ from simstream.feeds.records import (
     sheet_key,
     version_key,
 )
-from simstream.feeds.titles import tidy
 from simstream.model import COMPARED_VERDICTS, Verdict, VerdictKind
+from simstream.text.titles import tidy
 
 MAX_DOUBTS = 16
 MAX_AGED = 256

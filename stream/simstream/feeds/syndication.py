@@ -19,8 +19,8 @@ import msgspec
 from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard
 from simstream.feeds.sites import site_of
-from simstream.feeds.titles import tidy
 from simstream.feeds.web_objects import safe_url
+from simstream.text.titles import tidy
 
 ATOM: Final = "application/atom+xml"
 JSON_FEED: Final = "application/feed+json"

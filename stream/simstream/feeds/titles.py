@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import msgspec
 
 from simstream.feeds.link_lists import is_list_of_links
 from simstream.feeds.records import PageSheet
-from simstream.kernels.html.page_parts import BLOCKS, OG_TITLE, TEXT_END, TEXT_START, TITLE, PageParts
 from simstream.model import Page, PageKind, Record
 from simstream.text.extraction.article import parts_of
 from simstream.text.extraction.fast import html_in_utf8
+from simstream.text.titles import html_title, tidy
 from simstream.wire.page import PageLimits, decode, title_at
 
-MAX_CHARACTERS = 200
-"""A longer title is cut."""
 HEAD_CHARACTERS = 64 << 10
 """So many bytes or characters of plain text are searched for its first line."""
 HTML_CHARACTERS = 256 << 10
@@ -47,22 +43,7 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
         return PageSheet(title or _first_line(page), time)
     html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
     parts = parts_of(html)
-    return PageSheet(title or _html_title(html, parts), time, is_list=is_list_of_links(parts))
-
-
-def tidy(text: str) -> str:
-    """Return a title in one line: runs of space become one space, control characters and direction marks go.
-
-    Reads only the beginning of a longer text, so it costs at most some 2 ms.
-    """
-    beginning = text[: 20 * MAX_CHARACTERS]
-    kept = "".join(" " if char.isspace() else char for char in beginning if not _is_control(char))
-    line = " ".join(kept.split())
-    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1].rstrip() + "…"
-
-
-def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") and not char.isspace()
+    return PageSheet(title or html_title(html, parts), time, is_list=is_list_of_links(parts))
 
 
 def _own_title(record: Record, limits: PageLimits) -> str:
@@ -75,29 +56,6 @@ def _own_title(record: Record, limits: PageLimits) -> str:
         return tidy(_decode_fields(record.value or b"").title or "")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
-
-
-def _html_title(html: bytes, parts: PageParts) -> str:
-    """Return `og:title`, else `<title>`, else the first line."""
-    for noted in (OG_TITLE, TITLE):
-        said = html[parts.num[noted] : parts.num[noted + 1]]
-        if said and (found := _text(said)):
-            return found
-    return _line(parts)
-
-
-def _text(html: bytes) -> str:
-    """Return text whose character references are not resolved yet as one line. Only its beginning is read, which
-    leaves room for references and spaces."""
-    return _line(parts_of(html[: 20 * MAX_CHARACTERS].replace(b"<", b"&lt;")))
-
-
-def _line(parts: PageParts) -> str:
-    """Return the first block of text in one line."""
-    if not parts.num[BLOCKS]:
-        return ""
-    start, end = parts.blocks[0, TEXT_START], parts.blocks[0, TEXT_END]
-    return tidy(parts.text[start : min(end, start + 80 * MAX_CHARACTERS)].tobytes().decode("utf-8", "replace"))
 
 
 def _first_line(page: Page) -> str:

@@ -26,8 +26,8 @@ from simstream.feeds.syndication import (
     write_atom,
     write_json_feed,
 )
-from simstream.feeds.titles import tidy
 from simstream.feeds.web_objects import asked_of
+from simstream.text.titles import tidy
 
 WRITERS: Final = {"/feed.atom": (ATOM, write_atom), "/feed.json": (JSON_FEED, write_json_feed)}
 _HOST: Final = re.compile(r"[\w.:\[\]-]{1,255}", re.ASCII)

@@ -44,7 +44,7 @@ class ArchiveFlow:
         """Return the next bytes, not taken; fewer than `count` only at the end. Raises ArchiveBrokenOff."""
         while len(self._held) < count and self._more():
             pass
-        return bytes(self._held[:count])
+        return bytes(memoryview(self._held)[:count])
 
     def take(self, count: int) -> bytes:
         """Take the next bytes; fewer than `count` only at the end. Raises ArchiveBrokenOff."""

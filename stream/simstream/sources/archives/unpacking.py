@@ -104,7 +104,7 @@ class _ForwardWindow(io.RawIOBase):
             if not more:
                 break
             self._data += more
-        return bytes(self._data[at - self._base : at - self._base + count])
+        return bytes(memoryview(self._data)[at - self._base : at - self._base + count])
 
     def forget(self, before: int) -> None:
         """Forget the bytes before this place."""

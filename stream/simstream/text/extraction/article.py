@@ -53,10 +53,14 @@ def article_of(html: bytes, trees: NDArray[np.int16] = TREES) -> bytes:
     `trees` is (n, TREE_COLUMNS). Bytes that are not UTF-8 stay as they are. Never raises, but MemoryError. Cost:
     .1 to .5 ms for 100 KB.
     """
-    parts = parts_of(html)
+    return article_in(parts_of(html), len(html), trees)
+
+
+def article_in(parts: PageParts, size: int, trees: NDArray[np.int16] = TREES) -> bytes:
+    """Return the article of a page of so many bytes that was taken apart. Uses up the parts."""
     blocks = int(parts.num[BLOCKS])
     sums = np.empty((parts.num[ELEMENTS], SUMS), np.int64)
-    scored = blocks if is_scored(blocks, len(html)) else 0
+    scored = blocks if is_scored(blocks, size) else 0
     features, scores = (np.empty((rows, scored), np.int16) for rows in (len(FEATURES), SCORES))
-    size = choose(parts, trees, sums, features, scores, np.empty(blocks, np.bool_))
-    return parts.text[:size].tobytes()
+    length = choose(parts, trees, sums, features, scores, np.empty(blocks, np.bool_))
+    return parts.text[:length].tobytes()
