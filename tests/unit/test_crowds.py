@@ -109,6 +109,25 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
             assert index.crowd(0, BASE) is not None
 
 
+def test_a_wide_distance_alone_makes_no_query_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of places pass the first 32 bits of a value at distance 12, and hardly one passes all 64."""
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 64)
+    rng = np.random.default_rng(4)
+    index = Index(None, 1, 12, 0, 1 << 14)
+    stored = rng.integers(0, 2**64, 1 << 17, np.uint64)
+    for begin in range(0, len(stored), 1 << 13):
+        numbers = np.arange(begin + 1, begin + (1 << 13) + 1, dtype=np.uint32)
+        index.add(numbers, stored[numbers - 1], np.zeros((len(numbers), 1), np.uint64), None, None)
+        index.settle()
+    queries = stored[:64] ^ np.uint64(0xFFF)
+    apart = index.query_apart(queries, np.zeros((64, 1), np.uint64))
+    assert apart.done == 64
+    assert not apart.crowded.any()
+    for i, query in enumerate(queries):
+        near = np.flatnonzero(np.bitwise_count(stored ^ query) <= 12) + 1
+        assert sorted(apart.entry[apart.starts[i] : apart.starts[i + 1]].tolist()) == near.tolist()
+
+
 def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 16)
     rng, state = np.random.default_rng(3), JudgeState(policy(), memtable_limit=64)
