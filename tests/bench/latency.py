@@ -367,7 +367,10 @@ def _values(file: Path | None, count: int, html: int) -> list[bytes]:
         return [encode({"html": page}) for page in html_pages(min(count, 500), html)]
     if file and file.is_dir():
         every = (html_in_utf8(path.read_bytes(), "text/html") for path in sorted(file.rglob("*.html")))
-        return [encode({"html": page.decode()}) for page in islice(every, count) if len(page) <= _MAX_HTML_BYTES]
+        pages = [encode({"html": page.decode()}) for page in islice(every, count) if len(page) <= _MAX_HTML_BYTES]
+        if not pages:
+            raise click.UsageError(f"--pages: {file} has no files *.html of at most {_MAX_HTML_BYTES:,} bytes")
+        return pages
     return [encode({"text": page["text"]}) for page in load(file, count)]
 
 

@@ -79,7 +79,7 @@ class SearchPart(Protocol):
         """Write the runs within the distance of `queries[first:]`, each once, and return (next query, number of
         runs).
 
-        It stops before the first query whose runs do not fit.
+        It stops before the first query whose runs do not fit, with room for what is compared.
         """
 
 
@@ -162,7 +162,7 @@ def ask(
     """Find one part's matches of the queries before `last`, as far as `limit` allows.
 
     Returns the number of answered queries and the matches, None without any; some matches of other queries may be
-    among them. If `hits` is `capped`, a query whose hits alone do not fit is marked as crowded; some of its matches
+    among them. If `hits` is `capped`, a query that alone does not fit is marked as crowded; some of its matches
     may be among them, too.
     """
     found: MatchBuffers | None = None
@@ -232,10 +232,10 @@ def answer(
     """Return the matches of the first queries with at most `limit` matches together, at least one query, and their
     candidates.
 
-    A query with more than `most` candidates in one part is crowded, and has no matches here. With `in_order` each
-    query's matches are ordered by entry. A match that two fingerprints find counts twice towards `limit`. The
-    first part should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x
-    `limit` for each part.
+    A query is crowded if one part has no room for its candidates among `most`, and has no matches here. With
+    `in_order` each query's matches are ordered by entry. A match that two fingerprints find counts twice towards
+    `limit`. The first part should be the largest: it decides how many queries the others get. Memory: at most about
+    40 bytes x `limit` for each part.
     """
     hits = HitBuffers() if most is None else HitBuffers(most, capped=True)
     parts: list[BlockAnswer] = []

@@ -103,7 +103,7 @@ def is_ascii_based(raw: bytes, http_charset: str | None) -> bool:
 
 def codec_of(label: str | None) -> str | None:
     """Return Python's codec for a label as the web understands it; None for an unknown label."""
-    if not label:
+    if not label or not label.isascii():  # the parser cannot take lone surrogates, and no label has other signs
         return None
     name = map_encoding_to_html5(label.strip("\t\n\x0c\r ").lower(), fallback_utf8=False)
     return _WIDER.get(name, name) if name else None

@@ -14,9 +14,11 @@ from simstream.text.extraction.fast import html_in_utf8
 from simstream.text.titles import html_title
 
 MAX_ADDRESS_BYTES: Final = 2_048
-"""A longer canonical link is none."""
+"""A longer canonical link is ignored."""
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z0-9]{1,32});")
 """In an address, `&copy=1` is a parameter: a character reference ends with its semicolon."""
+_LEFT_OUT: Final = re.compile(r"[\t\n\r]")
+_DECEPTIVE: Final = re.compile(r"[\s\\]")
 
 
 class HtmlPage(NamedTuple):
@@ -32,19 +34,20 @@ class HtmlPage(NamedTuple):
     text: str
     """The article, a line for each block; of a page without an article all its text."""
     title: str
-    """`og:title`, else `<title>`, else the first line of text; at most 200 characters."""
+    """`og:title`, else `<title>`, else the page's first line, even if it is navigation; at most 200 characters."""
     canonical: str | None
     """The address of the first canonical link, if it is one of http or https."""
 
 
-def read_html(html: bytes | str, content_type: str = "text/html", url: str | None = None) -> HtmlPage:
-    """Return the article, the title and the canonical link of an HTML page, in one pass over its bytes.
+def read_html(html: bytes | str, content_type: str | None = "text/html", url: str | None = None) -> HtmlPage:
+    """Return the article, the title and the canonical link of an HTML page.
 
-    Cost: .1 to .3 ms for 100 KB. Never raises because of the page; binary data has no text and no title.
+    Never raises because of the page. Bytes that are no text, such as a picture, have no text and no title. Cost: .2
+    to .7 ms for 100 KB of UTF-8, twice that in a declared character set, ten times that if it has to be guessed.
 
     Args:
-        html: The page. Bytes are decoded as a browser does.
-        content_type: The header of that name, which may name a charset.
+        html: The page, as bytes in the character set that a browser would find, or as text.
+        content_type: The header of that name, if there is one: it may name a character set.
         url: The page's own address, which completes a canonical link without host. Without it, such a link is none.
             `<base>` is not read.
 
@@ -53,9 +56,11 @@ def read_html(html: bytes | str, content_type: str = "text/html", url: str | Non
         >>> simstream.read_html(b"<h1>Ferry adrift</h1><p>It has been adrift since noon.").title
         'Ferry adrift'
     """
-    if isinstance(html, bytes) and refused_binary(html):
-        return HtmlPage("", "", None)
-    page = html_in_utf8(html, content_type)
+    if not isinstance(html, str):
+        html = bytes(html)
+        if refused_binary(html):
+            return HtmlPage("", "", None)
+    page = html_in_utf8(html, content_type or "text/html")
     parts = parts_of(page)
     title = html_title(page, parts)
     link = _address(page[parts.num[CANONICAL] : parts.num[CANONICAL + 1]], url)
@@ -63,13 +68,19 @@ def read_html(html: bytes | str, content_type: str = "text/html", url: str | Non
 
 
 def _address(href: bytes, url: str | None) -> str | None:
-    """Return the absolute address that an attribute says, or None."""
+    """Return the absolute address that an attribute says, or None.
+
+    Line ends and tabs are left out, as the URL standard says. An address with another control character, a space, a
+    mark of direction, a backslash or a user is none: it would deceive whoever logs it or sends it on.
+    """
     if not href or len(href) > MAX_ADDRESS_BYTES:
         return None
     said = _REFERENCE.sub(lambda found: unescape(found[0]), href.decode("utf-8", "replace"))
     try:
-        found = urljoin(url or "", said.strip())
-        parts = urlsplit(found)
+        parts = urlsplit(urljoin(url or "", _LEFT_OUT.sub("", said.strip())))
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return None
-    return found if parts.scheme in ("http", "https") and parts.netloc else None
+    found = parts.geturl()
+    is_plain = found.isprintable() and not _DECEPTIVE.search(found) and parts.username is None
+    return found if is_whole and is_plain else None

@@ -10,6 +10,8 @@ from simstream.text.extraction.article import parts_of
 
 MAX_CHARACTERS: Final = 200
 """A longer title is cut."""
+_MAX_BYTES: Final = 20 * MAX_CHARACTERS
+_LONGEST_REFERENCE: Final = 40
 
 
 def tidy(text: str) -> str:
@@ -31,15 +33,22 @@ def html_title(html: bytes, parts: PageParts) -> str:
     """Return `og:title`, else `<title>`, else the first line of a page in UTF-8."""
     for noted in (OG_TITLE, TITLE):
         said = html[parts.num[noted] : parts.num[noted + 1]]
-        if said and (found := plain_text(said)):
+        if said and (found := _plain_text(said)):
             return found
     return _line(parts)
 
 
-def plain_text(html: bytes) -> str:
+def _plain_text(html: bytes) -> str:
     """Return text whose character references are not resolved yet as one line. Only its beginning is read, which
     leaves room for references and spaces."""
-    return _line(parts_of(html[: 20 * MAX_CHARACTERS].replace(b"<", b"&lt;")))
+    html = html.lstrip()
+    beginning = html[:_MAX_BYTES]
+    if len(html) > _MAX_BYTES:
+        cut = beginning.rfind(b"&", -_LONGEST_REFERENCE)
+        if cut >= 0 and b";" not in beginning[cut:]:
+            beginning = beginning[:cut]
+        beginning = beginning.decode("utf-8", "ignore").encode()
+    return _line(parts_of(beginning.replace(b"<", b"&lt;")))
 
 
 def _line(parts: PageParts) -> str:

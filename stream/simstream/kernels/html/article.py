@@ -38,21 +38,21 @@ scored."""
 def add_up(features: NDArray[np.int16], trees: NDArray[np.int16], scores: NDArray[np.int16]) -> None:
     """Fill the first row of `scores` with the sum of all trees for each block: above 0 for a block of the article.
 
-    `features` is (FEATURES, blocks), `scores` (SCORES, blocks). The sum of each tree's greatest leaf must be below
-    2^15. Both ways from a node are gone for all blocks, and one is dropped: so LLVM takes 16 blocks at once. Cost:
-    1.3 ns a tree and block, where one way alone takes 3.6.
+    `features` is (FEATURES, blocks), `scores` (SCORES, blocks). The sum over all trees of the greatest absolute
+    leaf must be below 2^15. Both ways from each node are taken for all blocks, and one is dropped: LLVM does many
+    blocks at once. Cost: 1.3 ns a tree and block. To follow one way for one block takes 3.6.
     """
     scores[0] = 0
     for t in range(trees.shape[0]):
         tree = trees[t]
         for part in range(4):
             _choose_leaf(features, tree, part, scores[1 + part])
-        _add_part(features, tree, scores)
+        _add_leaves(features, tree, scores)
 
 
 @lean_helper
 def _choose_leaf(features: NDArray[np.int16], tree: NDArray[np.int16], part: int, leaf: NDArray[np.int16]) -> None:
-    """Fill in which leaf each block reaches in one of the four parts below the first two levels."""
+    """Fill in what each block's leaf adds in one of the four parts below the first two levels."""
     top = 2 * (3 + part)
     left, right = 2 * top + 2, 2 * top + 4
     a, b, c = features[tree[top]], features[tree[left]], features[tree[right]]
@@ -66,8 +66,8 @@ def _choose_leaf(features: NDArray[np.int16], tree: NDArray[np.int16], part: int
 
 
 @lean_helper
-def _add_part(features: NDArray[np.int16], tree: NDArray[np.int16], scores: NDArray[np.int16]) -> None:
-    """Add the leaf of the part that each block reaches by the first two levels."""
+def _add_leaves(features: NDArray[np.int16], tree: NDArray[np.int16], scores: NDArray[np.int16]) -> None:
+    """Add the leaf in that part to which the first two levels lead each block."""
     a, b, c = features[tree[0]], features[tree[2]], features[tree[4]]
     limit_a, limit_b, limit_c = tree[1], tree[3], tree[5]
     total, leaf_0, leaf_1, leaf_2, leaf_3 = scores[0], scores[1], scores[2], scores[3], scores[4]

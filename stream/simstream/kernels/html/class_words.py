@@ -113,7 +113,10 @@ def _automaton() -> ClassTables:
 
 
 def _in_rows(tables: ClassTables) -> ClassWords:
-    rows = np.zeros((len(tables.flags), _ROW), np.uint16)
+    size = len(tables.flags) * _ROW
+    room = np.zeros(size + _ROW, np.uint16)
+    begin = -room.ctypes.data % (2 * _ROW) // 2  # where a line of the cache begins
+    rows = room[begin : begin + size].reshape(-1, _ROW)
     rows[:, :_CLASSES] = tables.follows.astype(np.uint16) * _ROW
     rows[:, _FLAGS] = tables.flags
     return ClassWords(rows.ravel(), tables.letters)

@@ -207,7 +207,8 @@ def write(
 def _plain_size(text: Bytes, at: int) -> int:
     """Return how many of the next 64 bytes are written as they are.
 
-    They have no character reference and no space but U+0020, which is not the first and never twice in a row.
+    They have no character reference, no control character and no space but U+0020, which is not the first and never
+    twice in a row. The bytes that begin U+00A0 and U+3000 stop it, whatever follows them.
     """
     spaces = equal_64(text, at, 32)
     stops = (at_most_64(text, at, 32) ^ spaces) | (spaces & (spaces << np.uint64(1) | np.uint64(1)))
@@ -224,7 +225,7 @@ def _blank_size(text: Bytes, at: int) -> int:
 
 @inlined
 def _has_space(text: Bytes, at: int, size: int) -> bool:
-    """Whether any of these blank bytes is a space: a NUL is none, and nothing else."""
+    """Whether any of these blank bytes is a space: of them only a NUL is none."""
     return size > lowest(~equal_64(text, at, 0)) if size < LANES else equal_64(text, at, 0) != ~np.uint64(0)
 
 
