@@ -16,7 +16,7 @@ import click
 
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.fast import extract_fast, html_in_utf8
+from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.prose import prose
 from simstream.text.extraction.refused_html import refusal
 from tests.bench import measure
@@ -38,8 +38,7 @@ def main(pages: Path | None, least: int, most: int, count: int, size: int, round
     if pages is None:
         found = [page.encode() for page in measure.html_pages(count, size)]
     else:
-        every = (html_in_utf8(path.read_bytes(), "text/html") for path in sorted(pages.rglob("*.html")))
-        found = [page for page in every if least <= len(page) <= most][:count]
+        found = [page for page in measure.html_files(pages) if least <= len(page) <= most][:count]
         if not found:
             raise click.UsageError(f"--pages: no file *.html of {least:,} to {most:,} bytes in {pages}")
     _against_parser(found, rounds)

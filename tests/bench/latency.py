@@ -31,8 +31,7 @@ from confluent_kafka import Producer
 
 from deploy.kafka.broker import KafkaBroker
 from simstream.log.kafka.reader import consume
-from simstream.text.extraction.fast import html_in_utf8
-from tests.bench.measure import html_pages, line, load, share, title
+from tests.bench.measure import html_files, html_pages, line, load, share, title
 from tests.bench.service import RunningService, TopicSpace, append, client, serving, space
 
 HALF = "half"
@@ -366,7 +365,7 @@ def _values(file: Path | None, count: int, html: int) -> list[bytes]:
     if html:
         return [encode({"html": page}) for page in html_pages(min(count, 500), html)]
     if file and file.is_dir():
-        every = (html_in_utf8(path.read_bytes(), "text/html") for path in sorted(file.rglob("*.html")))
+        every = html_files(file)
         pages = [encode({"html": page.decode()}) for page in islice(every, count) if len(page) <= _MAX_HTML_BYTES]
         if not pages:
             raise click.UsageError(f"--pages: {file} has no files *.html of at most {_MAX_HTML_BYTES:,} bytes")

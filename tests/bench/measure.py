@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from simstream.sources.demo import demo_records
+from simstream.text.extraction.fast import html_in_utf8
 
 SENTENCE = re.compile(r"[^。！？.!?\n]+[。！？.!?\n]?")
 GENERATED_BYTES = 1_500
@@ -33,6 +34,11 @@ def load(file: Path | None, count: int) -> list[dict[str, str]]:
             if len(pages) == count:
                 break
         return pages
+
+
+def html_files(folder: Path) -> Iterator[bytes]:
+    """The files `*.html` of a folder and those below it, by name, as the kernels read them."""
+    return (html_in_utf8(path.read_bytes(), "text/html") for path in sorted(folder.rglob("*.html")))
 
 
 def generate(count: int) -> Iterator[dict[str, str]]:

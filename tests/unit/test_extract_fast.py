@@ -169,7 +169,8 @@ def test_a_page_on_which_the_kernel_fails_costs_only_itself(
 
 @pytest.fixture
 def no_process(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    Fingerprinter(preset("default"), cache)  # the first with these kernels compiles in another process
+    with Fingerprinter(preset("default"), cache):  # the first with these kernels compiles in another process
+        pass
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a fast recipe needs no process")

@@ -1,6 +1,7 @@
 """Bits of words, and bytes compared or copied 64 at a time: LLVM's own instructions, which numba has no names for.
 
-A mask has bit i for byte i of the 64. All 64 bytes must lie inside the array; this is not checked.
+A mask has bit i for byte i of the 64. All 64 bytes must lie inside the array; this is not checked. What numba hands
+to the functions below has no types that a checker knows.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 LANES: Final = 64
-_BYTE: Final = ir.IntType(8)
-_VECTOR: Final = ir.VectorType(_BYTE, LANES)
+_VECTOR: Final = ir.VectorType(ir.IntType(8), LANES)
 
 
 def _lowest(_typing, value):  # type: ignore[no-untyped-def]
@@ -27,6 +27,14 @@ def _lowest(_typing, value):  # type: ignore[no-untyped-def]
     return signature, emit
 
 
+def spread(builder, value, vector):  # type: ignore[no-untyped-def]
+    """Return a vector of this type with the value in every lane."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
+    return builder.shuffle_vector(one, undefined, zeros)
+
+
 def _address(context, builder, kind, array, at):  # type: ignore[no-untyped-def]
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
@@ -36,10 +44,7 @@ def _comparison(relation: str):  # type: ignore[no-untyped-def]
     def compare(_typing, array, at, byte):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]
             values = builder.load(_address(context, builder, signature.args[0], *args[:2]), align=1)
-            undefined = ir.Constant(_VECTOR, ir.Undefined)
-            one = builder.insert_element(undefined, args[2], ir.Constant(ir.IntType(32), 0))
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-            found = builder.icmp_unsigned(relation, values, builder.shuffle_vector(one, undefined, zeros))
+            found = builder.icmp_unsigned(relation, values, spread(builder, args[2], _VECTOR))
             return builder.bitcast(found, ir.IntType(LANES))
 
         signature: Signature = types.uint64(array, types.int64, types.uint8)
@@ -62,7 +67,7 @@ def _copy(_typing, source, at, target, to):  # type: ignore[no-untyped-def]
 # numba types an intrinsic as its emitter, but kernels call it with these types
 lowest: Any = intrinsic(_lowest)
 equal_64: Any = intrinsic(_comparison("=="))
-"""`equal_64(array, at, byte)`: a mask of which bytes from `at` on are this one."""
+"""`equal_64(array, at, byte)`: the mask of the bytes from `at` on that equal this one."""
 at_most_64: Any = intrinsic(_comparison("<="))
-"""The same of bytes that are at most this one."""
+"""The same for bytes that are at most this one."""
 copy_64: Any = intrinsic(_copy)

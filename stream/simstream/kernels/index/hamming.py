@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from numpy import uint64
 from numpy.typing import NDArray
 
-from simstream.kernels.bits import lowest
+from simstream.kernels.bits import lowest, spread
 from simstream.kernels.jit import inlined, lean_kernel
 from simstream.model import U64
 
@@ -74,15 +74,8 @@ def _near(_typing, array, index, query, most):  # type: ignore[no-untyped-def]
         count = builder.module.globals.get(name)
         if count is None:
             count = ir.Function(builder.module, ir.FunctionType(vector, [vector]), name)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        undefined = ir.Constant(vector, ir.Undefined)
-
-        def spread(value):  # type: ignore[no-untyped-def]
-            one = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(one, undefined, zeros)
-
-        differing = builder.call(count, [builder.xor(values, spread(args[2]))])
-        within = builder.icmp_unsigned("<=", differing, spread(args[3]))
+        differing = builder.call(count, [builder.xor(values, spread(builder, args[2], vector))])
+        within = builder.icmp_unsigned("<=", differing, spread(builder, args[3], vector))
         return builder.zext(builder.bitcast(within, ir.IntType(LANES)), ir.IntType(64))
 
     signature: Signature = types.uint64(array, types.int64, array.dtype, array.dtype)
