@@ -1,4 +1,4 @@
-"""A Crawlee crawl that asks a running service for each page, and follows no links of near duplicates.
+"""A Crawlee crawl that asks a running service for each page, and follows no links of copies.
 
 python examples/crawlee_crawler.py kafka://127.0.0.1:9092 https://a.example/
 """
@@ -40,7 +40,7 @@ async def crawl(log: str, start: str) -> Counter[str]:
         async def handle(context: ParselCrawlingContext) -> None:
             verdict = await judged(client, context)
             kinds[verdict.verdict if verdict else "without a verdict"] += 1
-            if verdict is None or verdict.verdict != "near_duplicate":
+            if verdict is None or verdict.canonical in (None, verdict.id):  # no copy of another page
                 await context.enqueue_links()
 
         await crawler.run([start])

@@ -1,4 +1,4 @@
-"""A crawler loop: fetch pages, ask a running service for each verdict, follow the links of new pages only.
+"""A crawler loop: fetch pages, ask a running service for each verdict, follow no links of copies.
 
 python examples/crawler.py kafka://127.0.0.1:9092 https://a.example/
 """
@@ -36,8 +36,8 @@ def crawl(client: Client, start: str) -> Counter[str]:
             continue
         kinds[verdict.verdict] += 1
         print(url, verdict.verdict, verdict.near_duplicate_of or "")
-        if verdict.verdict == "near_duplicate":
-            continue  # its links lead to more of the same
+        if verdict.canonical not in (None, verdict.id):
+            continue  # a copy, also if it is `unchanged` since an earlier crawl: its links lead to more of the same
         for link in LINK.findall(page.body):
             target = urljoin(url, link.decode("utf-8", "replace"))
             if target.startswith(urljoin(start, "/")) and target not in known:

@@ -6,16 +6,21 @@ import json
 import re
 import shutil
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
+import msgspec
 import pytest
 
 from simstream import Deduper
 from simstream.model import Verdict
+from simstream.tools.patterns.pattern import AddressPattern, PartKind, PatternSet
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, environment
 from tests.kafka_fixtures import TopicPlace
 from tests.missing import skip_or_fail
@@ -43,9 +48,11 @@ class LocalService:
             check=False,
         )
 
-    def judge(self, body: bytes, token: str = TOKEN) -> tuple[int, bytes]:
-        headers = {"Content-Type": "application/x-ndjson", "Authorization": f"Bearer {token}"}
-        asked = urllib.request.Request(f"{self.address}/judge?timeout=60", body, headers)
+    def judge(
+        self, body: bytes, token: str = TOKEN, media: str = "application/x-ndjson", timeout: int = 60, **more: str
+    ) -> tuple[int, bytes]:
+        headers = {"Content-Type": media, "Authorization": f"Bearer {token}", **more}
+        asked = urllib.request.Request(f"{self.address}/judge?timeout={timeout}", body, headers)
         try:
             with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
                 return int(answer.status), answer.read()
@@ -80,16 +87,100 @@ def needed(name: str) -> str:
     return found
 
 
-def test_javascript_prints_the_pages_worth_keeping(place: LocalService) -> None:
-    done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", place.address, PAGES, JUDGE_TOKEN=TOKEN)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [one.id for one in place.expected if one.verdict != "near_duplicate"]
-    assert done.stderr.splitlines() == [
-        f"{one.id} = {one.near_duplicate_of}" for one in place.expected if one.verdict == "near_duplicate"
-    ]
+def test_javascript_prints_the_pages_worth_keeping_in_every_crawl(place: LocalService) -> None:
+    for _ in range(2):  # in the second crawl the pages are `unchanged`, and copies stay copies
+        done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", place.address, PAGES, JUDGE_TOKEN=TOKEN)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [one.id for one in place.expected if one.verdict == "new"]
+        assert done.stderr.splitlines() == [
+            f"{one.id} = {one.canonical}" if one.canonical else f"{one.id}: {one.verdict}"
+            for one in place.expected
+            if one.verdict != "new"
+        ]
     refused = place.run("node", EXAMPLES / "judge_pages.mjs", place.address, PAGES)
     assert refused.returncode == 1
-    assert "401" in refused.stderr
+    assert refused.stderr.startswith("401: ")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+class _Moody(BaseHTTPRequestHandler):
+    """A service that is away at first, then late for every second page, then prompt."""
+
+    asked: ClassVar[list[list[str]]] = []
+
+    def do_POST(self) -> None:
+        pages = [
+            json.loads(line)["id"] for line in self.rfile.read(int(self.headers["content-length"])).split(b"\n")
+        ]
+        self.asked.append(pages)
+        late = pages[1::2] if len(self.asked) == 2 else []
+        lines = [
+            {"line": at, "status": 504, "detail": "late"} if page in late else {"id": page, "canonical": page}
+            for at, page in enumerate(pages, 1)
+        ]
+        self.send_response(503 if len(self.asked) == 1 else 200)
+        self.end_headers()
+        self.wfile.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_javascript_asks_again_for_what_has_no_verdict(place: LocalService, tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"id": one, "text": "x"}) + "\n" for one in "abcd"))
+    with HTTPServer(("127.0.0.1", 0), _Moody) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"  # with a slash at its end
+        done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", address, tmp_path / "pages.jsonl")
+        server.shutdown()
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [*"abcd"], "")
+    assert _Moody.asked == [[*"abcd"], [*"abcd"], [*"bd"]]
+
+
+def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalService, tmp_path: Path) -> None:
+    site, other = "https://a.example", "https://b.example:8080"
+    patterns = [
+        AddressPattern(site, PartKind.PARAMETER, "sid"),
+        AddressPattern(site, PartKind.PARAMETER, "utm_medium&utm_source"),
+        AddressPattern(site, PartKind.PARAMETER, "view", below="article"),
+        AddressPattern(site, PartKind.PATH_PARAMETER, "jsessionid"),
+        AddressPattern(site, PartKind.SEGMENT, "print", to="article"),
+        AddressPattern(site, PartKind.SEGMENT, "amp"),
+        AddressPattern(other, PartKind.SEGMENT, "打印"),
+        AddressPattern(other, PartKind.PARAMETER, ""),
+    ]
+    paths = ("", "/", "/article/7", "/print/7/", "/print/article/7", "/amp/amp/7", "/amp/list//7", "/a-b-c/amp")
+    paths += (
+        "/7;jsessionid=4/x;jsessionid=5;y=2",
+        "/打印/页",
+        "/article;x=1/7",
+        "/print",
+        "/amp/print/7",
+        "/a" * 17,
+    )
+    queries = (
+        "",
+        "?",
+        "?sid=4&b=2&a=1&&a=0",
+        "?utm_source=x&utm_medium=y&utm_term=z",
+        "?utm_source=x",
+        "?view=1#top",
+    )
+    queries += ("?=4&sid", "?a?b=1&sid=2?3", "?" + "&".join(f"p{n}=1" for n in range(17)), "?x=" + "y" * 2_048)
+    sites = (site, "HTTPS://A.example:443", "http://a.example", other, "https://u@a.example", "ftp://a.example")
+    urls = [f"{one}{path}{query}" for one in sites for path in paths for query in queries]
+    entries = [{**msgspec.structs.asdict(one)} for one in patterns]
+    (tmp_path / "patterns.json").write_text(json.dumps({"format": "simstream-patterns/1", "patterns": entries}))
+    (tmp_path / "urls").write_text("\n".join(urls) + "\n", encoding="utf-8")
+    with (tmp_path / "urls").open() as addresses:
+        command = [needed("node"), EXAMPLES / "plain_address.mjs", tmp_path / "patterns.json"]
+        done = subprocess.run(
+            command, stdin=addresses, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
+    plain = [PatternSet(patterns).plain(url) for url in urls]
+    expected = [found.text if found and found.patterns else url for found, url in zip(plain, urls, strict=True)]
+    assert len([one for one in plain if one and one.patterns]) > 100
+    assert done.stdout.splitlines() == expected
 
 
 def test_java_prints_the_answer_of_each_page(place: LocalService, tmp_path: Path) -> None:
@@ -116,6 +207,25 @@ def test_the_commands_of_the_document_do_what_it_says(place: LocalService) -> No
     [roles] = re.findall(r"--roles (\S+)", text)
     assert roles == "fingerprint,judge,query"
     assert place.judge(lines.encode(), "wrong")[0] == 401
+    [single] = re.findall(r"application/json' -d '(.*\"url\".*)'\n", text)
+    status, answer = place.judge(single.encode(), media="application/json")
+    assert (status, json.loads(answer)["verdict"]) == (200, "too_short")
+
+
+def test_a_body_that_is_no_page_gets_a_sentence_that_says_what_to_send(place: LocalService) -> None:
+    page = b'{"id": "a", "text": "one two", "contents": "x"}'
+    for body, media, more, status, said in (
+        (page, "application/json", {}, 422, "a page has no other fields than id, url"),
+        (page, "application/x-ndjson", {}, 200, "a page has no other fields than id, url"),
+        (b"[]", "application/json", {}, 422, "send several as application/x-ndjson"),
+        (b'{"id": "a", "text": 4}', "application/json", {}, 422, "text: Input should be a valid string"),
+        (page, "application/x-www-form-urlencoded", {}, 415, "send the header content-type: application/json or"),
+        (page, "application/x-ndjson", {"Content-Encoding": "gzip"}, 415, "without content-encoding"),
+        (b'{"id": "a", "text": "%s"}' % (b"x" * 12_000_000), "application/x-ndjson", {}, 200, '"status":413'),
+        (b'{"id": "a", "text": "%s"}' % (b"x" * 12_000_000), "application/json", {}, 413, "max_record_bytes"),
+    ):
+        found, answer = place.judge(body, media=media, **more)
+        assert (found, said in answer.decode()) == (status, True), (body[:40], media, answer)
 
 
 def test_a_thousand_pages_in_one_request_have_the_verdicts_of_a_judge(place: LocalService) -> None:

@@ -338,3 +338,13 @@ def test_a_name_that_is_empty_or_very_long_is_no_part() -> None:
     address = PageAddress.parse(f"{SITE}/?_a=1&_b=2")
     assert address is not None
     assert [part.name for part in part_names(address)] == ["_a", "_b", "_a&_b"]
+
+
+def test_a_part_that_only_lacks_originals_is_named_as_the_nearest() -> None:
+    learner = PatternLearner(LEAST)
+    few = [*articles("/print/#", LEAST - 7), *((f"/print/{LEAST + n}", LEAST + n) for n in range(9))]
+    few += [(f"/article/1?sid={n}", 1) for n in range(LEAST)]
+    assert learner.learn([seen(few)]) == []
+    assert learner.nearest == (LEAST - 7, AddressPattern(SITE, "segment", "print", "article"))
+    assert learner.learn([seen(articles("/print/#"))])
+    assert learner.nearest is None

@@ -103,7 +103,8 @@ def test_a_body_that_is_too_large_or_too_slow_never_reaches_the_application() ->
             sent.append(message)
 
         limits = QueryLimits(other_body=10, body_s=0.05)
-        await BodyLimiter(app, limits)({"type": "http", "path": "/"}, receive, send)
+        scope = {"type": "http", "path": "/", "headers": [(b"content-type", b"application/json; charset=utf-8")]}
+        await BodyLimiter(app, limits)(scope, receive, send)
         return int(sent[0]["status"])
 
     assert asyncio.run(asked([b"12345", b"67890"])) == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -16,11 +17,12 @@ from simstream.errors import UsageError
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
-    from simstream.tools.patterns.pattern import LearnedPattern
+    from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern
     from simstream.tools.patterns.seen_pages import SeenPages
 
 MAX_SHOWN = 50
 """At most so many patterns are shown; the file has all."""
+MOST_LOST_LIMIT = 0.5
 _PIPED_COLUMNS = 120
 
 
@@ -36,7 +38,7 @@ _PIPED_COLUMNS = 120
 )
 @click.option(
     "--most-lost",
-    type=click.FloatRange(0.001, 0.5),
+    type=click.FloatRange(0.001, MOST_LOST_LIMIT),
     metavar="SHARE",
     default=0.1,
     show_default=True,
@@ -88,7 +90,7 @@ def command(
             for verdict in reading.of_topic(log):
                 runs[0].add(verdict)
     found = learner.learn(runs)
-    _show(found, runs, least)
+    _show(found, runs, least, learner.nearest)
     if output:
         with written(output, verdicts) as out:
             out.write(to_json(found))
@@ -112,7 +114,24 @@ def _of_files(verdicts: Sequence[str], room: int) -> list[SeenPages]:
     return runs
 
 
-def _show(found: Sequence[LearnedPattern], runs: Sequence[SeenPages], least: int) -> None:
+def _nearest(nearest: tuple[int, AddressPattern] | None) -> str:
+    """Return how far the best candidate is from being a pattern; "" if there is none."""
+    if nearest is None:
+        return ""
+    from simstream.tools.patterns.pattern import most_lost_of
+
+    originals, pattern = nearest
+    share = ceil(1_000 * most_lost_of(originals)) / 1_000
+    takes = f": --most-lost {share} takes it" if share <= MOST_LOST_LIMIT else ""
+    return f"; {printable(str(pattern))} of {printable(pattern.site)} has {originals}{takes}"
+
+
+def _show(
+    found: Sequence[LearnedPattern],
+    runs: Sequence[SeenPages],
+    least: int,
+    nearest: tuple[int, AddressPattern] | None,
+) -> None:
     """Print a row for each pattern with its sites, and on stderr what was read."""
     pages, forgotten, passed = (
         sum(map(of, runs)) for of in (len, lambda run: run.forgotten, lambda run: run.passed)
@@ -121,7 +140,7 @@ def _show(found: Sequence[LearnedPattern], runs: Sequence[SeenPages], least: int
     more += f"; {forgotten:,} pages were forgotten: give more --memory to learn from all" if forgotten else ""
     say(f"{pages:,} pages{more}")
     if not found:
-        say(f"no pattern: each needs {least} different texts, and no exception")
+        say(f"no pattern: each needs {least} different texts, and no exception{_nearest(nearest)}")
         return
     from rich import box
     from rich.console import Console

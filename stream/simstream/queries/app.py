@@ -12,9 +12,10 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel
 
 from simstream import __version__
@@ -25,8 +26,15 @@ from simstream.queries import models
 from simstream.queries.bad_requests import brief_errors
 from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
-from simstream.queries.media_types import NDJSON
-from simstream.queries.page_lines import MAX_LINES, judge_lines, ndjson_router, page_lines, status_of
+from simstream.queries.media_types import JSON, NDJSON
+from simstream.queries.page_lines import (
+    MAX_LINES,
+    explain_bad_page,
+    judge_lines,
+    ndjson_router,
+    page_lines,
+    status_of,
+)
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import MatchResult, QueryRole
@@ -37,7 +45,6 @@ from simstream.wire.page import PageLimits, decode
 
 SHOWN = "simstream: questions"
 MAX_WAIT_S = 60.0
-_JSON = "application/json"
 _LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
 _ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": models.ProblemAnswer, "description": "it is not ready yet"}
@@ -77,8 +84,13 @@ def make_app(
         return JSONResponse({"detail": str(error)}, status_of(error))
 
     @app.exception_handler(RequestValidationError)
-    async def misunderstood(_: Request, error: RequestValidationError) -> Response:
-        return JSONResponse({"detail": brief_errors(error.errors())}, 422)
+    async def misunderstood(request: Request, error: RequestValidationError) -> Response:
+        errors = error.errors()
+        of_page = request.url.path == "/judge" and all(one["loc"][0] == "body" for one in errors)
+        if of_page:
+            sentence = explain_bad_page([{**one, "loc": one["loc"][1:]} for one in errors])
+            return JSONResponse({"detail": sentence}, 422)
+        return JSONResponse({"detail": brief_errors(errors)}, 422)
 
     def ready() -> None:
         good, why = health.ready()
@@ -155,7 +167,7 @@ def make_app(
         responses={413: {"model": models.ProblemAnswer, "description": "too much text, or too many words"}},
     )
     def tokens(asked: models.TokensQuestion) -> Response:
-        return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=_JSON)
+        return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=JSON)
 
     app.include_router(_judging(judge))
     return app
@@ -171,16 +183,27 @@ def _judging(judge: VerdictCaller) -> APIRouter:
         await judge.open(timeout)
         return StreamingResponse(judge_lines(lines, judge, timeout), media_type=NDJSON)
 
-    late = "no verdict came in time; the page may still be judged"
+    refusals = {
+        400: "more lines than one body may have",
+        401: "without the service's token, if it has one",
+        413: "the page, or the body, is too large",
+        415: "the body is compressed, or not declared as JSON or NDJSON",
+        422: "the body is no page",
+        503: "the service cannot judge now",
+        504: "no verdict came in time; the page may still be judged",
+    }
     lines_of = "one line for each page, in the order of the pages: a verdict, or `line`, `status` and `detail`"
 
     @routes.post(
         "/judge",
+        dependencies=[
+            Security(HTTPBearer(auto_error=False))
+        ],  # shown in the description; `CallerGuard` asks for it
         summary=f"Add a page, or up to {MAX_LINES:,} as NDJSON, and wait for the verdicts",
         response_model=models.VerdictAnswer,
         responses={
             200: {"content": {NDJSON: {"schema": {"type": "string", "description": lines_of}}}},
-            504: {"model": models.ProblemAnswer, "description": late},
+            **{status: {"model": models.ProblemAnswer, "description": why} for status, why in refusals.items()},
         },
         openapi_extra={
             "requestBody": {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simstream.queries.json_values import MAX_STRINGS, has_few_values
-from simstream.queries.media_types import NDJSON, media_type_of
+from simstream.queries.media_types import JSON, NDJSON, media_type_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -58,8 +58,8 @@ class QueryLimits:
 class BodyLimiter:
     """An ASGI application that passes on a request only if its body is complete, within its limit, and in time.
 
-    Costly questions wait briefly for their turn. A refused request is answered with the reason: 408, 413, 422, or
-    503 with Retry-After. For one event loop.
+    Costly questions wait briefly for their turn. A refused request is answered with the reason: 408, 413, 415, 422,
+    or 503 with Retry-After. For one event loop.
     """
 
     def __init__(self, app: App, limits: QueryLimits) -> None:
@@ -92,6 +92,8 @@ class BodyLimiter:
             raise _RefusedError(
                 408, f"the request is not complete after {self._limits.body_s:g} s: send it faster, or send less"
             ) from None
+        if body and (foreign := _foreign_form(scope)):
+            raise _RefusedError(415, foreign)
         if not _is_lines(scope) and not has_few_values(body):
             raise _RefusedError(
                 422,
@@ -185,6 +187,19 @@ class BodyLimiter:
 def _is_lines(scope: Mapping[str, Any]) -> bool:
     """Whether the body is a page a line: `page_lines` looks at each line by itself."""
     return bool(scope.get("path") == "/judge" and media_type_of(scope) == NDJSON)
+
+
+def _foreign_form(scope: Mapping[str, Any]) -> str:
+    """Return why a body is not read: it is no JSON by its own account, or compressed. Empty if it is read."""
+    if any(
+        name == b"content-encoding" and value.lower() != b"identity" for name, value in scope.get("headers", ())
+    ):
+        return "the body is compressed: send it without content-encoding"
+    kind = media_type_of(scope)
+    if kind == JSON or kind.endswith("+json") or _is_lines(scope):
+        return ""
+    more = f" or {NDJSON}" if scope.get("path") == "/judge" else ""
+    return f"the body is not declared as JSON: send the header content-type: {JSON}{more}"
 
 
 class _GoneError(Exception):

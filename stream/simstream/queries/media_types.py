@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 """Lines of JSON."""
 

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.routing import Match
 
-from simstream.errors import SettingsError, SimstreamError, UsageError, VerdictLate
+from simstream.errors import RecordTooLarge, SettingsError, SimstreamError, UsageError, VerdictLate
 from simstream.queries.bad_requests import brief_errors
 from simstream.queries.json_values import has_few_values
 from simstream.queries.media_types import NDJSON, media_type_of
@@ -28,6 +28,8 @@ MAX_STRINGS: Final = 64
 """The most strings of a line, names of fields among them. A page has 14 at most."""
 MAX_OUTSIDE_BYTES: Final = 4096
 """The most bytes of a line outside of strings."""
+_NO_OBJECT: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
+"""Pydantic's errors for a value that is no object."""
 _encode = msgspec.json.encode
 
 
@@ -90,16 +92,19 @@ async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float
         page = PageToJudge.model_validate_json(line)
         verdict = await judge.judge(page.model_dump(exclude_none=True), timeout)
     except ValidationError as error:
-        return _problem(number, 422, _sentence(error))
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        return _problem(number, 422, explain_bad_page(errors))
     except SimstreamError as error:
         return _problem(number, status_of(error), str(error))
     return _encode(verdict) + b"\n"
 
 
-def _sentence(error: ValidationError) -> str:
-    errors = error.errors(include_url=False, include_context=False, include_input=False)
+def explain_bad_page(errors: Sequence[Any]) -> str:
+    """Return a sentence about pydantic's errors for a page. It repeats nothing that the client sent."""
     if any(one["type"] == "extra_forbidden" for one in errors):
         return f"a page has no other fields than {', '.join(PageToJudge.model_fields)}: leave them out"
+    if any(one["type"] in _NO_OBJECT for one in errors):
+        return f"a page is one JSON object: send several as {NDJSON}, one on each line"
     return "; ".join(": ".join([*map(str, one["loc"]), one["msg"]]) for one in brief_errors(errors))
 
 
@@ -108,9 +113,12 @@ def _problem(number: int, status: int, detail: str) -> bytes:
 
 
 def status_of(error: SimstreamError) -> int:
-    """Return the HTTP status: 504 for a late verdict, 400 for an error of the caller, else 503."""
+    """Return the HTTP status: 504 for a late verdict, 413 for a page that is too large, 400 for other errors of the
+    caller, else 503."""
     if isinstance(error, VerdictLate):
         return 504
+    if isinstance(error, RecordTooLarge):
+        return 413
     return 400 if isinstance(error, UsageError) and not isinstance(error, SettingsError) else 503
 
 

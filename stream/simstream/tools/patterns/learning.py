@@ -15,6 +15,8 @@ class PatternLearner:
     def __init__(self, least: int, earlier: Iterable[LearnedPattern] = ()) -> None:
         """`least`: the originals that a pattern needs. `earlier` patterns stay, unless a page contradicts them."""
         self._least = least
+        self.nearest: tuple[int, AddressPattern] | None = None
+        """Of the patterns that only lack originals: the greatest number of originals, and its pattern."""
         self._earlier = {learned.pattern: learned for learned in earlier}
         self._wanted = {(each.site, part) for each in self._earlier for part in _segments(each)}
 
@@ -23,6 +25,7 @@ class PatternLearner:
 
         Cost: about 50 us a page. The memory beside the pages is part of `seen_pages.PAGE_BYTES`.
         """
+        self.nearest = None
         by_site: dict[str, list[SitePages]] = {}
         for number, run in enumerate(runs):
             for pages in run.sites(number):
@@ -32,6 +35,11 @@ class PatternLearner:
         for site, parts in by_site.items():
             counted = self._count(site, parts)
             found += _chosen(counted, self._least)
+            fewer = [
+                (len(counts.clusters), pattern) for pattern, counts in counted.items() if not counts.exceptions
+            ]
+            fewer = [one for one in fewer if 0 < one[0] < self._least]
+            self.nearest = max([*fewer, *([self.nearest] if self.nearest else [])], default=None)
             for pattern, counts in counted.items():
                 if counts.exceptions:
                     kept.pop(pattern, None)

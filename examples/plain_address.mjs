@@ -1,0 +1,108 @@
+// Finds the plain address of a page, without the parts that `simstream patterns` has learned to make no other page:
+// Node 18 or later, no packages. Reads addresses from stdin, one on each line, and prints their plain forms.
+//
+//     node examples/plain_address.mjs patterns.json < addresses.txt
+//
+// The file and how to use it: docs/how-to/address-patterns.md, "In another program".
+
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const MAX_CHARS = 2048; // a longer address has no patterns, nor has one with more than MAX_PARTS segments or parameters
+const MAX_PARTS = 16;
+const MAX_NAME = 64;
+const PORTS = { http: ":80", https: ":443" };
+
+/** Returns a function that gives an address's plain form; null if it has no pattern. `patterns`: those of the file. */
+export function plainAddresses(patterns) {
+  const byPart = new Map();
+  for (const one of patterns) {
+    const key = keyOf(one.site, one.below, one.kind, one.name);
+    byPart.set(key, [...(byPart.get(key) ?? []), one].slice(0, 4));
+  }
+  const first = (address) => {
+    for (const [kind, name] of partsOf(address)) {
+      for (const below of new Set(["", sectionOf(address)])) {
+        const found = byPart.get(keyOf(address.site, below, kind, name)) ?? [];
+        const pattern = found.find(({ to }) => !to || !address.path.includes(to));
+        if (pattern) return pattern;
+      }
+    }
+  };
+  return (url) => {
+    let address = cut(url);
+    let used = 0;
+    for (let one; address && used < 2 * MAX_PARTS && (one = first(address)); used++) address = without(address, one);
+    return used ? textOf(address) : null;
+  };
+}
+
+const keyOf = (...parts) => JSON.stringify(parts);
+const nameOf = (parameter) => parameter.split("=", 1)[0];
+const sectionOf = ({ path }) => (isName((path[0] ?? "").split(";", 1)[0]) ? path[0].split(";", 1)[0] : "");
+const isName = (segment) =>
+  segment.length > 0 && segment.length <= MAX_NAME / 2 && segment.split("-").length < 3 && !/\p{Nd}/u.test(segment);
+
+/** Cuts an address into site, segments and parameters. Those are sorted by name; the fragment does not count. */
+function cut(url) {
+  const [, scheme, host, path, query] = /^(https?):\/\/([^/?#@]+)([^?#]*)(?:\?([^#]*))?/i.exec(url) ?? [];
+  if (!scheme || url.length > MAX_CHARS) return null;
+  const port = PORTS[scheme.toLowerCase()];
+  const lower = host.toLowerCase();
+  const site = `${scheme.toLowerCase()}://${lower.endsWith(port) ? lower.slice(0, -port.length) : lower}`;
+  const segments = path.replace(/\/+$/, "").split("/").slice(1);
+  const parameters = (query ?? "").split("&").filter(Boolean);
+  if (segments.length > MAX_PARTS || parameters.length > MAX_PARTS) return null;
+  const order = (one, other) => (nameOf(one) < nameOf(other) ? -1 : Number(nameOf(one) > nameOf(other)));
+  return { site, path: segments, query: parameters.sort(order) };
+}
+
+const textOf = ({ site, path, query }) =>
+  `${site}${path.map((one) => `/${one}`).join("") || "/"}${query.length ? `?${query.join("&")}` : ""}`;
+
+/** Returns the parts that a pattern can name: parameters, those that come together, and segments. */
+function partsOf({ path, query }) {
+  const names = [...new Set(query.map(nameOf))];
+  const families = new Map();
+  for (const name of names) {
+    const start = name.split("_", 1)[0];
+    families.set(start, [...(families.get(start) ?? []), name]);
+  }
+  const together = [...families.values(), names].filter((family) => family.length > 1 && family.every(Boolean));
+  const found = [...names, ...together.map((family) => family.join("&"))].map((name) => ["parameter", name]);
+  for (const segment of path) {
+    const [name, ...parameters] = segment.split(";");
+    found.push(...parameters.map((one) => ["path_parameter", nameOf(one)]));
+    if (isName(name) && !parameters.length && path.filter((one) => one === name).length === 1) {
+      found.push(["segment", name]);
+    }
+  }
+  return found.slice(0, 3 * MAX_PARTS).filter(([, name]) => name.length > 0 && name.length <= MAX_NAME);
+}
+
+/** Returns the address without the part of a pattern; a segment may have another one in its place. */
+function without({ site, path, query }, { kind, name, to }) {
+  if (kind === "parameter") {
+    const names = name.split("&");
+    return { site, path, query: query.filter((one) => !names.includes(nameOf(one))) };
+  }
+  if (kind === "path_parameter") {
+    const cleaned = path.map((segment) => {
+      const [start, ...parameters] = segment.split(";");
+      return [start, ...parameters.filter((one) => nameOf(one) !== name)].join(";");
+    });
+    return { site, path: cleaned, query };
+  }
+  return { site, path: path.flatMap((one) => (one !== name ? [one] : to ? [to] : [])), query };
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const file = process.argv[2];
+  if (!file) {
+    console.error("usage: node examples/plain_address.mjs patterns.json < ADDRESSES");
+    process.exit(2);
+  }
+  const plain = plainAddresses(JSON.parse(readFileSync(file, "utf8")).patterns);
+  const addresses = readFileSync(0, "utf8").split("\n").filter(Boolean);
+  for (const address of addresses) console.log(plain(address) ?? address);
+}
