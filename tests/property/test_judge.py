@@ -111,6 +111,7 @@ class JudgeMachine(RuleBasedStateMachine):
         self.patch.setattr(best_match, "MAX_SINGLE_MATCHES", self.few)
         self.patch.setattr(best_match, "STEP_PAGES", self.step)
         self.patch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", self.crowded)
+        self.patch.setattr(crowds, "MAX_UNCROWDED_MATCHES", self.crowded)
         self.patch.setattr(crowds, "WORTH", 10**9)
         for module in (expiry, live_pages):
             self.patch.setattr(module, "MAX_SINGLE_PAGES", self.leaving)
@@ -414,6 +415,7 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
 ) -> None:
     monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
     monkeypatch.setattr(crowds, "MAX_CROWDS", 5)
     limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
     policy = Policy(RECIPE, *limits, window, link, short_words, 2, limits[2] + 7, fingerprints, sketch_lookups)
@@ -435,6 +437,7 @@ def test_pages_that_differ_in_a_further_fingerprint_alone_share_no_entry(
     batch: int, crowded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
     monkeypatch.setattr(crowds, "WORTH", 10**9)
     policy = Policy(RECIPE, 64, 3, 50, None, "any", fingerprints=2)
     resolver, naive, far = Resolver(policy, index_for(policy, memtable_limit=64)), NaiveJudge(policy), (1 << 20) - 1

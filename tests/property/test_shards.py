@@ -109,6 +109,7 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_by_any_number_of_shard
         pytest.skip("256 shards answer only some of the logs, as it takes long")
     monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
     monkeypatch.setattr(segment, "choose_divided", short_tables)
     limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
     policy = Policy(RECIPE, *limits, window, "any", 20, 2, limits[2] + 7, fingerprints, sketch_lookups)

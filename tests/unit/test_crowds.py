@@ -30,6 +30,7 @@ def test_a_crowd_has_all_live_entries_about_its_middle(
     limit: int, further: int, further_fingerprints: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 32)
     rng = np.random.default_rng(limit)
     index = Index(
         None, 2 + further, 8, 100, limit, further_draws=further, further_fingerprints=further_fingerprints
@@ -88,6 +89,7 @@ def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.Mo
 
 def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 32)
     rng = np.random.default_rng(2)
     index = Index(None, 1, 8, 0, 512)
     stored = np.concatenate([alike(rng, 700), rng.integers(0, 2**64, 700, np.uint64)])
@@ -112,6 +114,7 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
 def test_a_wide_distance_alone_makes_no_query_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of places pass the first 32 bits of a value at distance 12, and hardly one passes all 64."""
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 64)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 64)
     rng = np.random.default_rng(4)
     index = Index(None, 1, 12, 0, 1 << 14)
     stored = rng.integers(0, 2**64, 1 << 17, np.uint64)
@@ -128,8 +131,25 @@ def test_a_wide_distance_alone_makes_no_query_crowded(monkeypatch: pytest.Monkey
         assert sorted(apart.entry[apart.starts[i] : apart.starts[i + 1]].tolist()) == near.tolist()
 
 
+@pytest.mark.parametrize(("agreement", "matched"), [(100, False), (0, True)])
+def test_candidates_without_a_match_make_no_query_crowded(agreement: int, matched: bool) -> None:
+    """Pages of few words have thousands of others within the distance; their sketches tell nearly all apart."""
+    rng = np.random.default_rng(5)
+    index = Index(None, 2, 8, agreement, 1 << 14)
+    stored, sketches = alike(rng, 4_000), rng.integers(0, 2**64, (4_000, 2), np.uint64)
+    index.add(np.arange(1, 4_001, dtype=np.uint32), stored, sketches, None, None)
+    index.settle()
+    apart = index.query_apart(stored[:64], sketches[:64])
+    assert apart.crowded.all() if matched else not apart.crowded.any()
+    whole = index.query(stored[:64], sketches[:64])
+    for i in range(64):
+        here = sorted(apart.entry[apart.starts[i] : apart.starts[i + 1]].tolist())
+        assert here == ([] if matched else whole.entry[whole.starts[i] : whole.starts[i + 1]].tolist())
+
+
 def test_copies_within_a_crowd_share_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 16)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 16)
     rng, state = np.random.default_rng(3), JudgeState(policy(), memtable_limit=64)
     fingerprints = np.unique(alike(rng, 400))
     sketches = np.zeros((len(fingerprints), 4), np.uint64)
@@ -152,6 +172,7 @@ def test_candidates_are_counted_alike_whether_pages_are_crowded_or_not(
     counted = []
     for crowded, worth in ((10**6, 32), (64, 10**9), (64, 0)):  # never; always beside a crowd; never beside one
         monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+        monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
         monkeypatch.setattr(crowds, "WORTH", worth)
         chosen = policy(fingerprints=fingerprints, sketch_lookups=sketch_lookups)
         state, before = JudgeState(chosen, memtable_limit=512), (0, 0)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.index import crowds
 from simstream.index.keys import KeyColumns, MatchRule
 from simstream.index.matches import Matches
 from simstream.kernels.index.confirm import MatchQueries, confirm_rows
@@ -95,9 +96,19 @@ class MatchBuffers:
         self.candidates: NDArray[np.int64] = np.zeros(queries, np.int64)
 
     def take(
-        self, source: SearchPart, released: U64, wanted: MatchQueries, hits: HitBuffers, count: int
+        self,
+        source: SearchPart,
+        released: U64,
+        wanted: MatchQueries,
+        hits: HitBuffers,
+        count: int,
+        crowded: NDArray[np.bool_],
     ) -> int | None:
-        """Confirm hits. Return None, or the query whose matches would pass the limit."""
+        """Confirm hits. Return None, or the query whose matches would pass the limit.
+
+        If the hits are `capped`, a query with more than MAX_UNCROWDED_MATCHES becomes crowded.
+        """
+        most = crowds.MAX_UNCROWDED_MATCHES if hits.capped else UNLIMITED
         at = 0
         while at < count:
             looked, matches = confirm_rows(
@@ -115,6 +126,8 @@ class MatchBuffers:
                 self.facts[self.count :],
                 self.buckets[self.count :],
                 self.candidates,
+                most,
+                crowded,
             )
             at += looked
             self.count += matches
@@ -162,8 +175,8 @@ def ask(
     """Find one part's matches of the queries before `last`, as far as `limit` allows.
 
     Returns the number of answered queries and the matches, None without any; some matches of other queries may be
-    among them. If `hits` is `capped`, a query that alone does not fit is marked as crowded; some of its matches
-    may be among them, too.
+    among them. If `hits` is `capped`, a query that alone does not fit, or has too many matches, is marked as crowded;
+    some of its matches may be among them, too.
     """
     found: MatchBuffers | None = None
     first = 0
@@ -171,7 +184,7 @@ def ask(
         following, count = source.find(queries[:last], first, hits)
         if count:
             found = found or MatchBuffers(len(queries), limit)
-            full = found.take(source, released, wanted, hits, count)
+            full = found.take(source, released, wanted, hits, count, crowded)
             if full is not None:
                 return full, found
         if hits.capped and following == first:
@@ -227,17 +240,17 @@ def answer(
     queries: KeyColumns,
     limit: int,
     in_order: bool,
-    most: int | None = None,
+    uncrowded: bool = False,
 ) -> tuple[Matches, int]:
     """Return the matches of the first queries with at most `limit` matches together, at least one query, and their
     candidates.
 
-    A query is crowded if one part has no room for its candidates among `most`, and has no matches here. With
-    `in_order` each query's matches are ordered by entry. A match that two fingerprints find counts twice towards
-    `limit`. The first part should be the largest: it decides how many queries the others get. Memory: at most about
-    40 bytes x `limit` for each part.
+    If only the `uncrowded` queries are to be answered, the others have no matches here. With `in_order` each query's
+    matches are ordered by entry. A match that two fingerprints find counts twice towards `limit`. The
+    first part should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x
+    `limit` for each part.
     """
-    hits = HitBuffers() if most is None else HitBuffers(most, capped=True)
+    hits = HitBuffers(crowds.MAX_UNCROWDED_CANDIDATES, capped=True) if uncrowded else HitBuffers()
     parts: list[BlockAnswer] = []
     done, room, asked = 0, max(limit, 0), len(queries.fingerprints)
     while done < asked:

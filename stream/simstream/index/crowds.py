@@ -1,7 +1,7 @@
 """Keeps crowds: all entries around one value of a draw, where thousands of pages are alike, in columns.
 
 A page near the middle of a crowd is compared with the crowd alone, from end to end. Tables would find the crowd's
-entries one by one; here they lie side by side. The index makes a crowd when pages have very many candidates, and
+entries one by one; here they lie side by side. The index makes a crowd when pages have very many matches or candidates, and
 adds new entries to it. Crowds are no part of a snapshot. They never change an answer.
 """
 
@@ -19,15 +19,17 @@ from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.crowd import CrowdColumns
 from simstream.model import U64
 
-MAX_UNCROWDED_CANDIDATES: Final = 512
-"""A query with more candidates than this in one part of the index is crowded."""
+MAX_UNCROWDED_MATCHES: Final = 512
+"""A query with more matches than this in one part of the index is crowded. In a list a match costs .2 us."""
+MAX_UNCROWDED_CANDIDATES: Final = 8192
+"""A query with more candidates than this in one part of the index is crowded, too. A candidate costs some 10 ns."""
 MAX_CROWDS: Final = 64
 MAX_VALUES_AT_ONCE: Final = 4096
 """The most values that are compared with all middles at once, for the sake of memory."""
 MAX_ENTRIES: Final = 1 << 20
 """The most entries of all crowds together: 52 bytes each with a sketch of 256 bits."""
 WORTH: Final = 32
-"""A crowd pays, and is made, once crowded queries have met one candidate for every 32 entries of the index."""
+"""A crowd pays, and is made, once crowded queries have met one match for every 32 entries of the index."""
 FIRST_ROOM_ENTRIES: Final = 4096
 
 
@@ -86,7 +88,7 @@ class EntryCrowds:
         self._middles: U64 = np.empty(0, np.uint64)
         self._clock = 0
         self._owed = 0
-        """Candidates of crowded queries that had no crowd."""
+        """Matches of crowded queries that had no crowd."""
 
     def __len__(self) -> int:
         return sum(crowd.count for crowd in self._crowds)
@@ -115,7 +117,7 @@ class EntryCrowds:
         Return None if a crowd would not pay yet, or would be too large. `entries` is the number of entries in all
         parts. Cost: .1 to .3 ns for each entry, if a crowd is made.
         """
-        self._owed += MAX_UNCROWDED_CANDIDATES
+        self._owed += MAX_UNCROWDED_MATCHES
         if WORTH * self._owed < entries:
             return None
         self._owed = 0

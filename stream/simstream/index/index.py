@@ -189,7 +189,7 @@ class Index(Closing):
         """Do what `query` does, without an order and without the crowded queries. Ask `query_crowded` for each
         of these.
 
-        A crowded query has very many candidates, or lies within a crowd. Which queries are crowded is no part of an
+        A crowded query has very many matches or candidates, or lies within a crowd. Which queries are crowded is no part of an
         answer.
         """
         self._shelf.raise_failure()
@@ -199,7 +199,7 @@ class Index(Closing):
         if len(others) < len(crowded):
             asked = asked.at(others)
         parts = self._sources(), self._held.released, self._rule, asked
-        matches, candidates = answer(*parts, MAX_MATCHES, False, crowds.MAX_UNCROWDED_CANDIDATES)
+        matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True)
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 
@@ -212,13 +212,13 @@ class Index(Closing):
         asked, found = self._rule.shaped(fingerprint, sketch, short), CrowdedAnswer([], [])
         for by in self._known_crowds():
             if self._rule.further_draws and not by.covering(asked)[0]:  # it may be crowded by another draw alone
-                few = self._answer_by(by.draw, asked, crowds.MAX_UNCROWDED_CANDIDATES)
+                few = self._answer_by(by.draw, asked, uncrowded=True)
                 if not few[0].crowded[0]:
                     found.matches.append(few)
                     continue
             crowd = self.crowd(by.draw, int(asked.draw(by.draw)[0]))
             if crowd is None:
-                found.matches.append(self._answer_by(by.draw, asked, None))
+                found.matches.append(self._answer_by(by.draw, asked))
             else:
                 found.crowds.append(crowd)
         return found
@@ -235,10 +235,10 @@ class Index(Closing):
             found = by.make(fingerprint, parts, len(self))
         return found
 
-    def _answer_by(self, draw: int, asked: KeyColumns, most: int | None) -> tuple[Matches, int]:
+    def _answer_by(self, draw: int, asked: KeyColumns, uncrowded: bool = False) -> tuple[Matches, int]:
         """Answer queries by one draw alone, and count the candidates."""
         parts = [part for part in self._sources() if part.draw == draw]
-        return answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, most)
+        return answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, uncrowded)
 
     def page(self, fingerprint: np.uint64, sketch: U64, short: bool, bucket: int) -> CrowdPage:
         """Return a page in the form that is compared with a crowd."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.compiling import CompilingProcess
-from simstream.index.crowds import MAX_UNCROWDED_CANDIDATES
+from simstream.index.crowds import MAX_UNCROWDED_MATCHES
 from simstream.index.index import Index, join
 from simstream.index.keys import KeyColumns
 from simstream.index.plan import choose
@@ -20,7 +20,7 @@ from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState
 from simstream.model import U64, FingerprintColumns, PageKind, PageSource
 
-PAGES = MAX_UNCROWDED_CANDIDATES + 100
+PAGES = MAX_UNCROWDED_MATCHES + 100
 WINDOW_MS = 1000
 WARMED_FOR = (1, 100_000, 10_000_000)
 """Entries of a segment that is scanned, of one with wide low parts, and of one with narrow low parts."""

@@ -96,6 +96,8 @@ def confirm_rows(
     facts: NDArray[np.uint32],
     found_in: NDArray[np.int64],
     candidates: NDArray[np.int64],
+    most: int,
+    crowded: NDArray[np.bool_],
 ) -> tuple[int, int]:
     """Write the live entries of each hit that match its query.
 
@@ -105,8 +107,10 @@ def confirm_rows(
     writes `keys` = query << 32 | entry, `facts` = short << 31 | same << 30 | distance << 16 | agreement, and the
     bucket into `found_in`; `same` says, for draw 0, that fingerprints and sketches are equal. Each draw writes the
     matches that it finds, with the least distance by this and the later ones. It adds the number of live entries of
-    each query to `candidates`, without those that a later draw finds. It stops before the first query whose matches
-    do not all fit, and returns the numbers of hits and matches of the queries before it.
+    each query to `candidates`, without those that a later draw finds. A query with more than `most` matches becomes
+    `crowded` (q,), and the rest of its entries is not looked at; a query that is crowded already is passed over. It
+    stops before the first query whose matches do not all fit, and returns the numbers of hits and matches of the
+    queries before it.
     """
     own, own_short, least = wanted.sketches, wanted.short, wanted.agreement
     further, sketch_at = wanted.further_draws, wanted.further_fingerprints
@@ -122,6 +126,8 @@ def confirm_rows(
                 candidates[query] += looked
             query, looked = int64(tags[i] >> uint64(8)), 0
             count_mark, hit_mark = count, i
+        if crowded[query]:
+            continue
         end = int64(ends[i])
         for place in range(int64(places[i]), end):
             if place + AHEAD < end:
@@ -139,6 +145,9 @@ def confirm_rows(
                 both_long = not told_apart or (own_short[query] == 0 and rows[j] & uint32(SHORT_BIT) == 0)
                 if not strictly and not both_long:
                     continue
+                if count - count_mark == most:
+                    crowded[query] = True
+                    break
                 if count == keys.size:
                     return hit_mark, count_mark
                 keys[count] = (uint64(query) << uint64(32)) | uint64(entry)
