@@ -19,7 +19,7 @@ ROUNDS ?=
 SPEED ?=
 ONLY ?=
 
-.PHONY: help demo docs feed-demo cluster-demo test watch test-all lowest chaos fuzz audit locks lint dist bench evaluate broker clean
+.PHONY: help demo docs feed-demo cluster-demo test watch test-all lowest chaos fuzz audit locks lint dist bench evaluate broker registry clean
 .DEFAULT_GOAL := help
 
 help:  ## Print this list.
@@ -117,6 +117,9 @@ EVALUATE = $(BIN)/simstream evaluate $(foreach name,lctt_revisions msdocs_revisi
 broker: $(VENV)/.run jars  ## Run Kafka until Ctrl-C, with its tools in .venv/bin (PORT=9092, DATA=DIR).
 	@$(BIN)/python -m deploy.kafka.tools $(BIN)
 	$(BIN)/python -m deploy.kafka.broker $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
+
+registry: $(VENV)/.run  ## Run a schema registry until Ctrl-C; it keeps nothing (PORT=8081).
+	$(BIN)/python -m deploy.registry.registry $(if $(PORT),--port $(PORT))
 
 clean:  ## Remove the virtual environment and all that was built; keep the cache folder.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage build dist stream/*.egg-info

@@ -127,8 +127,15 @@ class ServerProcess(ABC):
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
 
-    def run(self, ready: str, say: Say) -> int:
-        """Run it until Ctrl-C, SIGTERM or its own end; `ready` is said once it answers. Returns the exit code."""
+    def run(self, ready: str, say: Say, another: str) -> int:
+        """Run it until Ctrl-C, SIGTERM or its own end; `ready` is said once it answers. Returns the exit code.
+
+        `another`: the command that takes another port.
+        """
+        if is_taken(self.port):
+            say(f"port {self.port} is taken: stop its process, or choose another: {another}")
+            self.stop()
+            return 1
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
             with self:

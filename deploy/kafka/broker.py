@@ -188,12 +188,10 @@ def main() -> int:
             say_on_stderr(str(error))
             return 1
         return 0
-    if is_taken(options.port):
-        another = f"make broker PORT={options.port + 1}"
-        say_on_stderr(f"port {options.port} is taken: stop its process, or choose another: {another}")
-        return 1
     broker = KafkaBroker(options.port, options.data)
-    return broker.run(_ready_line(broker, options.data is None), say_on_stderr)
+    return broker.run(
+        _ready_line(broker, options.data is None), say_on_stderr, f"make broker PORT={options.port + 1}"
+    )
 
 
 def _ready_line(broker: KafkaBroker, temporary: bool) -> str:

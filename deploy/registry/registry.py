@@ -81,7 +81,8 @@ def main() -> int:
         say_on_stderr(f"NO REGISTRY. Install: apt-get install {' '.join(packages)}")
         return 1
     registry = SchemaRegistry(options.port)
-    return registry.run(f"ready: {registry.url} (Ctrl-C stops it, and its schemas are gone)", say_on_stderr)
+    ready = f"ready: {registry.url} (Ctrl-C stops it, and its schemas are gone)"
+    return registry.run(ready, say_on_stderr, f"make registry PORT={options.port + 1}")
 
 
 if __name__ == "__main__":

@@ -15,13 +15,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 from simstream.cli.dedup_outputs import FurtherOutputs
 from simstream.cli.main import invoke
+from simstream.deduper.state import SavedState
+from simstream.files.folder import StateFolder
 from simstream.files.zstandard import zstd
+from simstream.judge.resolver import Resolver
+from simstream.model import FingerprintColumns, Verdict
 from simstream.tools.dedup.run_state import RunState
 from simstream.wire.frame import checksum
 from tests.disks import small_disk
@@ -172,6 +177,60 @@ def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(a
     assert not (alone.folder / "state").exists()
 
 
+@pytest.mark.parametrize("signals", [1, 2])
+def test_ctrl_c_while_a_batch_is_judged_loses_nothing(
+    signals: int, alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST))
+    monkeypatch.chdir(alone.folder)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    command = ["dedup", "a.jsonl", "-o", "v.jsonl", "--state", "state", "--save-every", "1h"]
+    calls, judged = [0], [0]
+    real, save = Resolver.judge, StateFolder.prepare
+
+    def interrupted(self: Resolver, columns: FingerprintColumns, *more: Any) -> list[Verdict]:
+        calls[0] += 1
+        if calls[0] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        judged[0] += len(columns)
+        return real(self, columns, *more)
+
+    def saved(self: StateFolder, *facts: Any) -> Any:
+        if signals > 1:
+            os.kill(os.getpid(), signal.SIGINT)  # another one, as impatient people do
+        return save(self, *facts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Resolver, "judge", interrupted)
+        patched.setattr(StateFolder, "prepare", saved)
+        assert invoke(command) == 130
+    assert calls == [2]
+    assert "state keeps the progress" in capsys.readouterr().err
+    assert invoke(command) == 0
+    assert f"state/judge goes on after {judged[0]:,} pages" in capsys.readouterr().err
+
+
+def test_other_options_are_refused_even_if_nothing_was_saved(
+    alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST))
+    monkeypatch.chdir(alone.folder)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    command = ["dedup", "a.jsonl", "-o", "v.jsonl", "--state", "state"]
+
+    def killed(*_: object, **__: object) -> None:
+        raise SystemExit(9)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunState, "known", killed)
+        patched.setattr(SavedState, "save", lambda _: None)
+        with pytest.raises(SystemExit):
+            invoke(command)
+    assert invoke([*command, "--distance", "8"]) == 1
+    assert "state belongs to a run with --distance 12" in capsys.readouterr().err
+    assert invoke(command) == 0
+
+
 @pytest.fixture
 def begun(alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command of a run that was broken off behind some batches."""
@@ -201,8 +260,10 @@ def begun(alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[
         (["--keep", "k.jsonl"], "a run without --keep"),
         (["--against", "a.jsonl"], "a run without the --against a.jsonl"),
         (["b.jsonl"], "a run without the input b.jsonl"),
-        (["--distance", "3"], "use the same distance"),
-        (["--recipe", "google2007"], "the state has recipe"),
+        (["--distance", "3"], "a run with --distance 12: give the same"),
+        (["--similarity", ".9"], "a run without --similarity"),
+        (["--link", "canonical"], "a run with --link any"),
+        (["--recipe", "google2007"], "a run with --recipe default"),
     ],
 )
 def test_another_run_is_refused_by_name(

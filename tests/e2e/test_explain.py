@@ -117,6 +117,20 @@ def test_a_page_of_standard_input_and_of_a_packed_file_is_explained(alone: Progr
     }  # fmt: skip
 
 
+def test_pages_with_fields_of_their_own_are_explained_as_dedup_judges_them(alone: Program) -> None:
+    rows = [{"doc": one, "body": f"{TEXT} {one}", "text": "no"} for one in ("a", "b")]
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    own = ("--text-field", "body", "--id-field", "doc")
+    [verdict] = [json.loads(line) for line in alone.run("dedup", "-", *own, stdin=lines).stdout.splitlines()[1:]]
+    (alone.folder / "own.jsonl").write_bytes(lines)
+    for inputs, stdin in ((("-i", "own.jsonl"), b""), (("-i", "-"), lines)):
+        [found] = explained(alone, "b", *inputs, *own, stdin=stdin)
+        assert found["verdict"]["near_duplicate_of"] == verdict["near_duplicate_of"] == "a"
+    refused = alone.run("explain", "b", *own)
+    assert refused.returncode == 2
+    assert b"set [fields] for a log" in refused.stderr
+
+
 def test_a_page_of_a_folder_of_html_is_explained_by_its_main_content(alone: Program) -> None:
     site = alone.folder / "site"
     site.mkdir()

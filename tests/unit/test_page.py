@@ -8,6 +8,7 @@ from hashlib import blake2b
 import pytest
 
 from simstream.model import REASONS, Page, PageKind, Record
+from simstream.wire.field_paths import parse_paths
 from simstream.wire.json_tree import MAX_VALUES
 from simstream.wire.page import PageLimits, decode, own_name, time_ms
 
@@ -106,6 +107,15 @@ def test_a_broken_value_is_unreadable_for_a_named_reason(value: bytes, reason: s
     assert page.detail
     assert page.text is page.raw is None
     assert reason in REASONS
+
+
+@pytest.mark.parametrize("paths", [None, {"text": "body"}])
+def test_a_value_of_a_registrys_serializer_asks_for_the_format(paths: dict[str, str | None] | None) -> None:
+    limits = PageLimits(paths=parse_paths(paths) if paths else None)
+    page = decode(record(b"\0\0\0\0\1\x12some \xff avro", b"k"), limits)
+    assert page.reason == "bad_json"
+    assert page.detail.endswith("it begins as a schema registry's values do: is pages_format missing?")
+    assert "pages_format" not in decode(record(b"{", b"k"), limits).detail
 
 
 def test_a_page_of_a_wrong_type_keeps_its_id_url_and_time() -> None:

@@ -138,9 +138,10 @@ def records(*numbers: int, partition: int = 0) -> list[Record]:
 )
 def test_an_improper_answer_is_the_registrys_fault(server: AnsweringServer, answer: tuple[int, bytes]) -> None:
     server.answers["*"] = answer
-    with pytest.raises(RegistryFailed, match="the schema registry http://127"):
+    with pytest.raises(RegistryFailed, match="the schema registry http://127") as failed:
         client(server).fetch(7)
     assert len(server.asked) == 1
+    assert ("is /apis/ccompat/v7 missing in registry.url?" in failed.value.what) == (answer[0] == 404)
 
 
 def test_no_schema_is_what_the_registry_itself_says(server: AnsweringServer) -> None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.options import RECIPE_HELP, RECIPE_METAVAR, settings_options, settle_on_all_cores
+from simstream.cli.options import (
+    RECIPE_HELP,
+    RECIPE_METAVAR,
+    field_options,
+    settings_options,
+    settle_on_all_cores,
+)
 from simstream.cli.progress import say
 from simstream.errors import UsageError
 
@@ -46,6 +52,7 @@ PEERS = ("google2007", "fnv1-tf")
     "--strip-front-matter", is_flag=True, help="Leave out the YAML front matter at the beginning of each text."
 )
 @click.option("--threads", metavar="N", help="Compute in N threads (default: one for each core).")
+@field_options
 @settings_options
 def command(
     inputs: tuple[str, ...],
@@ -56,6 +63,8 @@ def command(
     output: str,
     peers: bool,
     strip_front_matter: bool,
+    text_field: str | None,
+    id_field: str | None,
     config: str | None,
     threads: str | None,
 ) -> None:
@@ -68,6 +77,7 @@ def command(
     from simstream.evaluate import report, run
     from simstream.evaluate.results import schema
     from simstream.evaluate.store import write_atomically
+    from simstream.sources.fields import FieldNames
 
     report.check_libraries()  # before any long work
     settings = settle_on_all_cores(config, threads=threads)
@@ -83,6 +93,7 @@ def command(
         minhash=peers,
         strip_front_matter=strip_front_matter,
         settings=settings,
+        fields=FieldNames(text_field, id_field),
     )
     with _watcher() as watcher:
         results = run.evaluate(request, watcher)

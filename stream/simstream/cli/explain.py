@@ -13,6 +13,7 @@ import click
 
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import (
+    field_options,
     judging_options,
     log_options,
     make_deduper,
@@ -28,6 +29,7 @@ from simstream.errors import PageUnknown, UsageError, WrongVerdict
 if TYPE_CHECKING:
     from simstream.model import Record
     from simstream.settings import Settings
+    from simstream.sources.fields import FieldNames
     from simstream.tools.explain.from_files import Records
     from simstream.tools.explain.request import ExplainAnswer, ExplainRequest
 
@@ -43,6 +45,7 @@ class FileInputs(NamedTuple):
     inputs: Sequence[str]
     max_record_bytes: int
     versions: bool
+    fields: FieldNames
 
 
 @click.command("explain")
@@ -66,9 +69,16 @@ class FileInputs(NamedTuple):
 @click.option("--threads", metavar="N", help="Fingerprint files in N threads (default: one for each core).")
 @log_options
 @versions_option
+@field_options
 @judging_options
 def command(
-    ids: tuple[str, ...], inputs: tuple[str, ...], versions: bool, config: str | None, **flags: Any
+    ids: tuple[str, ...],
+    inputs: tuple[str, ...],
+    versions: bool,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
 ) -> None:
     """Explain the verdicts of the pages ID...: words, candidates, and the rule that decided.
 
@@ -78,12 +88,18 @@ def command(
     ordinal, diff, beside, as_json = (flags.pop(name) for name in ("ordinal", "diff", "beside", "as_json"))
     counts = [flags.pop(name) for name in ("words", "candidates")]
     _check(ids, inputs, ordinal, flags["log"] or flags["bootstrap_servers"])
+    if not inputs and (text_field or id_field):
+        raise UsageError(
+            "--text-field and --id-field are for files", "set [fields] for a log, or name files with -i"
+        )
     settings = _settle(config, inputs, flags)
+    from simstream.sources.fields import FieldNames
     from simstream.tools.explain.request import ExplainRequest
 
     words, candidates = (MAX_SHOWN if count is None and not as_json else count for count in counts)
     request = ExplainRequest(tuple(dict.fromkeys(ids)), ordinal, beside, words, candidates, diff)
-    answer = _answer(settings, FileInputs(inputs, settings.max_record_bytes, versions), request)
+    files = FileInputs(inputs, settings.max_record_bytes, versions, FieldNames(text_field, id_field))
+    answer = _answer(settings, files, request)
     _show(answer, as_json, diff)
     _complain(answer)
 
@@ -135,7 +151,7 @@ def _again_and_again(files: FileInputs) -> Iterator[Records]:
     from simstream.sources.read import read_pages
     from simstream.sources.repeated_names import PageNames
 
-    inputs, max_record_bytes, versions = files
+    inputs, max_record_bytes, versions, fields = files
     with tempfile.TemporaryFile(prefix="simstream-stdin-") as kept:
         if _STDIN in inputs:
             shutil.copyfileobj(sys.stdin.buffer, kept)
@@ -144,12 +160,12 @@ def _again_and_again(files: FileInputs) -> Iterator[Records]:
             for path in inputs:
                 if path == _STDIN:
                     kept.seek(0)
-                    yield from jsonl_records(kept, _STDIN, max_record_bytes)
+                    yield from jsonl_records(kept, _STDIN, max_record_bytes, fields)
                 else:
-                    yield from read_pages([path], max_record_bytes, forgiving=True)
+                    yield from read_pages([path], max_record_bytes, fields, forgiving=True)
 
         def records(title: str) -> Iterable[Record]:
-            shown = with_progress(inputs, max_record_bytes, title, transient=True, forgiving=True)
+            shown = with_progress(inputs, max_record_bytes, title, fields, transient=True, forgiving=True)
             return separate(with_stdin() if _STDIN in inputs else shown, None if versions else PageNames())
 
         yield records

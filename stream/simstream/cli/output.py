@@ -147,11 +147,11 @@ def refuse_input(path: str, inputs: Sequence[str]) -> None:
     """Raise UsageError if the output is one of the inputs. Give the files of a folder, not its name."""
     if protocol_of(path := local_path(path)):
         if public_address(path) in map(public_address, inputs):
-            raise UsageError(f"{public_address(path)} is an input, too", "name another file with -o")
+            raise UsageError(f"{public_address(path)} is an input, too", "give the output another name")
         return
     for place in {path, _beside(path)}:
         if os.path.exists(place) and any(os.path.exists(name) and os.path.samefile(name, place) for name in inputs):
-            raise UsageError(f"{path} is an input, too", "name another file with -o")
+            raise UsageError(f"{path} is an input, too", "give the output another name")
 
 
 def places_of(path: str) -> set[str]:
@@ -188,7 +188,7 @@ def _opened(beside: str, path: str) -> BinaryIO:
     except BlockingIOError as error:
         raise UsageError(f"another command writes {path}", "wait for its end, or name another file") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror})", "name another file with -o") from error
+        raise UsageError(f"{path} cannot be written ({error.strerror})", "give the output another name") from error
 
 
 def _locked(path: str, tries: int = 5) -> BinaryIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from simstream.deduper.fingerprinting import FingerprintedPages
 from simstream.errors import StateUnwritable
 from simstream.files.folder import StateFolder
 from simstream.files.save_pace import SavePace
+from simstream.interrupts import interrupts_held
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
@@ -65,29 +67,37 @@ class SavedState(Closing):
         return self._state.resolver
 
     def judge(self, batch: FingerprintedPages) -> list[Verdict]:
-        """Return one verdict for each page, in order."""
+        """Return one verdict for each page, in order. With a folder, Ctrl-C waits until the batch is judged."""
         columns, ordinal = batch.columns, self.judged
-        self._state.acceptor.ordinal += len(columns)
-        self._whole = False
-        verdicts = self.resolver.judge(columns, columns.time, ordinal, batch.sources)
-        if self.journal is not None:
-            self.journal.append(batch, verdicts)
-        self._whole = True
+        with nullcontext() if self._folder is None else interrupts_held():
+            self._state.acceptor.ordinal += len(columns)
+            self._whole = False
+            verdicts = self.resolver.judge(columns, columns.time, ordinal, batch.sources)
+            if self.journal is not None:
+                self.journal.append(batch, verdicts)
+            self._whole = True
         return verdicts
 
     def save(self) -> None:
-        """Save what was judged so far, if there is a folder. Raises StateUnwritable; the folder is as it was."""
+        """Save what was judged so far, if there is a folder. Raises StateUnwritable; the folder is as it was.
+
+        Ctrl-C waits until it is saved.
+        """
         if self._folder is None or not self._whole:
             return
+        with interrupts_held():
+            self._save(self._folder)
+
+    def _save(self, folder: StateFolder) -> None:
         began = time.monotonic()
         if self.journal is not None:
             if not self.journal.is_open:
                 return
             self.journal.sync()
-        prepared = self._folder.prepare(self._state.parts(), self._state.facts(PYTHON))
+        prepared = folder.prepare(self._state.parts(), self._state.facts(PYTHON))
         prepared.write()
         prepared.commit()
-        self._state.read_from_disk(self._folder.files, prepared.sealed)
+        self._state.read_from_disk(folder.files, prepared.sealed)
         self._pace.note_save(self.judged, time.monotonic() - began)
 
     def save_if_due(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,6 +30,7 @@ from simstream.evaluate.results import VERSION, Contender, CorpusInfo, Evaluatio
 from simstream.evaluate.store import ResultStore
 from simstream.model import Record
 from simstream.settings import Settings
+from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
 from simstream.text.recipe import MAX_DISTANCE, Recipe
 from simstream.wire.page import PageLimits
@@ -63,6 +64,7 @@ class EvaluationRequest:
     minhash: bool
     strip_front_matter: bool
     settings: Settings
+    fields: FieldNames = field(default_factory=FieldNames)
 
     @property
     def threads(self) -> int:
@@ -103,7 +105,7 @@ def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
     corpora = []
     for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
         done = watcher.task(f"reading {name}", None)
-        pages = read_pages([path], limit, say=watcher.say, forgiving=True)
+        pages = read_pages([path], limit, request.fields, watcher.say, forgiving=True)
         corpora.append(read_corpus(name, _counted(pages, done), reading))
     return corpora
 

@@ -175,7 +175,7 @@ def ask(
     """Find one part's matches of the queries before `last`, as far as `limit` allows.
 
     Returns the number of answered queries and the matches, None without any; some matches of other queries may be
-    among them. If `hits` is `capped`, a query that alone does not fit, or has too many matches, is marked as crowded;
+    among them. If `hits` is `capped`, a query that alone does not fit, or has too many matches, becomes crowded;
     some of its matches may be among them, too.
     """
     found: MatchBuffers | None = None
@@ -245,10 +245,10 @@ def answer(
     """Return the matches of the first queries with at most `limit` matches together, at least one query, and their
     candidates.
 
-    If only the `uncrowded` queries are to be answered, the others have no matches here. With `in_order` each query's
-    matches are ordered by entry. A match that two fingerprints find counts twice towards `limit`. The
-    first part should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x
-    `limit` for each part.
+    If only the `uncrowded` queries are to be answered, others have no matches here. With `in_order` each query's
+    matches are ordered by entry. A match that two fingerprints find counts twice towards `limit`. The first part
+    should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x `limit` for
+    each part.
     """
     hits = HitBuffers(crowds.MAX_UNCROWDED_CANDIDATES, capped=True) if uncrowded else HitBuffers()
     parts: list[BlockAnswer] = []

@@ -1,8 +1,8 @@
 """Keeps crowds: all entries around one value of a draw, where thousands of pages are alike, in columns.
 
 A page near the middle of a crowd is compared with the crowd alone, from end to end. Tables would find the crowd's
-entries one by one; here they lie side by side. The index makes a crowd when pages have very many matches or candidates, and
-adds new entries to it. Crowds are no part of a snapshot. They never change an answer.
+entries one by one; here they lie side by side. The index makes a crowd when pages have very many
+matches or candidates, and adds new entries to it. Crowds are no part of a snapshot. They never change an answer.
 """
 
 from __future__ import annotations

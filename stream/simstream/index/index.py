@@ -189,8 +189,8 @@ class Index(Closing):
         """Do what `query` does, without an order and without the crowded queries. Ask `query_crowded` for each
         of these.
 
-        A crowded query has very many matches or candidates, or lies within a crowd. Which queries are crowded is no part of an
-        answer.
+        A crowded query has very many matches or candidates, or lies within a crowd. Which queries are crowded is no
+        part of an answer.
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simstream.errors import RegistryFailed, SchemaRefused, SettingsError, Unavailable
 from simstream.setting_groups import RegistrySettings
@@ -24,6 +24,8 @@ MAX_SECRET_BYTES = 64 << 10
 """The greatest size of a file with a password or a token."""
 _NOT_FOUND = (40401, 40402, 40403)
 """A registry's own codes for an unknown subject, version or schema. A 404 without one comes from something else."""
+_API_PATH: Final = "/apis/ccompat/v7"
+"""Where Apicurio has the API. Confluent's registry has it at the root."""
 _REFUSALS = (409, 422)
 """How a registry refuses a schema: it does not fit the earlier ones of its subject, or it cannot be used."""
 _WRONG_ANSWERS = (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -186,6 +188,8 @@ class RegistryClient:
             if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
                 return None
             trouble = f"answers {error.http_status_code} for {what}"
+            if error.http_status_code == 404:  # no registry's own: an address without the path of the API
+                trouble += f" as no registry does (is {_API_PATH} missing in registry.url?)"
             kind = _DENIALS.get(error.http_status_code)
             raise (self._failed(trouble) if kind is None else self._denied(trouble, kind)) from None
         except self._troubles as error:

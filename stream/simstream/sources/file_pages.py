@@ -58,12 +58,14 @@ class FilePages:
             )
 
 
-def jsonl_records(handle: IO[bytes], path: str, max_record_bytes: int) -> Iterator[Record]:
+def jsonl_records(
+    handle: IO[bytes], path: str, max_record_bytes: int, fields: FieldNames | None = None
+) -> Iterator[Record]:
     """Yield the pages of an open JSONL file, which stays open.
 
     `path` names it; its ending tells the compression.
     """
-    return _jsonl(CountedFile(handle), path, max_record_bytes, FieldNames())
+    return _jsonl(CountedFile(handle), path, max_record_bytes, fields or FieldNames())
 
 
 def jsonl_value(line: bytes, limit: int, fields: FieldNames) -> bytes:

@@ -170,8 +170,13 @@ def _from_json(record: Record, value: bytes) -> Page:
         try:
             fields, wrong = _fields_of(value)
         except BadValueError as error:
-            return _refuse(_name(record, None, None), error.reason, str(error))
+            return _refuse(_name(record, None, None), error.reason, f"{error}{_hint(value)}")
     return _from_fields(record, fields, wrong, _NO_TEXT)
+
+
+def _hint(value: bytes) -> str:
+    """Return a question about a value that is no JSON but may come from a serializer with a schema registry."""
+    return "; it begins as a schema registry's values do: is pages_format missing?" if value[:1] == b"\0" else ""
 
 
 def _from_tree(record: Record, value: bytes, limits: PageLimits) -> Page:
@@ -180,7 +185,8 @@ def _from_tree(record: Record, value: bytes, limits: PageLimits) -> Page:
     try:
         fields, wrong = _fields_at(value, limits)
     except BadValueError as error:
-        return _refuse(_name(record, None, None), error.reason, str(error))
+        hint = _hint(value) if limits.read is None else ""
+        return _refuse(_name(record, None, None), error.reason, f"{error}{hint}")
     if paths is not None and paths.names_id and (named := _utf8(fields.id)):
         record = msgspec.structs.replace(record, key=named)
     return _from_fields(record, fields, wrong, paths.explain_no_text() if paths else _NO_TEXT)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from simstream.errors import DeliveryFailed, SimstreamError
+from simstream.errors import DeliveryFailed
 from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, PageConsumer, PollResult
 from simstream.model import Record
 from simstream.registry.schemas import book_of, limits_of
@@ -23,6 +23,7 @@ from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.roles.fingerprint.schema_wait import SchemaWait
 from simstream.roles.fingerprint.share_gatherer import ShareGatherer
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, count_arrivals
+from simstream.roles.fingerprint.unreadable_share import UnreadableShare
 from simstream.roles.topics import check_topics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.page_headers import HeaderChoice
@@ -51,7 +52,6 @@ HOLE_S = 10.0
 frame without pages. Otherwise the commit would stay before a marker, and a restart would be refused once all pages
 have expired."""
 MAX_PAUSE_S = 5.0
-_RATIO_PAGES = 1_000  # the least number of pages over which a share of unreadable pages is judged
 _logger = logging.getLogger("simstream.fingerprint")
 
 
@@ -93,7 +93,8 @@ class FingerprintRole:
         self._failing_since: float | None = None
         self._checked = False
         self._intake = IntakeMetrics(context.metrics)
-        self._pages = self._bad = self._set_aside = 0
+        self._set_aside = 0
+        self._unreadable = UnreadableShare(context.settings.dead_letters.stop_ratio)
 
     def run(self) -> None:
         """Work until `context.stop` is set. Raises WrongRecipe, LogError, and SimstreamError if too many pages are
@@ -310,16 +311,7 @@ class FingerprintRole:
         set_aside = self._fingerprinter.pages_set_aside
         metrics.set_aside.inc(set_aside - self._set_aside)
         self._set_aside = set_aside
-        ratio = self._context.settings.dead_letters.stop_ratio
-        self._pages += len(pages)
-        self._bad += sum(reasons.values())
-        if self._pages >= _RATIO_PAGES:
-            if ratio and self._bad / self._pages > ratio:
-                raise SimstreamError(
-                    f"{self._bad} of the last {self._pages} pages are unreadable",
-                    "see why with `simstream dead-letters list`, or raise dead_letters.stop_ratio",
-                )
-            self._pages = self._bad = 0
+        self._unreadable.count(len(pages), [page.detail for made in shares for _, page in made.unreadable])
 
     def _acknowledge(self, written: int, lost: int) -> None:
         """Move acknowledged batches from sent to committable: an unbroken run, in order."""

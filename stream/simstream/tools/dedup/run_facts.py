@@ -26,11 +26,11 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What verdicts depend on beside the policy. `options`: the value of each option by its name."""
+    """What verdicts depend on. `options`: the value of each option by its name."""
 
     inputs: list[FileFacts]
     against: list[FileFacts]
-    options: dict[str, str | int | bool | None]
+    options: dict[str, str | int | float | bool | None]
     format: int = FORMAT
 
 
