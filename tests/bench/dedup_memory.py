@@ -2,7 +2,8 @@
 
 Pages are made up: 40 words of a vocabulary, and an address of usual length as id. A part of them are near
 duplicates of an earlier page, and a part exact copies under ids of their own. `dedup` runs in a process of its own,
-which notes its memory while it judges.
+which notes its memory while it judges. With `--words 250 --vocabulary 300` all pages have nearly the same words:
+thousands are within the distance, and only the sketch tells them apart.
 """
 
 from __future__ import annotations
@@ -28,29 +29,34 @@ WORDS, BATCH = 40, 10_000
 VOCABULARY = np.array([f"{a}{b}{c}" for a in "bdfgklmnprst" for b in ("al", "en", "ir", "ou") for c in "aeioxyz"])
 
 
-def made_texts(count: int, near: float = 0.13, copies: float = 0.07, seed: int = 1) -> Iterator[list[str]]:
-    """Yield the texts of pages, batch by batch; one in a hundred is remembered, for others to be like."""
+def made_texts(
+    count: int, length: int, vocabulary: int, near: float = 0.13, copies: float = 0.07, seed: int = 1
+) -> Iterator[list[str]]:
+    """Yield the texts of pages, batch by batch; one in a hundred is remembered, for others to be like.
+
+    `length`: the words of a page; `vocabulary`: how many different words there are.
+    """
     rng = np.random.default_rng(seed)
-    known = np.empty((0, WORDS), np.int64)
-    words = VOCABULARY.tolist()
+    known = np.empty((0, length), np.int64)
+    words = VOCABULARY[:vocabulary].tolist()
     for first in range(0, count, BATCH):
-        chosen = rng.integers(0, len(words), (min(BATCH, count - first), WORDS))
+        chosen = rng.integers(0, len(words), (min(BATCH, count - first), length))
         if len(known):
             kind = rng.random(len(chosen))
             like = np.flatnonzero(kind < near + copies)
             chosen[like] = known[rng.integers(0, len(known), len(like))]
             edited = like[kind[like] < near]
-            chosen[edited, rng.integers(0, WORDS, len(edited))] = rng.integers(0, len(words), len(edited))
+            chosen[edited, rng.integers(0, length, len(edited))] = rng.integers(0, len(words), len(edited))
         known = np.concatenate([known, chosen[: max(1, len(chosen) // 100)]])
         yield [" ".join([words[at] for at in row]) for row in chosen.tolist()]
 
 
-def write_pages(path: Path, count: int) -> None:
+def write_pages(path: Path, count: int, length: int, vocabulary: int) -> None:
     """Write made pages as a Parquet file."""
     schema = pa.schema([("id", pa.string()), ("text", pa.string())])
     number = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as out:
-        for texts in made_texts(count):
+        for texts in made_texts(count, length, vocabulary):
             names = [
                 f"https://site-{n % 9973}.example/{n:012}/a-page.html" for n in range(number, number + len(texts))
             ]
@@ -134,6 +140,8 @@ def main() -> None:
     """Run it; other options, such as `--state` or `--distance 8`, are those of `dedup`."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.dedup_memory", description=__doc__)
     parser.add_argument("--pages", type=int, default=2_000_000)
+    parser.add_argument("--words", type=int, default=WORDS, help="words of a page")
+    parser.add_argument("--vocabulary", type=int, default=len(VOCABULARY), help="different words of all pages")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where made pages stay")
     parser.add_argument("--every", type=int, help="note the memory after so many pages")
     parser.add_argument("--judge", help=argparse.SUPPRESS)
@@ -142,9 +150,10 @@ def main() -> None:
     if asked.judge:
         judge(json.loads(asked.judge), every)
         return
-    pages = asked.folder / f"made-{asked.pages}.parquet"
+    made = asked.pages, asked.words, asked.vocabulary
+    pages = asked.folder / f"made-{'-'.join(map(str, made))}.parquet"
     if not pages.exists():
-        write_pages(pages, asked.pages)
+        write_pages(pages, *made)
     run(pages, options, every)
 
 
