@@ -216,7 +216,9 @@ def test_a_judge_without_an_index_is_filled(cache: Path) -> None:
 
 def test_the_memory_of_dedup_is_noted_while_it_judges(cache: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    text = said(cache, "tests.bench.dedup_memory", "--pages", 3000, "--vocabulary", 200, "--folder", tmp_path, "--state")
+    text = said(
+        cache, "tests.bench.dedup_memory", "--pages", 3000, "--vocabulary", 200, "--folder", tmp_path, "--state"
+    )
     expect(text, "3,000 pages --state: # s, # s of CPU", "own -?#, mapped -?# bytes a page", "directory +# bytes")
 
 
