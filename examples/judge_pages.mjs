@@ -4,12 +4,13 @@
 //
 // The service: docs/how-to/crawler-http.md. A token, if it wants one, is in the environment: JUDGE_TOKEN.
 
+import { realpathSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
 const AT_ONCE = 100; // at most 1,000 pages and 16 MB go into one request
-const MOST_PAUSE_S = 8;
+const MOST_PAUSES = 4; // of 1, 2, 4 and 8 seconds
 
 /** Tells whether a page has the text of another page: then follow its links last, or not at all. */
 export const isCopy = (verdict) => Boolean(verdict.canonical) && verdict.canonical !== verdict.id;
@@ -17,37 +18,39 @@ export const isCopy = (verdict) => Boolean(verdict.canonical) && verdict.canonic
 /**
  * Returns the answer of each page, in order: a verdict, or { line, status, detail }.
  *
- * Asks again, for some 15 seconds, while the service is away or a verdict is late.
+ * Asks up to five times for pages that have no verdict because the service is away, busy or late.
  */
 export async function judge(service, pages) {
+  const address = new URL(`${service.replace(/\/$/, "")}/judge?timeout=30`);
+  const bodies = pages.map((page) => JSON.stringify(page));
   const answers = [];
   let open = [...pages.keys()];
-  for (let pause = 1; open.length; pause *= 2) {
-    try {
-      const lines = await ask(service, open.map((at) => pages[at]));
-      open.forEach((at, line) => (answers[at] = lines[line].detail ? { ...lines[line], line: at + 1 } : lines[line]));
-      open = open.filter((at) => answers[at].detail && answers[at].status >= 500);
-      if (pause > MOST_PAUSE_S) break;
-    } catch (error) {
-      if (error.status < 500 || pause > MOST_PAUSE_S) throw error;
-    }
-    if (open.length) await sleep(1000 * pause);
+  for (let pauses = 0; open.length; pauses++) {
+    const lines = await ask(address, open.map((at) => bodies[at]));
+    open.forEach((at, line) => (answers[at] = lines[line].detail ? { ...lines[line], line: at + 1 } : lines[line]));
+    open = open.filter((at) => answers[at].detail && answers[at].status >= 500);
+    if (pauses === MOST_PAUSES) break;
+    if (open.length) await sleep(1000 * 2 ** pauses);
   }
   return answers;
 }
 
-async function ask(service, pages) {
+/** Returns the answer to each page; all have the status 503 if the service is away. */
+async function ask(address, bodies) {
   const token = process.env.JUDGE_TOKEN;
-  const response = await fetch(new URL("/judge?timeout=30", service), {
-    method: "POST",
-    headers: { "content-type": "application/x-ndjson", ...(token && { authorization: `Bearer ${token}` }) },
-    body: pages.map((page) => JSON.stringify(page)).join("\n"),
-  });
-  const text = await response.text();
-  if (!response.ok) throw Object.assign(new Error(`${response.status}: ${text}`), { status: response.status });
+  const away = (detail) => bodies.map(() => ({ status: 503, detail }));
+  let response, text;
+  try {
+    const headers = { "content-type": "application/x-ndjson", ...(token && { authorization: `Bearer ${token}` }) };
+    response = await fetch(address, { method: "POST", headers, body: bodies.join("\n") });
+    text = await response.text();
+  } catch (error) {
+    return away(`${error.message}${error.cause ? `: ${error.cause.message}` : ""}`);
+  }
+  if (response.status >= 500) return away(`${response.status}: ${text}`);
+  if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");
-  if (lines.length !== pages.length) throw new Error("the service ended within its answer");
-  return lines.map((line) => JSON.parse(line));
+  return lines.length === bodies.length ? lines.map((line) => JSON.parse(line)) : away("the answer ended too early");
 }
 
 async function main(service, file) {
@@ -55,6 +58,7 @@ async function main(service, file) {
   for (let at = 0; at < pages.length; at += AT_ONCE) {
     for (const answer of await judge(service, pages.slice(at, at + AT_ONCE))) {
       if (answer.detail) console.error(`page ${at + answer.line}: ${answer.detail}`);
+      if (answer.detail) process.exitCode = 1;
       else if (isCopy(answer)) console.error(`${answer.id} = ${answer.canonical}`);
       else if (answer.canonical) console.log(answer.id);
       else console.error(`${answer.id}: ${answer.verdict}`);
@@ -62,14 +66,14 @@ async function main(service, file) {
   }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+if (process.argv[1] && import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
   const [service, file] = process.argv.slice(2);
   if (!file) {
     console.error("usage: node examples/judge_pages.mjs http://127.0.0.1:9470 PAGES.jsonl");
     process.exit(2);
   }
   await main(service, file).catch((error) => {
-    console.error(`${error.message}${error.cause ? `: ${error.cause.message}` : ""}`);
+    console.error(error.message);
     process.exit(1);
   });
 }

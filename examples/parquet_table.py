@@ -30,8 +30,8 @@ def judged(table: pa.Table) -> pa.Table:
 def main(source: str, target: str) -> None:
     table = judged(pq.read_table(source))
     pq.write_table(table, target)
-    kept = sum(kind != "near_duplicate" for kind in table["verdict"].to_pylist())
-    print(f"{table.num_rows} rows, {kept} of them no near duplicates, in {target}")
+    new = sum(kind == "new" for kind in table["verdict"].to_pylist())
+    print(f"{table.num_rows} rows, {new} of them new, in {target}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 //
 // The file and how to use it: docs/how-to/address-patterns.md, "In another program".
 
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const MAX_CHARS = 2048; // a longer address has no patterns, nor has one with more than MAX_PARTS segments or parameters
@@ -40,21 +40,36 @@ export function plainAddresses(patterns) {
 const keyOf = (...parts) => JSON.stringify(parts);
 const nameOf = (parameter) => parameter.split("=", 1)[0];
 const sectionOf = ({ path }) => (isName((path[0] ?? "").split(";", 1)[0]) ? path[0].split(";", 1)[0] : "");
+const charsOf = (text) => [...text].length;
 const isName = (segment) =>
-  segment.length > 0 && segment.length <= MAX_NAME / 2 && segment.split("-").length < 3 && !/\p{Nd}/u.test(segment);
+  segment !== "" && charsOf(segment) <= MAX_NAME / 2 && segment.split("-").length < 3 && !/[\p{Nd}\p{No}]/u.test(segment);
+
+/** Compares two names by code points, as `sort` does not. */
+function compare(one, other) {
+  const [a, b] = [[...one], [...other]];
+  const at = a.findIndex((char, place) => char !== b[place]);
+  if (at < 0) return a.length - b.length;
+  return at < b.length ? a[at].codePointAt(0) - b[at].codePointAt(0) : 1;
+}
+
+/** Cuts a segment into its name and its parameters; only the first 16 `;` count. */
+function cutSegment(segment) {
+  const parts = segment.split(";");
+  return parts.length > MAX_PARTS + 1 ? [...parts.slice(0, MAX_PARTS), parts.slice(MAX_PARTS).join(";")] : parts;
+}
 
 /** Cuts an address into site, segments and parameters. Those are sorted by name; the fragment does not count. */
 function cut(url) {
-  const [, scheme, host, path, query] = /^(https?):\/\/([^/?#@]+)([^?#]*)(?:\?([^#]*))?/i.exec(url) ?? [];
-  if (!scheme || url.length > MAX_CHARS) return null;
+  const whole = url.replace(/[\t\r\n]/g, "").replace(/^[\0- ]+/, "");
+  const [, scheme, host, path, query] = /^(https?):\/\/([^/?#@]+)(?=[/?#]|$)([^?#]*)(?:\?([^#]*))?/i.exec(whole) ?? [];
+  if (!scheme || charsOf(url) > MAX_CHARS) return null;
   const port = PORTS[scheme.toLowerCase()];
   const lower = host.toLowerCase();
   const site = `${scheme.toLowerCase()}://${lower.endsWith(port) ? lower.slice(0, -port.length) : lower}`;
   const segments = path.replace(/\/+$/, "").split("/").slice(1);
   const parameters = (query ?? "").split("&").filter(Boolean);
   if (segments.length > MAX_PARTS || parameters.length > MAX_PARTS) return null;
-  const order = (one, other) => (nameOf(one) < nameOf(other) ? -1 : Number(nameOf(one) > nameOf(other)));
-  return { site, path: segments, query: parameters.sort(order) };
+  return { site, path: segments, query: parameters.sort((one, other) => compare(nameOf(one), nameOf(other))) };
 }
 
 const textOf = ({ site, path, query }) =>
@@ -71,13 +86,13 @@ function partsOf({ path, query }) {
   const together = [...families.values(), names].filter((family) => family.length > 1 && family.every(Boolean));
   const found = [...names, ...together.map((family) => family.join("&"))].map((name) => ["parameter", name]);
   for (const segment of path) {
-    const [name, ...parameters] = segment.split(";");
+    const [name, ...parameters] = cutSegment(segment);
     found.push(...parameters.map((one) => ["path_parameter", nameOf(one)]));
     if (isName(name) && !parameters.length && path.filter((one) => one === name).length === 1) {
       found.push(["segment", name]);
     }
   }
-  return found.slice(0, 3 * MAX_PARTS).filter(([, name]) => name.length > 0 && name.length <= MAX_NAME);
+  return found.slice(0, 3 * MAX_PARTS).filter(([, name]) => name !== "" && charsOf(name) <= MAX_NAME);
 }
 
 /** Returns the address without the part of a pattern; a segment may have another one in its place. */
@@ -88,7 +103,7 @@ function without({ site, path, query }, { kind, name, to }) {
   }
   if (kind === "path_parameter") {
     const cleaned = path.map((segment) => {
-      const [start, ...parameters] = segment.split(";");
+      const [start, ...parameters] = cutSegment(segment);
       return [start, ...parameters.filter((one) => nameOf(one) !== name)].join(";");
     });
     return { site, path: cleaned, query };
@@ -96,7 +111,7 @@ function without({ site, path, query }, { kind, name, to }) {
   return { site, path: path.flatMap((one) => (one !== name ? [one] : to ? [to] : [])), query };
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+if (process.argv[1] && import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
   const file = process.argv[2];
   if (!file) {
     console.error("usage: node examples/plain_address.mjs patterns.json < ADDRESSES");

@@ -6,26 +6,38 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+PATIENCE: Final = 3
+"""The Ctrl-C of this number takes effect at once: the disk may hang."""
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Raise a KeyboardInterrupt that comes within only at the end. Keep the work within short.
+    """Raise a KeyboardInterrupt that comes within only at the end, unless an error is raised there.
 
     Does nothing outside of the main thread, or if the program handles SIGINT by itself. Cost: some 2 us.
     """
-    if threading.current_thread() is not threading.main_thread() or not _is_default():
+    if threading.current_thread() is not threading.main_thread() or not _handles(signal.default_int_handler):
         yield
         return
     held: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+        if len(held) == PATIENCE:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, hold)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if held:
-            raise KeyboardInterrupt
+        if _handles(hold):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if held:
+        raise KeyboardInterrupt
 
 
-def _is_default() -> bool:
-    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+def _handles(handler: object) -> bool:
+    return signal.getsignal(signal.SIGINT) is handler

@@ -106,13 +106,13 @@ def test_javascript_prints_the_pages_worth_keeping_in_every_crawl(place: LocalSe
 class _Moody(BaseHTTPRequestHandler):
     """A service that is away at first, then late for every second page, then prompt."""
 
-    asked: ClassVar[list[list[str]]] = []
+    asked: ClassVar[list[tuple[str, list[str]]]] = []
 
     def do_POST(self) -> None:
         pages = [
             json.loads(line)["id"] for line in self.rfile.read(int(self.headers["content-length"])).split(b"\n")
         ]
-        self.asked.append(pages)
+        self.asked.append((self.path, pages))
         late = pages[1::2] if len(self.asked) == 2 else []
         lines = [
             {"line": at, "status": 504, "detail": "late"} if page in late else {"id": page, "canonical": page}
@@ -130,11 +130,14 @@ def test_javascript_asks_again_for_what_has_no_verdict(place: LocalService, tmp_
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"id": one, "text": "x"}) + "\n" for one in "abcd"))
     with HTTPServer(("127.0.0.1", 0), _Moody) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/"  # with a slash at its end
+        address = f"http://127.0.0.1:{server.server_port}/behind/"  # with a path, and a slash at its end
         done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", address, tmp_path / "pages.jsonl")
         server.shutdown()
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [*"abcd"], "")
-    assert _Moody.asked == [[*"abcd"], [*"abcd"], [*"bd"]]
+    assert _Moody.asked == [("/behind/judge?timeout=30", [*pages]) for pages in ("abcd", "abcd", "bd")]
+    for wrong in ("127.0.0.1:9470", "no address"):
+        done = place.run("node", EXAMPLES / "judge_pages.mjs", wrong, tmp_path / "pages.jsonl")
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
 
 
 def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalService, tmp_path: Path) -> None:
@@ -168,12 +171,15 @@ def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalS
     )
     queries += ("?=4&sid", "?a?b=1&sid=2?3", "?" + "&".join(f"p{n}=1" for n in range(17)), "?x=" + "y" * 2_048)
     sites = (site, "HTTPS://A.example:443", "http://a.example", other, "https://u@a.example", "ftp://a.example")
+    sites += ("https://a.example@evil.example", " https://a.ex\tample", "https://a.example:0443")
+    paths += ("/" + "a" * 32 + "/amp", "/" + "🚋" * 17 + "/amp", "/amp;" + ";x=1" * 20, "/²/print", "/打印/amp;")
     urls = [f"{one}{path}{query}" for one in sites for path in paths for query in queries]
     entries = [{**msgspec.structs.asdict(one)} for one in patterns]
     (tmp_path / "patterns.json").write_text(json.dumps({"format": "simstream-patterns/1", "patterns": entries}))
     (tmp_path / "urls").write_text("\n".join(urls) + "\n", encoding="utf-8")
-    with (tmp_path / "urls").open() as addresses:
-        command = [needed("node"), EXAMPLES / "plain_address.mjs", tmp_path / "patterns.json"]
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    with (tmp_path / "urls").open(encoding="utf-8") as addresses:
+        command = [needed("node"), tmp_path / "examples" / "plain_address.mjs", tmp_path / "patterns.json"]
         done = subprocess.run(
             command, stdin=addresses, capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
@@ -222,7 +228,7 @@ def test_a_body_that_is_no_page_gets_a_sentence_that_says_what_to_send(place: Lo
         (page, "application/x-www-form-urlencoded", {}, 415, "send the header content-type: application/json or"),
         (page, "application/x-ndjson", {"Content-Encoding": "gzip"}, 415, "without content-encoding"),
         (b'{"id": "a", "text": "%s"}' % (b"x" * 12_000_000), "application/x-ndjson", {}, 200, '"status":413'),
-        (b'{"id": "a", "text": "%s"}' % (b"x" * 12_000_000), "application/json", {}, 413, "max_record_bytes"),
+        (b'{"id": "a", "text": "%s"}' % (b"x" * 12_000_000), "application/json", {}, 413, "send a shorter page"),
     ):
         found, answer = place.judge(body, media=media, **more)
         assert (found, said in answer.decode()) == (status, True), (body[:40], media, answer)

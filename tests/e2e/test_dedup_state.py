@@ -226,9 +226,11 @@ def test_other_options_are_refused_even_if_nothing_was_saved(
         patched.setattr(SavedState, "save", lambda _: None)
         with pytest.raises(SystemExit):
             invoke(command)
-    assert invoke([*command, "--distance", "8"]) == 1
-    assert "state belongs to a run with --distance 12" in capsys.readouterr().err
-    assert invoke(command) == 0
+    for other in (["--distance", "8"], ["--similarity", ".9"], ["--link", "canonical"], ["--window", "1h"]):
+        assert invoke([*command, *other]) == 1
+        said = "state belongs to a run with another recipe, distance, similarity, window or link: give the same"
+        assert said in capsys.readouterr().err
+    assert invoke([*command, "--distance", "12", "--link", "any"]) == 0  # the same, in other words
 
 
 @pytest.fixture
@@ -260,10 +262,8 @@ def begun(alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[
         (["--keep", "k.jsonl"], "a run without --keep"),
         (["--against", "a.jsonl"], "a run without the --against a.jsonl"),
         (["b.jsonl"], "a run without the input b.jsonl"),
-        (["--distance", "3"], "a run with --distance 12: give the same"),
-        (["--similarity", ".9"], "a run without --similarity"),
-        (["--link", "canonical"], "a run with --link any"),
-        (["--recipe", "google2007"], "a run with --recipe default"),
+        (["--distance", "3"], "use the same distance"),
+        (["--recipe", "google2007"], "the state has recipe"),
     ],
 )
 def test_another_run_is_refused_by_name(

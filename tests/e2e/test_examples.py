@@ -85,7 +85,7 @@ def test_parquet_table_adds_the_verdicts_as_columns(run: Run, tmp_path: Path) ->
     rows = [{"id": "a", "text": story}, {"id": "b", "text": story + " Again."}, {"id": "c", "text": STORIES[1]}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
     assert run("parquet_table.py", tmp_path / "in.parquet", tmp_path / "out.parquet").startswith(
-        "3 rows, 2 of them"
+        "3 rows, 2 of them new"
     )
     out = pq.read_table(tmp_path / "out.parquet").to_pylist()
     assert [(row["id"], row["verdict"], row["near_duplicate_of"]) for row in out] == [

@@ -72,6 +72,19 @@ def test_the_python_examples_print_what_they_say(path: str, more: list[str]) -> 
     assert printed.getvalue().splitlines() == ["a new None", "b near_duplicate a", *more]
 
 
+def test_the_example_of_a_frame_keeps_one_row_a_story_however_often_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    code = examples("docs/how-to/python.md", "story = (") + examples("docs/how-to/python.md", "import pandas")
+    for _ in range(2):  # the second time all pages are `unchanged`
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "python.md", "exec"), {})
+        assert printed.getvalue().splitlines()[-1] == "[7, 9]"
+
+
 def test_the_example_of_html_prints_what_it_says() -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -94,7 +107,7 @@ def test_no_python_example_is_without_a_test() -> None:
             # The last four: tests/unit/test_tokens.py, tests/e2e/test_registered_pages.py,
             # tests/e2e/test_registered_verdicts.py, tests/e2e/test_spark.py
             registered = ("AvroSerializer(", "AvroDeserializer(")
-            own = ("Deduper()", "with Client(", "read_html(")
+            own = ("Deduper()", "with Client(", "read_html(", "import pandas")
             tested = (*own, "MSKAuthTokenProvider", *registered, "near_duplicates(")
             assert any(part in code for part in tested), relative(path)
 

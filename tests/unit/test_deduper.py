@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from simstream.deduper.state import SavedState
 from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
 from simstream.files.save_pace import SavePace
 from simstream.judge.policy import Policy
+from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.judge.warming import warm_judge
 from simstream.kernels.index.confirm import confirm_rows
@@ -393,3 +396,70 @@ def test_warming_compiles_all_that_the_index_needs_for_tables(fingerprints: int)
         assert len(index.query(asked[:, 0], asked[:, 1:]).entry) == 49
     assert any(int(part.facts["plan"]["tables"]) for part in index.parts() if part.kind == "segment")
     assert [len(kernel.signatures) for kernel in kernels] == before
+
+
+@pytest.mark.parametrize("folder", [None, "state"])
+def test_ctrl_c_while_pages_are_judged_leaves_no_hole(
+    folder: str | None, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = [{"id": f"{n}", "text": f"{OTHER} {n} {n + 1}"} for n in range(1_200)]
+    real = Resolver.judge
+    path = None if folder is None else tmp_path / folder
+
+    def interrupted(self: Resolver, *given: Any) -> list[Verdict]:
+        if given[2]:  # the second batch
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self, *given)
+
+    with Deduper(cache=cache, workers=0, path=path) as deduper:
+        with monkeypatch.context() as patched:
+            patched.setattr(Resolver, "judge", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                deduper.judge(pages)
+        judged = deduper.judged
+        assert 0 < judged < len(pages)
+        again = deduper.judge([{"id": f"c{n}", "text": pages[n]["text"]} for n in range(judged)])
+        assert {verdict.verdict for verdict in again} == {"near_duplicate"}
+    if path is not None:
+        with Deduper(cache=cache, workers=0, path=path) as deduper:
+            assert deduper.judged == 2 * judged
+
+
+def test_a_batch_that_an_error_left_half_judged_ends_judging(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise MemoryError
+
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        deduper.judge([STORY])
+        deduper.save()
+        with monkeypatch.context() as patched:
+            patched.setattr(Resolver, "judge", full)
+            with pytest.raises(MemoryError):
+                deduper.judge([OTHER])
+        with pytest.raises(UsageError, match="half judged: close this Deduper, and make another one"):
+            deduper.judge([OTHER])
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 1
+
+
+def test_a_closed_deduper_judges_nothing(cache: Path) -> None:
+    with Deduper(cache=cache, workers=0) as deduper:
+        deduper.judge([STORY])
+    with pytest.raises(UsageError, match="this Deduper is closed: make another one"):
+        deduper.judge([OTHER])
+
+
+def test_rows_of_a_frame_may_have_values_that_json_has_not(deduper: Deduper) -> None:
+    pandas = pytest.importorskip("pandas")
+    when = pandas.Timestamp("2026-03-02T10:00:00Z")
+    rows = [
+        {"id": np.int64(7), "text": STORY, "time": when, "published": when, "tags": {1}},
+        {"id": pandas.NA, "url": "https://a.example/8", "text": EDITED + "\ud800", "time": pandas.NaT, "tags": {1}},
+    ]
+    first, second = deduper.judge(rows)
+    assert (first.id, first.time) == ("7", int(when.timestamp() * 1000))
+    assert (second.id, second.near_duplicate_of) == ("https://a.example/8", "7")
+    with pytest.raises(TypeError, match="the field text of a page has the type object, which JSON has not"):
+        deduper.judge([{"text": object()}])

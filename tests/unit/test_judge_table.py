@@ -155,9 +155,11 @@ def test_what_is_no_table_of_pages_is_refused_and_nothing_is_judged(
             deduper.judge_table([{"text": STORY}])
         with pytest.raises(
             UsageError,
-            match="the table has no column text or html, but body, id: call",
+            match="the table has no column text or html, but body, id: name it with",
         ):
             deduper.judge_table(pa.table({"body": [STORY], "id": ["a"]}))
+        with pytest.raises(UsageError, match="no column"):
+            deduper.judge_table(pa.table({"body": [STORY], "id": ["a"]}), text_field="bodies")
         with pytest.raises(UsageError, match="the table has two columns named text: rename one of them"):
             deduper.judge_table(twice)
         with pytest.raises(UsageError, match="the name of a page without an id"):
@@ -166,3 +168,10 @@ def test_what_is_no_table_of_pages_is_refused_and_nothing_is_judged(
         with pytest.raises(Unavailable, match="judging a table needs pyarrow"):
             deduper.judge_table(twice)
         assert deduper.judged == 0
+
+
+def test_columns_may_have_names_of_their_own(cache: Path) -> None:
+    table = pa.table({"uid": [7, 8], "body": [STORY, STORY.upper()], "text": ["no", "no"]})
+    with Deduper(cache=cache, workers=0) as deduper:
+        found = deduper.judge_table(table, text_field="body", id_field="uid").to_pylist()
+    assert [(one["id"], one["near_duplicate_of"]) for one in found] == [("7", None), ("8", "7")]

@@ -185,16 +185,11 @@ def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], aga
     for option, value in (("--exact", given.exact), ("--least-jaccard", given.least_jaccard)):
         if value:
             raise UsageError(f"--state keeps no texts, which {option} needs", f"leave out {option} or --state")
-    options: dict[str, str | int | float | bool | None] = {
+    options: dict[str, str | int | bool | None] = {
         "--keep": given.keep is not None,
         "--versions": given.versions,
         "--text-field": given.text_field,
         "--id-field": given.id_field,
-        "--recipe": settings.recipe,
-        "--distance": settings.distance,
-        "--similarity": settings.similarity,
-        "--link": settings.link,
-        "--window": settings.window,
         "max_record_bytes": settings.max_record_bytes,
     }
     return RunState(Path(given.state or ""), RunFacts(facts_of(inputs), facts_of(against), options))

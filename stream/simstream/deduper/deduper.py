@@ -17,6 +17,7 @@ from simstream.judge.lookups import Match
 from simstream.judge.policy import make_policy
 from simstream.model import Record, Verdict
 from simstream.settings import default_cache, duration_ms
+from simstream.sources.fields import FieldNames
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
@@ -30,6 +31,9 @@ class Deduper(Closing):
     The state is in memory, or in the folder `path`. With a folder, a Deduper continues where the folder was last
     saved. `close`, `save` and the end of a `with` block save it. `judge` and `stream` save it, too, as soon as
     `save_pages` pages or `save_s` seconds have passed. Saving takes at most a twentieth of the time.
+
+    Ctrl-C takes effect between two batches: `judged` then says how many pages were judged. A folder is not saved
+    with pages whose verdicts nobody got, unless judging goes on.
 
     Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
     A Deduper must not be used by several threads at once. One Deduper at a time can use a folder.
@@ -164,7 +168,7 @@ class Deduper(Closing):
         Raises:
             TypeError: `pages` is a single text, a mapping or a table, or a page is neither mapping nor text.
             UsageError: A page's id is `python/0/N` with another page's number, or a `window` is set and a page
-                has no `time`.
+                has no `time`, or the Deduper is closed.
             ExtractionNotStarted: No process that extracts HTML can be started.
 
         Examples:
@@ -177,7 +181,7 @@ class Deduper(Closing):
         first = self.judged
         return self._judge(page_record(page, first + number) for number, page in enumerate(pages))
 
-    def judge_table(self, table: Any) -> Any:
+    def judge_table(self, table: Any, text_field: str | None = None, id_field: str | None = None) -> Any:
         """Return a table of verdicts, one for each row of a table of pages, in order. Needs the extra `parquet`.
 
         The verdicts are those that `judge` gives for the rows. As with `judge`, all pages are checked before the
@@ -187,7 +191,10 @@ class Deduper(Closing):
 
         Args:
             table: A table of pyarrow, polars or pandas (2.2 and later), or another object with
-                `__arrow_c_stream__`. Columns other than a page's fields are not read.
+                `__arrow_c_stream__`. Columns other than a page's fields (`id`, `url`, `text`, `html`, `time`,
+                `status`) are not read.
+            text_field: The column with the text, if it is not called `text`; then `html` does not count.
+            id_field: The column with the id, if it is not called `id`.
 
         Returns:
             A `pyarrow.Table` with the fields of a verdict as columns. Cluster ids are int64, `time` is a timestamp.
@@ -206,11 +213,13 @@ class Deduper(Closing):
             >>> verdicts.select(["id", "verdict", "reason"]).to_pylist()
             [{'id': 'a', 'verdict': 'too_short', 'reason': 'few_words'}]
         """
-        return verdict_table(self._judge(table_records(table, self.judged, self._max_record_bytes)))
+        fields = FieldNames(text_field, id_field)
+        return verdict_table(self._judge(table_records(table, self.judged, self._max_record_bytes, fields)))
 
     def _judge(self, records: Iterable[Record]) -> list[Verdict]:
         batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
         verdicts = [verdict for batch in batches for verdict in self._state.judge(batch)]
+        self._state.told = True
         self._state.save_if_due()
         return verdicts
 
@@ -246,7 +255,9 @@ class Deduper(Closing):
         for batch in self._pages.batches(records, threads):
             if seen is not None:
                 seen(batch)
-            yield from self._state.judge(batch)
+            verdicts = self._state.judge(batch)
+            self._state.told = True
+            yield from verdicts
             self._state.save_if_due()  # the caller has these verdicts
 
     def match(self, text: str) -> list[Match]:

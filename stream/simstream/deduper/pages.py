@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,8 +13,10 @@ import msgspec
 from simstream.errors import UsageError
 from simstream.judge.candidates import Candidate
 from simstream.model import PYTHON, FingerprintColumns, Page, Record
-from simstream.wire.page import NO_TIME
+from simstream.wire.page import NO_TIME, PageFields
 
+_MISSING = ("NAType", "NaTType")
+"""How pandas calls what stands for an absent value."""
 _NUMBERED = re.compile(f"{PYTHON}/0/[0-9]+")
 """Names of pages that were handed over without id and URL."""
 
@@ -46,10 +49,40 @@ def page_record(page: Mapping[str, Any] | str, number: int) -> Record:
     if not isinstance(content, Mapping):
         raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
     try:
-        value = msgspec.json.encode(content)
-    except UnicodeEncodeError:
-        value = json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
+        value = _encode(content)
+    except TypeError:
+        value = _encode_fields(content)
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
+
+
+def _encode(content: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
+
+
+def _encode_fields(content: Mapping[str, Any]) -> bytes:
+    """Return the fields of a page in JSON. Its values may be those of a DataFrame's row. Raises TypeError."""
+    found: dict[str, Any] = {}
+    for name in PageFields.__struct_fields__:
+        value = content.get(name)
+        if type(value).__name__ in _MISSING:
+            continue
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        elif hasattr(value, "item"):
+            value = value.item()
+        try:
+            msgspec.json.encode(value)
+        except TypeError:
+            raise TypeError(
+                f"the field {name} of a page has the type {type(value).__name__}, which JSON has not"
+            ) from None
+        except UnicodeEncodeError:
+            pass
+        found[name] = value
+    return _encode(found)
 
 
 def refuse_foreign_number(page: Page, record: Record) -> None:

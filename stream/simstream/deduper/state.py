@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol
 
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages
-from simstream.errors import StateUnwritable
+from simstream.errors import StateUnwritable, UsageError
 from simstream.files.folder import StateFolder
 from simstream.files.save_pace import SavePace
 from simstream.interrupts import interrupts_held
@@ -50,6 +49,10 @@ class SavedState(Closing):
         self._say = say
         self._whole = True
         """Whether no batch was left in the middle: such a state is never saved."""
+        self.told = True
+        """Whether the caller has the verdicts of all that was judged. Else only a state with a journal is saved: it
+        has the verdicts."""
+        self._closed = False
         self._folder = None if path is None else StateFolder(path)
         if self._folder is not None:
             self._load(self._folder)
@@ -67,11 +70,19 @@ class SavedState(Closing):
         return self._state.resolver
 
     def judge(self, batch: FingerprintedPages) -> list[Verdict]:
-        """Return one verdict for each page, in order. With a folder, Ctrl-C waits until the batch is judged."""
+        """Return one verdict for each page, in order. Ctrl-C waits until the batch is judged.
+
+        Set `told` once the caller has the verdicts. Raises UsageError after `close`, and after an error that left a
+        batch in the middle.
+        """
+        if self._closed:
+            raise UsageError("this Deduper is closed", "make another one, with the same path to go on")
+        if not self._whole:
+            raise UsageError("an error left a batch half judged", "close this Deduper, and make another one")
         columns, ordinal = batch.columns, self.judged
-        with nullcontext() if self._folder is None else interrupts_held():
+        with interrupts_held():
             self._state.acceptor.ordinal += len(columns)
-            self._whole = False
+            self._whole = self.told = False
             verdicts = self.resolver.judge(columns, columns.time, ordinal, batch.sources)
             if self.journal is not None:
                 self.journal.append(batch, verdicts)
@@ -83,7 +94,9 @@ class SavedState(Closing):
 
         Ctrl-C waits until it is saved.
         """
-        if self._folder is None or not self._whole:
+        if self._folder is None or not self.judged or not self._whole:
+            return
+        if not self.told and self.journal is None:
             return
         with interrupts_held():
             self._save(self._folder)
@@ -112,6 +125,7 @@ class SavedState(Closing):
 
     def close(self) -> None:
         """Save, and let go of the folder. May be called twice."""
+        self._closed = True
         try:
             self.save()
         finally:

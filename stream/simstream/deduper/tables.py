@@ -18,7 +18,7 @@ _BATCH_ROWS: Final = 1 << 10
 """Rows that are held as Python objects."""
 
 
-def table_records(table: Any, first: int, limit: int) -> Iterator[Record]:
+def table_records(table: Any, first: int, limit: int, fields: FieldNames) -> Iterator[Record]:
     """Yield the record of each row of a table, numbered from `first`.
 
     Only columns of a page's fields are read. Raises at the first row TypeError, UsageError and Unavailable, as
@@ -28,9 +28,9 @@ def table_records(table: Any, first: int, limit: int) -> Iterator[Record]:
         kind = type(table).__name__
         raise TypeError(
             f"judge_table takes a table of pyarrow, polars, or pandas 2.2 or later, not a {kind}: "
-            'pass its rows to judge, such as df.to_dict("records")'
+            "pass its rows to judge, collect() of a lazy frame, or with_format('arrow')[:] of a dataset"
         )
-    arrow, fields = load_pyarrow(_DOING), FieldNames()
+    arrow = load_pyarrow(_DOING)
     try:
         reader = arrow.RecordBatchReader.from_stream(table)
     except (arrow.ArrowException, TypeError, ValueError) as error:
@@ -38,10 +38,13 @@ def table_records(table: Any, first: int, limit: int) -> Iterator[Record]:
         raise UsageError(what, "pass a table, with values of one type in each column") from error
     names = reader.schema.names
     wanted = page_columns(names, "the table", fields)
-    if not {"text", "html"} & set(wanted):
+    lacks = [name for name in (fields.text, fields.id) if name is not None and name not in names]
+    if fields.text is None and not {"text", "html"} & set(wanted):
+        lacks.append("text or html")
+    if lacks:
         columns = ", ".join(names[:20]) or "none"
         raise UsageError(
-            f"the table has no column text or html, but {columns}", "call the column of the text `text`"
+            f"the table has no column {lacks[0]}, but {columns}", "name it with text_field or id_field"
         )
     places = [names.index(name) for name in wanted]
     for whole in _batches(arrow, reader):

@@ -21,4 +21,4 @@ class Matches:
     same: NDArray[np.uint8]  # whether fingerprints and sketch equal the query's
     bucket: NDArray[np.int64]  # the entry's bucket
     crowded: NDArray[np.bool_]
-    """(done,) queries with too many candidates; they have no matches here; see `Index.query_apart`."""
+    """(done,) queries with too many matches or candidates; they have no matches here; see `Index.query_apart`."""

@@ -29,6 +29,7 @@ from simstream.queries.limits import MAX_BYTES
 from simstream.queries.media_types import JSON, NDJSON
 from simstream.queries.page_lines import (
     MAX_LINES,
+    detail_of,
     explain_bad_page,
     judge_lines,
     ndjson_router,
@@ -81,13 +82,12 @@ def make_app(
 
     @app.exception_handler(SimstreamError)
     async def told(_: Request, error: SimstreamError) -> Response:
-        return JSONResponse({"detail": str(error)}, status_of(error))
+        return JSONResponse({"detail": detail_of(error)}, status_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(request: Request, error: RequestValidationError) -> Response:
         errors = error.errors()
-        of_page = request.url.path == "/judge" and all(one["loc"][0] == "body" for one in errors)
-        if of_page:
+        if request.url.path == "/judge":
             sentence = explain_bad_page([{**one, "loc": one["loc"][1:]} for one in errors])
             return JSONResponse({"detail": sentence}, 422)
         return JSONResponse({"detail": brief_errors(errors)}, 422)

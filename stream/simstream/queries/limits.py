@@ -190,16 +190,17 @@ def _is_lines(scope: Mapping[str, Any]) -> bool:
 
 
 def _foreign_form(scope: Mapping[str, Any]) -> str:
-    """Return why a body is not read: it is no JSON by its own account, or compressed. Empty if it is read."""
-    if any(
-        name == b"content-encoding" and value.lower() != b"identity" for name, value in scope.get("headers", ())
-    ):
+    """Return why the body of pages to judge is not read: it is compressed, or not declared as JSON. Empty if it is
+    read."""
+    if scope.get("path", "").rstrip("/") != "/judge" or scope.get("method") != "POST":
+        return ""
+    codings = [value for name, value in scope.get("headers", ()) if name == b"content-encoding"]
+    if b",".join(codings).replace(b"identity", b"").strip(b", \t"):
         return "the body is compressed: send it without content-encoding"
     kind = media_type_of(scope)
-    if kind == JSON or kind.endswith("+json") or _is_lines(scope):
+    if kind in (JSON, NDJSON) or (kind.startswith("application/") and kind.endswith("+json")):
         return ""
-    more = f" or {NDJSON}" if scope.get("path") == "/judge" else ""
-    return f"the body is not declared as JSON: send the header content-type: {JSON}{more}"
+    return f"the body is not declared as JSON: send the header content-type: {JSON} or {NDJSON}"
 
 
 class _GoneError(Exception):

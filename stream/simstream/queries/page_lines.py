@@ -95,7 +95,7 @@ async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float
         errors = error.errors(include_url=False, include_context=False, include_input=False)
         return _problem(number, 422, explain_bad_page(errors))
     except SimstreamError as error:
-        return _problem(number, status_of(error), str(error))
+        return _problem(number, status_of(error), detail_of(error))
     return _encode(verdict) + b"\n"
 
 
@@ -103,7 +103,9 @@ def explain_bad_page(errors: Sequence[Any]) -> str:
     """Return a sentence about pydantic's errors for a page. It repeats nothing that the client sent."""
     if any(one["type"] == "extra_forbidden" for one in errors):
         return f"a page has no other fields than {', '.join(PageToJudge.model_fields)}: leave them out"
-    if any(one["type"] in _NO_OBJECT for one in errors):
+    if any(one["type"] == "json_invalid" for one in errors):
+        return "the page is no JSON"
+    if any(one["type"] in _NO_OBJECT or not one["loc"] for one in errors):
         return f"a page is one JSON object: send several as {NDJSON}, one on each line"
     return "; ".join(": ".join([*map(str, one["loc"]), one["msg"]]) for one in brief_errors(errors))
 
@@ -120,6 +122,11 @@ def status_of(error: SimstreamError) -> int:
     if isinstance(error, RecordTooLarge):
         return 413
     return 400 if isinstance(error, UsageError) and not isinstance(error, SettingsError) else 503
+
+
+def detail_of(error: SimstreamError) -> str:
+    """Return what the caller reads: what is wrong, and what to do about it."""
+    return f"{error.what}: send a shorter page" if isinstance(error, RecordTooLarge) else str(error)
 
 
 def _too_many() -> UsageError:

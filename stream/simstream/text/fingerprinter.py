@@ -120,11 +120,6 @@ class Fingerprinter(Closing):
         """Whether the kernels that only HTML needs are still being compiled. The first HTML page waits for them."""
         return self._compiling is not None and self._compiling.is_running
 
-    def finish_compiling(self) -> None:
-        """Wait until the kernels that only HTML needs are compiled, too."""
-        if self._compiling is not None:
-            self._compiling.wait()
-
     def columns(self, pages: Sequence[Page]) -> FingerprintColumns:
         """Fingerprint pages, and return their columns, one row each.
 
@@ -247,8 +242,8 @@ class Fingerprinter(Closing):
         waiting = [p for p in pages if p.kind == PageKind.READABLE and p.text is None]
         raws = [(p.raw if p.raw is not None else "", p.content_type) for p in waiting]
         urls = [p.url for p in waiting]
-        if raws:
-            self.finish_compiling()
+        if raws and self._compiling is not None:
+            self._compiling.wait()
         for page, extracted in zip(waiting, self._extractor.extract(raws, urls) if raws else (), strict=True):
             page.text, page.raw = self.counting(extracted.text, page.content_type), None
             if extracted.text is None:

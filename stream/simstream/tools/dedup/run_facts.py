@@ -30,8 +30,10 @@ class RunFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     inputs: list[FileFacts]
     against: list[FileFacts]
-    options: dict[str, str | int | float | bool | None]
+    options: dict[str, str | int | bool | None]
     format: int = FORMAT
+    policy: str = ""
+    """The id of the policy; empty in the facts of an older version."""
 
 
 def facts_of(files: Sequence[InputFile]) -> list[FileFacts]:

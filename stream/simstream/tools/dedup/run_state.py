@@ -62,6 +62,7 @@ class RunState(Closing):
 
     def begin(self, deduper: Deduper, names: PageNames | None, copy: InputCopier | None) -> None:
         """Open the journal of the run, which the lock of the Deduper's folder protects."""
+        self._facts = msgspec.structs.replace(self._facts, policy=deduper.policy.id)
         if not self._check():
             self._write_facts(deduper.judged)
         self._names, self._copy = names, copy
@@ -169,6 +170,9 @@ class RunState(Closing):
             known = msgspec.json.decode((self.path / _FACTS).read_bytes(), type=RunFacts)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StateDamaged(f"{self.path / _FACTS} cannot be read ({error})", again) from error
+        if known.policy and self._facts.policy not in ("", known.policy):
+            what = f"{self.path} belongs to a run with another recipe, distance, similarity, window or link"
+            raise StateError(what, f"give the same ones, or {again}")
         if found := list(differences(known, self._facts)):
             what = f"{self.path} belongs to a run {'; '.join(found[:3])}"
             raise StateError(what, f"give the same inputs and options, or {again}")
