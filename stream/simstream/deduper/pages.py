@@ -71,8 +71,8 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
             continue
         if isinstance(value, datetime):
             value = value.isoformat()
-        elif hasattr(value, "item"):
-            value = value.item()
+        elif callable(item := getattr(value, "item", None)):  # a scalar of numpy
+            value = item()
         try:
             msgspec.json.encode(value)
         except TypeError:
