@@ -33,6 +33,7 @@ async def judged(client: AsyncClient, context: ParselCrawlingContext) -> Verdict
 async def crawl(log: str, start: str) -> Counter[str]:
     """Crawl from one address within its host; return how many pages got which verdict."""
     kinds = Counter[str]()
+    followed: dict[str, str] = {}  # the page of each cluster whose links are followed
     crawler = ParselCrawler(max_requests_per_crawl=MAX_PAGES, storage_client=MemoryStorageClient())
     async with AsyncClient(log, timeout=30) as client:
 
@@ -40,7 +41,8 @@ async def crawl(log: str, start: str) -> Counter[str]:
         async def handle(context: ParselCrawlingContext) -> None:
             verdict = await judged(client, context)
             kinds[verdict.verdict if verdict else "without a verdict"] += 1
-            if verdict is None or verdict.canonical in (None, verdict.id):  # no copy of another page
+            cluster = verdict and verdict.cluster_id
+            if verdict is None or cluster is None or followed.setdefault(cluster, verdict.id) == verdict.id:
                 await context.enqueue_links()
 
         await crawler.run([start])

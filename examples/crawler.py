@@ -26,6 +26,7 @@ def fetch(url: str) -> RawPage:
 def crawl(client: Client, start: str) -> Counter[str]:
     """Crawl from one address within its site; return how many pages got which verdict."""
     waiting, known, kinds = deque([start]), {start}, Counter[str]()
+    followed: dict[str, str] = {}  # the page of each cluster whose links are followed
     while waiting and kinds.total() < MAX_PAGES:
         url = waiting.popleft()
         try:
@@ -36,8 +37,9 @@ def crawl(client: Client, start: str) -> Counter[str]:
             continue
         kinds[verdict.verdict] += 1
         print(url, verdict.verdict, verdict.near_duplicate_of or "")
-        if verdict.canonical not in (None, verdict.id):
-            continue  # a copy, also if it is `unchanged` since an earlier crawl: its links lead to more of the same
+        cluster = verdict.cluster_id
+        if cluster is not None and followed.setdefault(cluster, verdict.id) != verdict.id:
+            continue  # a copy of a page of this crawl: its links mostly lead to more of the same
         for link in LINK.findall(page.body):
             target = urljoin(url, link.decode("utf-8", "replace"))
             if target.startswith(urljoin(start, "/")) and target not in known:

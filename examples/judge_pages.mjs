@@ -9,11 +9,21 @@ import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 
-const AT_ONCE = 100; // at most 1,000 pages and 16 MB go into one request
+const MOST_PAGES = 100; // at most 1,000 pages and 16 MB go into one request
+const MOST_BYTES = 8 << 20;
 const MOST_PAUSES = 4; // of 1, 2, 4 and 8 seconds
 
-/** Tells whether a page has the text of another page: then follow its links last, or not at all. */
-export const isCopy = (verdict) => Boolean(verdict.canonical) && verdict.canonical !== verdict.id;
+/** Tells copies from pages whose links are to be followed first, within one crawl. Memory: an entry for each cluster. */
+export class CopyFinder {
+  #followed = new Map();
+
+  /** Returns whether this crawl has seen the page's text under another address. */
+  isCopy({ id, cluster_id: cluster }) {
+    if (cluster === null || cluster === undefined) return false; // nothing to compare, such as a short list of links
+    if (!this.#followed.has(cluster)) this.#followed.set(cluster, id);
+    return this.#followed.get(cluster) !== id;
+  }
+}
 
 /**
  * Returns the answer of each page, in order: a verdict, or { line, status, detail }.
@@ -26,13 +36,32 @@ export async function judge(service, pages) {
   const answers = [];
   let open = [...pages.keys()];
   for (let pauses = 0; open.length; pauses++) {
-    const lines = await ask(address, open.map((at) => bodies[at]));
-    open.forEach((at, line) => (answers[at] = lines[line].detail ? { ...lines[line], line: at + 1 } : lines[line]));
+    for (const batch of batches(open, bodies)) {
+      const lines = await ask(address, batch.map((at) => bodies[at]));
+      batch.forEach((at, line) => (answers[at] = lines[line].detail ? { ...lines[line], line: at + 1 } : lines[line]));
+    }
     open = open.filter((at) => answers[at].detail && answers[at].status >= 500);
-    if (pauses === MOST_PAUSES) break;
-    if (open.length) await sleep(1000 * 2 ** pauses);
+    if (!open.length || pauses === MOST_PAUSES) break;
+    console.error(`${open.length} pages have no verdict (${answers[open[0]].detail}): waiting`);
+    await sleep(1000 * 2 ** pauses);
   }
   return answers;
+}
+
+/** Yields the numbers of pages that go into one request. */
+function* batches(numbers, bodies) {
+  let batch = [];
+  let bytes = 0;
+  for (const at of numbers) {
+    const size = Buffer.byteLength(bodies[at]);
+    if (batch.length === MOST_PAGES || (batch.length && bytes + size > MOST_BYTES)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(at);
+    bytes += size;
+  }
+  yield batch;
 }
 
 /** Returns the answer to each page; all have the status 503 if the service is away. */
@@ -47,7 +76,7 @@ async function ask(address, bodies) {
   } catch (error) {
     return away(`${error.message}${error.cause ? `: ${error.cause.message}` : ""}`);
   }
-  if (response.status >= 500) return away(`${response.status}: ${text}`);
+  if (response.status >= 500) return away(`${response.status}: ${text.trim()}`);
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");
   return lines.length === bodies.length ? lines.map((line) => JSON.parse(line)) : away("the answer ended too early");
@@ -55,14 +84,14 @@ async function ask(address, bodies) {
 
 async function main(service, file) {
   const pages = (await readFile(file, "utf8")).split("\n").filter(Boolean).map((line) => JSON.parse(line));
-  for (let at = 0; at < pages.length; at += AT_ONCE) {
-    for (const answer of await judge(service, pages.slice(at, at + AT_ONCE))) {
-      if (answer.detail) console.error(`page ${at + answer.line}: ${answer.detail}`);
-      if (answer.detail) process.exitCode = 1;
-      else if (isCopy(answer)) console.error(`${answer.id} = ${answer.canonical}`);
-      else if (answer.canonical) console.log(answer.id);
-      else console.error(`${answer.id}: ${answer.verdict}`);
-    }
+  const copies = new CopyFinder();
+  for (const answer of await judge(service, pages)) {
+    if (answer.detail) {
+      console.error(`page ${answer.line}: ${answer.detail}`);
+      process.exitCode = 1;
+    } else if (copies.isCopy(answer)) console.error(`${answer.id} = ${answer.canonical}`);
+    else if (answer.canonical) console.log(answer.id);
+    else console.error(`${answer.id}: ${answer.verdict}`);
   }
 }
 

@@ -13,7 +13,11 @@ const MAX_PARTS = 16;
 const MAX_NAME = 64;
 const PORTS = { http: ":80", https: ":443" };
 
-/** Returns a function that gives an address's plain form; null if it has no pattern. `patterns`: those of the file. */
+/**
+ * Returns a function that gives an address's plain form; null if it cannot be cut. `patterns`: those of the file.
+ *
+ * An address without a pattern gets its normal form, as every plain form has it: compare with those of fetched pages.
+ */
 export function plainAddresses(patterns) {
   const byPart = new Map();
   for (const one of patterns) {
@@ -33,7 +37,7 @@ export function plainAddresses(patterns) {
     let address = cut(url);
     let used = 0;
     for (let one; address && used < 2 * MAX_PARTS && (one = first(address)); used++) address = without(address, one);
-    return used ? textOf(address) : null;
+    return address && textOf(address);
   };
 }
 

@@ -20,6 +20,7 @@ import pytest
 
 from simstream import Deduper
 from simstream.model import Verdict
+from simstream.tools.patterns.address import PageAddress
 from simstream.tools.patterns.pattern import AddressPattern, PartKind, PatternSet
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, environment
 from tests.kafka_fixtures import TopicPlace
@@ -114,10 +115,12 @@ class _Moody(BaseHTTPRequestHandler):
         ]
         self.asked.append((self.path, pages))
         late = pages[1::2] if len(self.asked) == 2 else []
-        lines = [
+        lines: list[dict[str, object]] = [
             {"line": at, "status": 504, "detail": "late"} if page in late else {"id": page, "canonical": page}
             for at, page in enumerate(pages, 1)
         ]
+        if len(self.asked) == 1:
+            lines = [{"detail": "busy"}]
         self.send_response(503 if len(self.asked) == 1 else 200)
         self.end_headers()
         self.wfile.write("".join(json.dumps(line) + "\n" for line in lines).encode())
@@ -133,11 +136,23 @@ def test_javascript_asks_again_for_what_has_no_verdict(place: LocalService, tmp_
         address = f"http://127.0.0.1:{server.server_port}/behind/"  # with a path, and a slash at its end
         done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", address, tmp_path / "pages.jsonl")
         server.shutdown()
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [*"abcd"], "")
+    assert (done.returncode, done.stdout.split()) == (0, [*"abcd"])
+    busy, late = done.stderr.splitlines()
+    assert busy.startswith('4 pages have no verdict (503: {"detail": "busy"}')
+    assert late == "2 pages have no verdict (late): waiting"
     assert _Moody.asked == [("/behind/judge?timeout=30", [*pages]) for pages in ("abcd", "abcd", "bd")]
     for wrong in ("127.0.0.1:9470", "no address"):
         done = place.run("node", EXAMPLES / "judge_pages.mjs", wrong, tmp_path / "pages.jsonl")
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+
+
+def test_javascript_sends_no_more_at_once_than_the_service_takes(place: LocalService, tmp_path: Path) -> None:
+    lines = [json.dumps({"id": f"large-{number}", "text": "x " * 300_000}) for number in range(30)]  # 18 MB
+    (tmp_path / "pages.jsonl").write_text("\n".join(lines))
+    command = (needed("node"), EXAMPLES / "judge_pages.mjs", place.address, tmp_path / "pages.jsonl")
+    done = place.run(*command, JUDGE_TOKEN=TOKEN)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [f"large-{number}: too_short" for number in range(30)]
 
 
 def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalService, tmp_path: Path) -> None:
@@ -184,7 +199,9 @@ def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalS
             command, stdin=addresses, capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
     plain = [PatternSet(patterns).plain(url) for url in urls]
-    expected = [found.text if found and found.patterns else url for found, url in zip(plain, urls, strict=True)]
+    normal = [PageAddress.parse(url) for url in urls]
+    whole = [one.site + one.rest if one else url for one, url in zip(normal, urls, strict=True)]
+    expected = [found.text if found else other for found, other in zip(plain, whole, strict=True)]
     assert len([one for one in plain if one and one.patterns]) > 100
     assert done.stdout.splitlines() == expected
 
