@@ -21,6 +21,7 @@ from simstream.queries.server import QueryServer
 from simstream.telemetry.callers import CallerRules, callers_of, read_token
 
 TOKEN = "correct-horse-battery"
+JSON = {"Content-Type": "application/json"}
 Asking = Callable[..., tuple[int, Any, dict[str, str]]]
 
 
@@ -130,7 +131,7 @@ def test_the_api_refuses_foreign_hosts_and_origins_and_requires_the_token_for_ch
         assert (status, headers["www-authenticate"][:5]) == (401, "Basic")
         assert asked(server.port, "POST", "/judge/")[0] == 401
         assert reached == []
-        assert asked(server.port, "POST", "/judge", Authorization=f"Bearer {TOKEN}")[0] == 200
+        assert asked(server.port, "POST", "/judge", Authorization=f"Bearer {TOKEN}", **JSON)[0] == 200
         assert asked(server.port, "POST", "/match")[0] == 200
         assert reached == ["/judge", "/match"]
 

@@ -158,7 +158,7 @@ def test_a_client_that_leaves_ends_its_waits(port: int, judge: SlowJudge) -> Non
 def test_one_page_in_json_is_answered_as_before(port: int, judge: SlowJudge, tmp_path: Path) -> None:
     refused = asked(port, [b'{"id": "1", "more": 1}'], "application/json")
     assert refused.status == 422
-    assert json.loads(refused.read())["detail"][0]["type"] == "extra_forbidden"
+    assert "a page has no other fields than" in json.loads(refused.read())["detail"]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.request("GET", "/openapi.json")
     described = json.loads(connection.getresponse().read())["paths"]["/judge"]["post"]
