@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 50
 """At most so many patterns are shown; the file has all."""
-MOST_LOST_LIMIT = 0.5
+MAX_MOST_LOST = 0.5
 _PIPED_COLUMNS = 120
 
 
@@ -38,7 +38,7 @@ _PIPED_COLUMNS = 120
 )
 @click.option(
     "--most-lost",
-    type=click.FloatRange(0.001, MOST_LOST_LIMIT),
+    type=click.FloatRange(0.001, MAX_MOST_LOST),
     metavar="SHARE",
     default=0.1,
     show_default=True,
@@ -122,7 +122,7 @@ def _nearest(nearest: tuple[int, AddressPattern] | None) -> str:
 
     originals, pattern = nearest
     share = ceil(1_000 * most_lost_of(originals)) / 1_000
-    takes = f": --most-lost {share} takes it" if share <= MOST_LOST_LIMIT else ""
+    takes = f": --most-lost {share} takes it" if share <= MAX_MOST_LOST else ""
     return f"; {printable(str(pattern))} of {printable(pattern.site)} has {originals}{takes}"
 
 

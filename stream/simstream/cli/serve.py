@@ -161,8 +161,9 @@ def service(
             own = _beside_a_judge(context) if "judge" in chosen else context
             roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, own, config))
             _logger.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
-        while "fingerprint" in chosen and not few and fingerprinter.is_compiling and not context.stop.wait(0.1):
-            pass  # else the first HTML pages would wait for their kernels, and all pages beside them
+        if "fingerprint" in chosen and not few:  # else the first HTML pages would wait, and all pages beside them
+            while fingerprinter.is_compiling and not context.stop.wait(0.1):
+                pass
         _logger.info(
             "serving %s on %s: recipe %s (%s), policy %s",
             ", ".join(chosen),

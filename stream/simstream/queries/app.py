@@ -196,9 +196,8 @@ def _judging(judge: VerdictCaller) -> APIRouter:
 
     @routes.post(
         "/judge",
-        dependencies=[
-            Security(HTTPBearer(auto_error=False))
-        ],  # shown in the description; `CallerGuard` asks for it
+        # for the description alone: `CallerGuard` asks for the token
+        dependencies=[Security(HTTPBearer(auto_error=False))],
         summary=f"Add a page, or up to {MAX_LINES:,} as NDJSON, and wait for the verdicts",
         response_model=models.VerdictAnswer,
         responses={
