@@ -41,9 +41,9 @@ async def crawl(log: str, start: str) -> Counter[str]:
         async def handle(context: ParselCrawlingContext) -> None:
             verdict = await judged(client, context)
             kinds[verdict.verdict if verdict else "without a verdict"] += 1
-            cluster = verdict and verdict.cluster_id
-            if verdict is None or cluster is None or followed.setdefault(cluster, verdict.id) == verdict.id:
-                await context.enqueue_links()
+            if verdict and verdict.cluster_id and followed.setdefault(verdict.cluster_id, verdict.id) != verdict.id:
+                return
+            await context.enqueue_links()
 
         await crawler.run([start])
     return kinds
