@@ -258,7 +258,7 @@ def test_a_crawl_is_compared_with_one_without_simstream(cache: Path) -> None:
 @pytest.mark.long
 def test_patterns_of_a_crawl_are_measured_in_the_next_ones(cache: Path) -> None:
     need_broker()
-    # With half as many articles a crawl that probes saves some fetches or none, as the order of its fetches will have it.
+    # With half as many articles a crawl that probes saves some fetches or none, as their order will have it.
     size = {"articles": 40, "archived": 12, "mirrors": 0, "sessions": 3, "months": 2, "days": 1, "tags": 3}
     text = said(cache, "tests.bench.patterns", *(f"--{name}={value}" for name, value in size.items()))
     expect(

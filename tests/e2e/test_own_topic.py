@@ -97,13 +97,15 @@ def test_a_wrong_path_stops_the_service_where_many_unreadable_pages_do(on_folder
             for number in range(1_100):
                 appender.append(b'{"body":{"content":"text"}}', b"%d" % number)
     (tmp_path / "simstream.toml").write_text(
-        'pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\n[dead_letters]\nstop_ratio = 0.5\n'
+        'pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\nurl = "lnik"\n'
+        "[dead_letters]\nstop_ratio = 0.5\n"
     )
     assert "fields.text              body.contents" in on_folder.run("config").stdout.decode()
     on_folder.good("topics", "create")
     with on_folder.serve() as service:
         assert service.wait() == 1
         assert "unreadable" in service.output.splitlines()[-1]
+        assert "none of the first 50 pages has a value for fields.url at lnik" in service.output
     assert "no text at body.contents" in on_folder.good("dead-letters", "list", "--json").splitlines()[0]
 
 

@@ -200,6 +200,12 @@ async def send(url: str, count: int = 1, limits: WebhookLimits = QUICK) -> NewsM
     return metrics
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the news page warned of."""
+    found = [one for one in caplog.records if (one.name, one.levelname) == ("simstream.news", "WARNING")]
+    return [one.getMessage() for one in found]
+
+
 async def fine(request: web.Request, number: int) -> web.StreamResponse:
     return web.Response(status=204)
 
@@ -267,17 +273,52 @@ def test_a_receiver_of_every_kind_gets_a_bounded_number_of_signed_requests(
     asyncio.run(run())
 
 
-def test_a_receiver_that_is_dead_costs_each_story_its_time_and_is_told_in_one_line(
+def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = f"http://user:password@127.0.0.1:{free_port()}/hook"
     metrics = asyncio.run(send(url, 3))
     assert counts(metrics) == {"expired": 3}
-    [line] = [
-        one.getMessage() for one in caplog.records if (one.name, one.levelname) == ("simstream.news", "WARNING")
+    waiting, dropped = warnings(caplog)
+    assert waiting.startswith("webhooks for 127.0.0.1 wait: it does not answer (ClientConnectorError)")
+    assert dropped.startswith("webhooks for 127.0.0.1 are dropped, such as id")
+    assert "password" not in waiting + dropped
+
+
+def test_webhooks_that_wait_are_counted_and_their_loss_is_told_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        receiver = Receiver(broken)
+        async with receiver.listen() as url:
+            metrics = NewsMetrics()
+            events: Any = Few(7)
+            patient = replace(QUICK, give_up_s=600.0)
+            sender = WebhookSender(WebhookTarget(url, SECRET), events, metrics, patient)
+            sending = asyncio.ensure_future(sender.run())
+            while len(receiver.requests) < 5:
+                await asyncio.sleep(0.01)
+            assert b"simstream_webhooks_waiting 7.0" in metrics.text()
+            sending.cancel()
+            await asyncio.wait([sending])
+
+    asyncio.run(run())
+    waiting, lost = warnings(caplog)
+    assert waiting == "webhooks for 127.0.0.1 wait: it answers 503; each is tried for 10 minutes"
+    assert lost.startswith("7 webhooks for 127.0.0.1 still waited, and are lost")
+
+
+def test_a_receiver_that_comes_back_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "simstream.news")
+
+    async def run() -> None:
+        receiver = Receiver(broken_twice)
+        async with receiver.listen() as url:
+            metrics = await send(url)
+        assert b"simstream_webhooks_waiting 0.0" in metrics.text()
+
+    asyncio.run(run())
+    assert [one.getMessage() for one in caplog.records if one.name == "simstream.news"][1:] == [
+        "127.0.0.1 takes webhooks again"
     ]
-    assert "127.0.0.1" in line
-    assert "password" not in line
 
 
 def test_the_oldest_stories_make_room_if_too_many_wait() -> None:

@@ -108,13 +108,27 @@ class WebhookSender:
         self._limits = limits or WebhookLimits()
         self._waiting: deque[_WaitingEvent] = deque()
         self._has_events = asyncio.Event()
+        self._in_flight = 0
         self._is_failing = False
+        self._is_dropping = False
+        metrics.webhooks_waiting.set_function(self._count)
 
     async def run(self) -> None:
-        """Look for events, and send them."""
+        """Look for events, and send them. Says at its end how many were left."""
         timeout = aiohttp.ClientTimeout(total=self._limits.answer_s)
-        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
-            await asyncio.gather(self._look(), *(self._send_all(session) for _ in range(self._limits.at_once)))
+        try:
+            async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+                await asyncio.gather(self._look(), *(self._send_all(session) for _ in range(self._limits.at_once)))
+        finally:
+            if count := self._count():
+                _logger.warning(
+                    "%d webhooks for %s still waited, and are lost: /feed.json has their stories",
+                    count,
+                    self._target.host,
+                )
+
+    def _count(self) -> int:
+        return len(self._waiting) + self._in_flight
 
     async def _look(self) -> None:
         while True:
@@ -134,7 +148,10 @@ class WebhookSender:
             if not self._waiting:
                 self._has_events.clear()
                 continue
-            await self._send(session, self._waiting.popleft())
+            waiting = self._waiting.popleft()
+            self._in_flight += 1
+            await self._send(session, waiting)
+            self._in_flight -= 1
 
     async def _send(self, session: aiohttp.ClientSession, waiting: _WaitingEvent) -> None:
         """Repeat the request until the receiver takes the event or refuses it, or the time is over."""
@@ -143,7 +160,7 @@ class WebhookSender:
             status, why = await self._ask(session, waiting.event)
             if 200 <= status < 300:
                 self._metrics.webhooks.labels("delivered").inc()
-                self._is_failing = False
+                self._note_success()
                 break
             if 300 <= status < 500 and status not in _RETRIED:
                 self._drop("refused", why, waiting.event)
@@ -153,6 +170,7 @@ class WebhookSender:
             if time.monotonic() + rest - waiting.since > self._limits.give_up_s:
                 self._drop("expired", why, waiting.event)
                 break
+            self._note_failure(why)
             await asyncio.sleep(rest)
             self._metrics.webhook_retries.inc()
 
@@ -168,8 +186,22 @@ class WebhookSender:
         except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
             return 0, f"it does not answer ({type(error).__name__})"
 
+    def _note_success(self) -> None:
+        if self._is_failing:
+            _logger.info("%s takes webhooks again", self._target.host)
+        self._is_failing = self._is_dropping = False
+
+    def _note_failure(self, why: str) -> None:
+        """Say so once, not for each story."""
+        if not self._is_failing:
+            minutes = self._limits.give_up_s / 60
+            _logger.warning(
+                "webhooks for %s wait: %s; each is tried for %.0f minutes", self._target.host, why, minutes
+            )
+        self._is_failing = True
+
     def _drop(self, result: str, why: str, event: StoryEvent) -> None:
         self._metrics.webhooks.labels(result).inc()
-        level = logging.DEBUG if self._is_failing else logging.WARNING  # one line, not one for each story
-        self._is_failing = True
+        level = logging.DEBUG if self._is_dropping else logging.WARNING  # one line, not one for each story
+        self._is_failing = self._is_dropping = True
         _logger.log(level, "webhooks for %s are dropped, such as %s: %s", self._target.host, event.id, why)

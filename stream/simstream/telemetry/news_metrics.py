@@ -25,6 +25,11 @@ class NewsMetrics:
             WEBHOOK_RESULT,
             unit="webhooks",
         )
+        self.webhooks_waiting = make.gauge(
+            "webhooks_waiting",
+            "Webhooks of the news page that are not yet delivered or dropped. An end of the process loses them.",
+            unit="webhooks",
+        )
         self.webhook_retries = make.counter(
             "webhook_retries",
             "Requests to the receiver of webhooks after the first one of a webhook.",

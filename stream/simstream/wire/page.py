@@ -139,6 +139,22 @@ def title_at(value: bytes, limits: PageLimits) -> str:
     return fields.title or ""
 
 
+def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
+    """Return the fields with a path that a record has a value for; None if it is no page that is read by paths."""
+    paths, headers = limits.paths, _headers(record)
+    media = headers.get("content-type", b"").split(b";", 1)[0].strip().lower().decode("latin-1")
+    if paths is None or not record.value or len(record.value) > limits.max_record_bytes or media in RAW_TYPES:
+        return None
+    try:
+        fields, _ = _fields_at(record.value, limits)
+    except BadValueError:
+        return None
+    found = {name for name in paths.paths if getattr(fields, name) not in (None, "")}
+    if paths.id_header is not None:
+        found = found - {"id"} | ({"id"} if headers.get(paths.id_header) else set())
+    return found
+
+
 def time_ms(value: int | float | str | None) -> int | None:
     """Return a page's `time` in ms since 1970. The value is ISO 8601 (UTC without a zone) or a number of ms.
 

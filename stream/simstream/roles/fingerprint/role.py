@@ -18,6 +18,7 @@ from simstream.model import Record
 from simstream.registry.schemas import book_of, limits_of
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint import dead_letters
+from simstream.roles.fingerprint.absent_fields import AbsentFields
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.roles.fingerprint.schema_wait import SchemaWait
@@ -107,6 +108,7 @@ class FingerprintRole:
         book = book_of(settings)
         self._schemas = SchemaWait(book, self._context.metrics, settings.give_up_s)
         limits = limits_of(settings, book)
+        self._absent = AbsentFields(limits)
         headers = HeaderChoice(settings.verdict_header_names)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame, headers)
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
@@ -239,6 +241,7 @@ class FingerprintRole:
         """Decode records, and gather their pages."""
         if records:
             began = time.perf_counter()
+            self._absent.look(records)
             self._gatherer.add(records, self._flows)
             self._context.metrics.batch.labels("decode").observe(time.perf_counter() - began)
 
