@@ -17,11 +17,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from simstream.telemetry.process_memory import held, peak
 
@@ -29,26 +30,40 @@ WORDS, BATCH = 40, 10_000
 VOCABULARY = np.array([f"{a}{b}{c}" for a in "bdfgklmnprst" for b in ("al", "en", "ir", "ou") for c in "aeioxyz"])
 
 
-def made_texts(
+class Made(NamedTuple):
+    """Texts. `kinds`: 0 for one of its own, 1 for an edited earlier one, 2 for a copy. `groups`: the number of the
+    page that it goes back to, or its own."""
+
+    texts: list[str]
+    kinds: NDArray[np.int8]
+    groups: NDArray[np.int64]
+
+
+def made_pages(
     count: int, length: int, vocabulary: int, near: float = 0.13, copies: float = 0.07, seed: int = 1
-) -> Iterator[list[str]]:
-    """Yield the texts of pages, batch by batch; one in a hundred is remembered, for others to be like.
+) -> Iterator[Made]:
+    """Yield pages, batch by batch; one in a hundred is remembered, for others to be like.
 
     `length`: the words of a page; `vocabulary`: how many different words there are.
     """
     rng = np.random.default_rng(seed)
-    known = np.empty((0, length), np.int64)
+    known, known_groups = np.empty((0, length), np.int64), np.empty(0, np.int64)
     words = VOCABULARY[:vocabulary].tolist()
     for first in range(0, count, BATCH):
         chosen = rng.integers(0, len(words), (min(BATCH, count - first), length))
+        kinds, groups = np.zeros(len(chosen), np.int8), np.arange(first, first + len(chosen))
         if len(known):
             kind = rng.random(len(chosen))
             like = np.flatnonzero(kind < near + copies)
-            chosen[like] = known[rng.integers(0, len(known), len(like))]
+            taken = rng.integers(0, len(known), len(like))
+            chosen[like], groups[like] = known[taken], known_groups[taken]
             edited = like[kind[like] < near]
             chosen[edited, rng.integers(0, length, len(edited))] = rng.integers(0, len(words), len(edited))
-        known = np.concatenate([known, chosen[: max(1, len(chosen) // 100)]])
-        yield [" ".join([words[at] for at in row]) for row in chosen.tolist()]
+            kinds[like], kinds[edited] = 2, 1
+        some = max(1, len(chosen) // 100)
+        known = np.concatenate([known, chosen[:some]])
+        known_groups = np.concatenate([known_groups, groups[:some]])
+        yield Made([" ".join([words[at] for at in row]) for row in chosen.tolist()], kinds, groups)
 
 
 def write_pages(path: Path, count: int, length: int, vocabulary: int) -> None:
@@ -56,7 +71,7 @@ def write_pages(path: Path, count: int, length: int, vocabulary: int) -> None:
     schema = pa.schema([("id", pa.string()), ("text", pa.string())])
     number = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as out:
-        for texts in made_texts(count, length, vocabulary):
+        for texts, _, _ in made_pages(count, length, vocabulary):
             names = [
                 f"https://site-{n % 9973}.example/{n:012}/a-page.html" for n in range(number, number + len(texts))
             ]

@@ -37,6 +37,7 @@ PROGRAMS = {
     "crowd.py",
     "dashboard.py",
     "dedup_memory.py",
+    "dedup_peers.py",
     "expiry.py",
     "extraction.py",
     "parquet.py",
@@ -50,7 +51,7 @@ PROGRAMS = {
     "state.py",
     "unindexed.py",
 }
-STARTED_BY_OTHERS = {"crawl_spider.py"}
+STARTED_BY_OTHERS = {"crawl_spider.py", "peer_datatrove.py"}
 IN_ANOTHER_FILE = {"hostile.py", "latency.py"}
 
 
@@ -171,6 +172,13 @@ def test_the_peers_are_compared_over_labelled_pages_and_the_missing_ones_are_nam
         "google2007 +#%",
         "in Python: #",
     )
+
+
+def test_a_collection_goes_through_dedup_and_the_missing_programs_are_named(cache: Path) -> None:
+    text = said(cache, "tests.bench.dedup_peers", "--pages", 20_000)
+    expect(text, "20,000 pages", r"simstream: # s.*found 100\.00%.*lost 0\.0000%")
+    for package, module in (("text-dedup", "text_dedup"), ("datatrove", "datatrove")):
+        expect(text, f"{package}: # s" if find_spec(module) else f"{package} is missing: give --peers")
 
 
 def test_questions_are_timed_from_another_process(cache: Path) -> None:
