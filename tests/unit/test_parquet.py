@@ -60,8 +60,31 @@ def test_columns_may_have_other_names_and_types(tmp_path: Path) -> None:
     assert (page.id, page.time) == ("7", 1_767_312_000_000)
 
 
-@pytest.mark.parametrize("ids", [[datetime(2026, 1, 2, tzinfo=UTC)], [date(2026, 1, 2)], [True], [None, False]])
-def test_a_column_of_times_or_truth_values_is_no_column_of_ids(tmp_path: Path, ids: list[Any]) -> None:
+def test_ids_that_pandas_or_duckdb_write_as_floats_or_uuids_are_those_that_were_meant(tmp_path: Path) -> None:
+    columns = {"id": [7.0, None, float("nan"), 2.0**53 - 1], "text": ["a"] * 4}
+    path = written(tmp_path / "a.parquet", columns)
+    assert [page.id for page in pages(path)] == ["7", f"{path}:2", f"{path}:3", "9007199254740991"]
+    if not hasattr(pa, "uuid"):  # before 18
+        return
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16))], pa.binary(16)))
+    (page,) = pages(written(tmp_path / "b.parquet", {"id": uuids, "text": ["a"]}))
+    assert page.id == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+
+NO_IDS: list[list[Any]] = [
+    [datetime(2026, 1, 2, tzinfo=UTC)],
+    [date(2026, 1, 2)],
+    [True],
+    [None, False],
+    [7.0, 1.5],
+    [2.0**53],
+    [float("inf")],
+    [[1]],
+]
+
+
+@pytest.mark.parametrize("ids", NO_IDS)
+def test_a_column_of_other_values_is_no_column_of_ids(tmp_path: Path, ids: list[Any]) -> None:
     """Rows of one millisecond, and half of all rows, would be versions of one page."""
     path = written(tmp_path / "a.parquet", {"text": ["a"] * len(ids), "doc": ids})
     assert len(pages(path)) == len(ids)

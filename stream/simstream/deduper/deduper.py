@@ -185,7 +185,8 @@ class Deduper(Closing):
         """Return a table of verdicts, one for each row of a table of pages, in order. Needs the extra `parquet`.
 
         The verdicts are those that `judge` gives for the rows. As with `judge`, all pages are checked before the
-        first one is judged. A number as `id` counts in decimal. Binary `html` or `text` is raw bytes as fetched.
+        first one is judged. A number as `id` counts in decimal, a whole float as an integer. Binary `html` or
+        `text` is raw bytes as fetched.
 
         Cost: that of `judge`; a row takes about 7 us in all on its way from the table and back.
 
@@ -202,7 +203,7 @@ class Deduper(Closing):
         Raises:
             TypeError: `table` is no such table.
             UsageError: The table has neither `text` nor `html`, or a field has two columns, or a column has no
-                type of Arrow; or `judge` would raise it.
+                type of Arrow or values that cannot be ids; or `judge` would raise it.
             Unavailable: pyarrow is not installed.
             ExtractionNotStarted: No process that extracts HTML can be started.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from math import isnan
 from typing import IO, Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -19,6 +21,8 @@ from simstream.wire.page import NO_TIME, own_name
 BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
 _BUFFER_BYTES: Final = 1 << 20
+_MAX_EXACT: Final = 1 << 53
+"""Floats from here on stand for several whole numbers."""
 PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 """Key, value and headers of a page's record."""
 
@@ -26,10 +30,11 @@ PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
     """Yield the rows in order, as records like those of JSONL: offset and name are the row's number.
 
-    Reads only the columns of a page's fields (see `FieldNames`). A number as `id` counts in decimal. Timestamps and
-    dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is found. Memory:
-    a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the text or a named
-    field has no column, or a field has two, InputError if the file is damaged.
+    Reads only the columns of a page's fields (see `FieldNames`). A number as `id` counts in decimal, a whole float
+    as an integer. Timestamps and dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their
+    character set is found. Memory: a page of each read column, and 64 rows. Raises Unavailable without pyarrow,
+    UsageError if the text or a named field has no column, a field has two, or values cannot be ids, and InputError
+    if the file is damaged.
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -89,10 +94,7 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
     """
     is_time = arrow.types.is_timestamp(column.type) or arrow.types.is_date(column.type)
     if name == "id" and (is_time or arrow.types.is_boolean(column.type)):
-        raise UsageError(
-            f"the column {shown} has values of the type {column.type}, which cannot be ids",
-            "convert it to text, or take another column for the id",
-        )
+        raise _no_ids(shown, column)
     if is_time:
         column = column.cast(arrow.timestamp("ms"), safe=False).cast(arrow.int64())
     if _is_span(column.type, arrow):
@@ -103,11 +105,30 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
         values = _values_of_bytes(shown, column, arrow)
     except (ValueError, OverflowError, KeyError) as error:  # such as nanoseconds, or an unknown time zone
         raise _unreadable(shown, column) from error
-    if name == "status":  # pandas makes a column with missing values one of floats
-        return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+    if name == "status":
+        return [_whole(value) for value in values]
     if name == "id":
-        return [str(value) if isinstance(value, int) else _text(value) for value in values]
+        names = [_whole(value) for value in values]
+        if not all(isinstance(value, str | bytes | int | UUID | None) for value in names):
+            raise _no_ids(shown, column)
+        return [str(value) if isinstance(value, int | UUID) else _text(value) for value in names]
     return [_text(value) for value in values] if name in ("url", "title") else values
+
+
+def _whole(value: Any) -> Any:
+    """Return an integer for a whole float and None for NaN: pandas makes floats of numbers with missing values."""
+    if not isinstance(value, float):
+        return value
+    if isnan(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else value
+
+
+def _no_ids(shown: str, column: Any) -> UsageError:
+    return UsageError(
+        f"the column {shown} has values of the type {column.type}, which cannot be ids",
+        "convert it to text, or take another column for the id",
+    )
 
 
 def _is_span(kind: Any, arrow: Any) -> bool:
