@@ -462,5 +462,10 @@ def test_rows_of_a_frame_may_have_values_that_json_has_not(deduper: Deduper) -> 
     first, second = deduper.judge(rows)
     assert (first.id, first.time) == ("7", int(when.timestamp() * 1000))
     assert (second.id, second.near_duplicate_of) == ("https://a.example/8", "7")
+    floats = [{"id": np.float64(9), "text": OTHER, "status": 200.0}, {"id": 1.5, "text": STORY}]
+    assert [(one.id, one.verdict) for one in deduper.judge(floats)] == [
+        ("9", "new"),
+        ("python/0/3", "unreadable"),
+    ]
     with pytest.raises(TypeError, match="the field text of a page has the type object, which JSON has not"):
         deduper.judge([{"text": object()}])

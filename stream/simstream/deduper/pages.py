@@ -13,10 +13,13 @@ import msgspec
 from simstream.errors import UsageError
 from simstream.judge.candidates import Candidate
 from simstream.model import PYTHON, FingerprintColumns, Page, Record
+from simstream.sources.fields import integer_of
 from simstream.wire.page import NO_TIME, PageFields
 
 _MISSING = ("NAType", "NaTType")
 """How pandas calls what stands for an absent value."""
+_WHOLE = ("id", "status")
+"""Fields that may be whole numbers, which a DataFrame may have as floats."""
 _NUMBERED = re.compile(f"{PYTHON}/0/[0-9]+")
 """Names of pages that were handed over without id and URL."""
 
@@ -49,7 +52,7 @@ def page_record(page: Mapping[str, Any] | str, number: int) -> Record:
     if not isinstance(content, Mapping):
         raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
     try:
-        value = _encode(content)
+        value = _encode_fields(content) if _has_float(content) else _encode(content)
     except TypeError:
         value = _encode_fields(content)
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
@@ -60,6 +63,10 @@ def _encode(content: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(content)
     except UnicodeEncodeError:
         return json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
+
+
+def _has_float(content: Mapping[str, Any]) -> bool:
+    return any(isinstance(content.get(name), float) for name in _WHOLE)
 
 
 def _encode_fields(content: Mapping[str, Any]) -> bytes:
@@ -73,6 +80,8 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
             value = value.isoformat()
         elif callable(item := getattr(value, "item", None)):  # a scalar of numpy
             value = item()
+        if name in _WHOLE:
+            value = integer_of(value)
         try:
             msgspec.json.encode(value)
         except TypeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,8 @@ from simstream.errors import InputError, UsageError
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
 
-
+_MAX_EXACT: Final = 1 << 53
+"""Floats from here on stand for several whole numbers."""
 _MAX_HELD_LINES: Final = 1000
 _MAX_HELD_BYTES: Final = 4 << 20
 Line = tuple[int, bytes]
@@ -134,3 +136,15 @@ def _tree(line: bytes) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             return None
     return tree if isinstance(tree, dict) else None
+
+
+def integer_of(value: Any) -> Any:
+    """Return an integer for a whole float, None for NaN, and any other value unchanged.
+
+    pandas makes floats of a column of numbers with missing values.
+    """
+    if not isinstance(value, float):
+        return value
+    if isnan(value):
+        return None
+    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else value

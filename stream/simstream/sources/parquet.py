@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from math import isnan
 from typing import IO, Any, Final
 from uuid import UUID
 
@@ -13,7 +12,7 @@ import msgspec
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.fields import KNOWN, FieldNames, encoded
+from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.wire.page import NO_TIME, own_name
@@ -21,8 +20,6 @@ from simstream.wire.page import NO_TIME, own_name
 BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
 _BUFFER_BYTES: Final = 1 << 20
-_MAX_EXACT: Final = 1 << 53
-"""Floats from here on stand for several whole numbers."""
 PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 """Key, value and headers of a page's record."""
 
@@ -106,22 +103,13 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
     except (ValueError, OverflowError, KeyError) as error:  # such as nanoseconds, or an unknown time zone
         raise _unreadable(shown, column) from error
     if name == "status":
-        return [_whole(value) for value in values]
+        return [integer_of(value) for value in values]
     if name == "id":
-        names = [_whole(value) for value in values]
+        names = [integer_of(value) for value in values]
         if not all(isinstance(value, str | bytes | int | UUID | None) for value in names):
             raise _no_ids(shown, column)
         return [str(value) if isinstance(value, int | UUID) else _text(value) for value in names]
     return [_text(value) for value in values] if name in ("url", "title") else values
-
-
-def _whole(value: Any) -> Any:
-    """Return an integer for a whole float and None for NaN: pandas makes floats of numbers with missing values."""
-    if not isinstance(value, float):
-        return value
-    if isnan(value):
-        return None
-    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else value
 
 
 def _no_ids(shown: str, column: Any) -> UsageError:
