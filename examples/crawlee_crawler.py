@@ -1,4 +1,4 @@
-"""A Crawlee crawl that asks a running service for each page, and follows no links of copies.
+"""A Crawlee crawl that asks a running service for each page, and follows links of copies last.
 
 python examples/crawlee_crawler.py kafka://127.0.0.1:9092 https://a.example/
 """
@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections import Counter
 
+from crawlee import Request
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
 from crawlee.storage_clients import MemoryStorageClient
 
@@ -33,7 +34,7 @@ async def judged(client: AsyncClient, context: ParselCrawlingContext) -> Verdict
 async def crawl(log: str, start: str) -> Counter[str]:
     """Crawl from one address within its host; return how many pages got which verdict."""
     kinds = Counter[str]()
-    followed: dict[str, str] = {}  # the page of each cluster whose links are followed
+    followed, last = dict[str, str](), list[Request]()  # the first page of each cluster, and links of copies
     crawler = ParselCrawler(max_requests_per_crawl=MAX_PAGES, storage_client=MemoryStorageClient())
     async with AsyncClient(log, timeout=30) as client:
 
@@ -42,10 +43,13 @@ async def crawl(log: str, start: str) -> Counter[str]:
             verdict = await judged(client, context)
             kinds[verdict.verdict if verdict else "without a verdict"] += 1
             if verdict and verdict.cluster_id and followed.setdefault(verdict.cluster_id, verdict.id) != verdict.id:
-                return
-            await context.enqueue_links()
+                last.extend(await context.extract_links())
+            else:
+                await context.enqueue_links()
 
         await crawler.run([start])
+        while links := [last.pop() for _ in range(len(last))]:
+            await crawler.run(links, purge_request_queue=False)
     return kinds
 
 

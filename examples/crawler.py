@@ -1,4 +1,4 @@
-"""A crawler loop: fetch pages, ask a running service for each verdict, follow no links of copies.
+"""A crawler loop: fetch pages, ask a running service for each verdict, follow links of copies last.
 
 python examples/crawler.py kafka://127.0.0.1:9092 https://a.example/
 """
@@ -25,10 +25,10 @@ def fetch(url: str) -> RawPage:
 
 def crawl(client: Client, start: str) -> Counter[str]:
     """Crawl from one address within its site; return how many pages got which verdict."""
-    waiting, known, kinds = deque([start]), {start}, Counter[str]()
-    followed: dict[str, str] = {}  # the page of each cluster whose links are followed
-    while waiting and kinds.total() < MAX_PAGES:
-        url = waiting.popleft()
+    waiting, last, known, kinds = deque([start]), deque[str](), {start}, Counter[str]()
+    followed: dict[str, str] = {}  # the first page of each cluster
+    while (waiting or last) and kinds.total() < MAX_PAGES:
+        url = (waiting or last).popleft()
         try:
             page = fetch(url)
             verdict = client.submit(page).result()
@@ -38,13 +38,12 @@ def crawl(client: Client, start: str) -> Counter[str]:
         kinds[verdict.verdict] += 1
         print(url, verdict.verdict, verdict.near_duplicate_of or "")
         cluster = verdict.cluster_id
-        if cluster is not None and followed.setdefault(cluster, verdict.id) != verdict.id:
-            continue  # a copy of a page of this crawl: its links mostly lead to more of the same
+        is_copy = cluster is not None and followed.setdefault(cluster, verdict.id) != verdict.id
         for link in LINK.findall(page.body):
             target = urljoin(url, link.decode("utf-8", "replace"))
             if target.startswith(urljoin(start, "/")) and target not in known:
                 known.add(target)
-                waiting.append(target)
+                (last if is_copy else waiting).append(target)
     return kinds
 
 

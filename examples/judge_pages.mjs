@@ -11,6 +11,8 @@ import { pathToFileURL } from "node:url";
 
 const MOST_PAGES = 100; // at most 1,000 pages and 16 MB go into one request
 const MOST_BYTES = 8 << 20;
+const MOST_PAGE_BYTES = 16 << 20;
+const ANSWER_SECONDS = 120; // the service answers a page within 30 seconds, and all of a request within this time
 const MOST_PAUSES = 4; // of 1, 2, 4 and 8 seconds
 
 /** Tells copies from pages whose links are to be followed first, within one crawl. Memory: an entry for each cluster. */
@@ -31,10 +33,14 @@ export class CopyFinder {
  * Asks up to five times for pages that have no verdict because the service is away, busy or late.
  */
 export async function judge(service, pages) {
-  const address = new URL(`${service.replace(/\/$/, "")}/judge?timeout=30`);
+  const address = addressOf(service);
   const bodies = pages.map((page) => JSON.stringify(page));
+  const isTooLarge = (at) => Buffer.byteLength(bodies[at]) > MOST_PAGE_BYTES;
   const answers = [];
-  let open = [...pages.keys()];
+  for (const at of [...pages.keys()].filter(isTooLarge)) {
+    answers[at] = { line: at + 1, status: 413, detail: `the page is larger than ${MOST_PAGE_BYTES} bytes` };
+  }
+  let open = [...pages.keys()].filter((at) => !answers[at]);
   for (let pauses = 0; open.length; pauses++) {
     for (const batch of batches(open, bodies)) {
       const lines = await ask(address, batch.map((at) => bodies[at]));
@@ -46,6 +52,14 @@ export async function judge(service, pages) {
     await sleep(1000 * 2 ** pauses);
   }
   return answers;
+}
+
+function addressOf(service) {
+  try {
+    return new URL(`${service.replace(/\/$/, "")}/judge?timeout=30`);
+  } catch {
+    throw new Error(`${service} is no address of a service: give one such as http://127.0.0.1:9470`);
+  }
 }
 
 /** Yields the numbers of pages that go into one request. */
@@ -61,29 +75,42 @@ function* batches(numbers, bodies) {
     batch.push(at);
     bytes += size;
   }
-  yield batch;
+  if (batch.length) yield batch;
 }
 
 /** Returns the answer to each page; all have the status 503 if the service is away. */
 async function ask(address, bodies) {
   const token = process.env.JUDGE_TOKEN;
   const away = (detail) => bodies.map(() => ({ status: 503, detail }));
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new Error("no answer in time")), 1000 * ANSWER_SECONDS);
   let response, text;
   try {
     const headers = { "content-type": "application/x-ndjson", ...(token && { authorization: `Bearer ${token}` }) };
-    response = await fetch(address, { method: "POST", headers, body: bodies.join("\n") });
+    response = await fetch(address, { method: "POST", headers, body: bodies.join("\n"), signal: late.signal });
     text = await response.text();
   } catch (error) {
     return away(`${error.message}${error.cause ? `: ${error.cause.message}` : ""}`);
+  } finally {
+    clearTimeout(timer);
   }
-  if (response.status >= 500) return away(`${response.status}: ${text.trim()}`);
+  if (response.status >= 500 && response.status !== 501) return away(`${response.status}: ${text.trim()}`);
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");
   return lines.length === bodies.length ? lines.map((line) => JSON.parse(line)) : away("the answer ended too early");
 }
 
+function pageOf(line, number) {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    throw new Error(`line ${number} is no page: ${error.message}`);
+  }
+}
+
 async function main(service, file) {
-  const pages = (await readFile(file, "utf8")).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  const lines = (await readFile(file, "utf8")).split("\n");
+  const pages = lines.flatMap((line, at) => (line.trim() ? [pageOf(line, at + 1)] : []));
   const copies = new CopyFinder();
   for (const answer of await judge(service, pages)) {
     if (answer.detail) {

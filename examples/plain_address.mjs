@@ -19,6 +19,12 @@ const PORTS = { http: ":80", https: ":443" };
  * An address without a pattern gets its normal form, as every plain form has it: compare with those of fetched pages.
  */
 export function plainAddresses(patterns) {
+  const formsOf = addressForms(patterns);
+  return (url) => formsOf(url)?.plain ?? null;
+}
+
+/** Returns a function that gives an address's plain form, and the patterns that it has as a text, "" if it has none. */
+export function addressForms(patterns) {
   const byPart = new Map();
   for (const one of patterns) {
     const key = keyOf(one.site, one.below, one.kind, one.name);
@@ -35,9 +41,12 @@ export function plainAddresses(patterns) {
   };
   return (url) => {
     let address = cut(url);
-    let used = 0;
-    for (let one; address && used < 2 * MAX_PARTS && (one = first(address)); used++) address = without(address, one);
-    return address && textOf(address);
+    const used = [];
+    for (let one; address && used.length < 2 * MAX_PARTS && (one = first(address)); used.push(one)) {
+      address = without(address, one);
+    }
+    const form = used.map(({ kind, name, to, below }) => JSON.stringify([kind, name, to, below])).join(" ");
+    return address && { plain: textOf(address), form };
   };
 }
 
@@ -121,7 +130,13 @@ if (process.argv[1] && import.meta.url === pathToFileURL(realpathSync(process.ar
     console.error("usage: node examples/plain_address.mjs patterns.json < ADDRESSES");
     process.exit(2);
   }
-  const plain = plainAddresses(JSON.parse(readFileSync(file, "utf8")).patterns);
+  let plain;
+  try {
+    plain = plainAddresses(JSON.parse(readFileSync(file, "utf8")).patterns);
+  } catch (error) {
+    console.error(`${file} is no file of patterns: ${error.message}`);
+    process.exit(1);
+  }
   const addresses = readFileSync(0, "utf8").split("\n").filter(Boolean);
   for (const address of addresses) console.log(plain(address) ?? address);
 }

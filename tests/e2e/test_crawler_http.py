@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -14,14 +16,17 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urljoin
 
 import msgspec
 import pytest
 
 from simstream import Deduper
+from simstream.crawlers.address_kinds import kind_of
 from simstream.model import Verdict
 from simstream.tools.patterns.address import PageAddress
 from simstream.tools.patterns.pattern import AddressPattern, PartKind, PatternSet
+from tests.bench.crawl_site import CrawlSite, SiteServer, SiteSize
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, environment
 from tests.kafka_fixtures import TopicPlace
 from tests.missing import skip_or_fail
@@ -37,6 +42,7 @@ class LocalService:
     address: str
     cache: Path
     expected: list[Verdict]
+    log: Path
 
     def run(self, *command: object, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -72,7 +78,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Loc
         expected = deduper.judge([json.loads(line) for line in PAGES.read_bytes().splitlines()])
     with program.serve(*roles, "--state", folder / "state") as service:
         service.ready()
-        yield LocalService(service, f"http://127.0.0.1:{service.query_port()}", cache, expected)
+        yield LocalService(service, f"http://127.0.0.1:{service.query_port()}", cache, expected, folder / "log")
         assert service.end() == 0
     with program.serve(*roles, "--state", folder / "state") as again:  # both roles go on from their snapshots
         again.ready()
@@ -155,6 +161,48 @@ def test_javascript_sends_no_more_at_once_than_the_service_takes(place: LocalSer
     assert done.stderr.splitlines() == [f"large-{number}: too_short" for number in range(30)]
 
 
+def test_javascript_gives_a_page_that_no_request_can_hold_its_answer_and_the_others_their_verdicts(
+    place: LocalService, tmp_path: Path
+) -> None:
+    texts = [
+        "The ferry to the north shore leaves an hour later from today until spring.",
+        "x " * (9 << 20),
+        "few words",
+    ]
+    lines = [json.dumps({"id": f"huge-{number}", "text": text}) for number, text in enumerate(texts)]
+    (tmp_path / "pages.jsonl").write_text("\n\n".join(lines))
+    command = (needed("node"), EXAMPLES / "judge_pages.mjs", place.address, tmp_path / "pages.jsonl")
+    done = place.run(*command, JUDGE_TOKEN=TOKEN)
+    assert (done.returncode, done.stdout.split()) == (1, ["huge-0"])
+    assert done.stderr.splitlines() == ["page 2: the page is larger than 16777216 bytes", "huge-2: too_short"]
+    (tmp_path / "pages.jsonl").write_text(f"{lines[2]}\n{{broken")
+    done = place.run(*command, JUDGE_TOKEN=TOKEN)
+    assert (done.returncode, done.stderr.startswith("line 2 is no page: ")) == (1, True)
+
+
+@pytest.mark.long
+def test_javascript_does_not_wait_for_ever_for_a_service_that_takes_a_request_and_never_answers(
+    tmp_path: Path,
+) -> None:
+    program = (EXAMPLES / "judge_pages.mjs").read_text("utf-8")
+    quick = program.replace("ANSWER_SECONDS = 120", "ANSWER_SECONDS = 0.3").replace(
+        "MOST_PAUSES = 4", "MOST_PAUSES = 1"
+    )
+    assert quick.count("0.3") == quick.count("MOST_PAUSES = 1") == 1
+    (tmp_path / "judge_pages.mjs").write_text(quick)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = subprocess.run(
+            [needed("node"), tmp_path / "judge_pages.mjs", address, PAGES],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "30 pages have no verdict (no answer in time): waiting" in done.stderr
+
+
 def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalService, tmp_path: Path) -> None:
     site, other = "https://a.example", "https://b.example:8080"
     patterns = [
@@ -204,6 +252,67 @@ def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalS
     expected = [found.text if found else other for found, other in zip(plain, whole, strict=True)]
     assert len([one for one in plain if one and one.patterns]) > 100
     assert done.stdout.splitlines() == expected
+
+
+CRAWLED = SiteSize(articles=24, archived=16, mirrors=0, sessions=4, months=20, tags=8, per_archive=4)
+
+
+def test_a_crawler_in_javascript_finds_every_article_in_every_crawl_and_few_copies(
+    place: LocalService, tmp_path: Path
+) -> None:
+    with SiteServer(CRAWLED) as served:
+        whole = _all_addresses(served.site)
+
+        def crawl(*more: object) -> int:
+            served.site.forget()
+            command = (needed("node"), EXAMPLES / "crawler.mjs", place.address, served.start)
+            done = place.run(*command, *more, JUDGE_TOKEN=TOKEN)
+            assert done.returncode == 0, done.stderr
+            assert done.stderr == f"{len(served.site.fetched)} pages were fetched\n"
+            assert served.site.missed() == set()
+            assert len(done.stdout.splitlines()) < 0.5 * len(served.site.fetched)
+            return len(served.site.fetched)
+
+        first, second = crawl(), crawl()
+        assert max(first, second) < 0.65 * whole
+        log, patterns = place.log, tmp_path / "patterns.json"
+        done = place.run(
+            sys.executable, "-m", "simstream", "patterns", "--log", log, "--prefix", "crawl", "-o", patterns
+        )
+        assert done.returncode == 0, done.stderr
+        assert crawl(patterns) < 0.9 * min(first, second)
+
+
+def _all_addresses(site: CrawlSite) -> int:
+    """How many pages a crawl fetches that follows every link within the host."""
+    start = f"http://{site.hosts[0]}/"
+    known, queue = {start}, [start]
+    while queue:
+        url = queue.pop()
+        page = site.get(0, url.removeprefix(start[:-1]))
+        found = {urljoin(url, link) for link in (*(page.links if page else ()), "/", "/list/0")} - known
+        queue += [link for link in found if link.startswith(start)]
+        known |= found
+    return len([url for url in known if url.startswith(start)])
+
+
+def test_javascript_gives_addresses_the_kinds_that_python_gives_them(tmp_path: Path) -> None:
+    urls = ["https://A.example/", "https://a.example/about", "https://a.example/article/17?sid=4&b=&sid=5"]
+    urls += ["https://a.example/2026/03/some-long-title-of-7-words/", "https://a.example/tag/harbour/page/2#top"]
+    urls += [
+        "https://a.example:8080/x/9f8e7d6c5b4a/view",
+        "http://[broken",
+        "https://a.example/a-b-c/d/page-12.html",
+    ]
+    code = f"""
+        import {{ kindOf }} from {json.dumps((EXAMPLES / "crawl_queue.mjs").as_uri())};
+        for (const url of {json.dumps(urls)}) console.log(kindOf(url));
+    """
+    (tmp_path / "kinds.mjs").write_text(code)
+    done = subprocess.run(
+        [needed("node"), tmp_path / "kinds.mjs"], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert done.stdout.splitlines() == [kind_of(url) for url in urls]
 
 
 def test_java_prints_the_answer_of_each_page(place: LocalService, tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def site(story: str, other: str) -> Iterator[str]:
         "/": f'<p>{story}</p><a href="/copy">copy</a> <a href="/other">other</a>',
         "/copy": f'<p>{story} Printed.</p><a href="/behind">behind</a>',
         "/other": f"<p>{other}</p>",
-        "/behind": "<p>Nobody should come here.</p>",
+        "/behind": "<p>Only a copy leads here.</p>",
     }
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -247,18 +247,23 @@ def site(story: str, other: str) -> Iterator[str]:
 
 
 @pytest.mark.kafka
-def test_the_crawler_follows_the_links_of_new_pages_alone(
+def test_the_crawler_follows_the_links_of_copies_last(
     run: Run, served: TopicPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
     with site(STORIES[0], STORIES[1]) as start:
         *lines, last = run("crawler.py", served.address, start).splitlines()
-    assert lines == [f"{start} new ", f"{start}copy near_duplicate {start}", f"{start}other new "]
-    assert last == "1 near_duplicate, 2 new"
+    assert lines == [
+        f"{start} new ",
+        f"{start}copy near_duplicate {start}",
+        f"{start}other new ",
+        f"{start}behind too_short ",
+    ]
+    assert last == "1 near_duplicate, 2 new, 1 too_short"
 
 
 @pytest.mark.kafka
-def test_the_crawlee_crawl_follows_no_links_of_near_duplicates(served: TopicPlace, tmp_path: Path) -> None:
+def test_the_crawlee_crawl_follows_the_links_of_copies_last(served: TopicPlace, tmp_path: Path) -> None:
     if find_spec("crawlee") is None:
         skip_or_fail("run pip install 'crawlee[parsel]'")
     with site(STORIES[4], STORIES[5]) as start:
@@ -268,7 +273,7 @@ def test_the_crawlee_crawl_follows_no_links_of_near_duplicates(served: TopicPlac
             command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "1 near_duplicate, 2 new"
+    assert done.stdout.splitlines()[-1] == "1 near_duplicate, 2 new, 1 too_short"
     assert not list(tmp_path.iterdir())  # its queue is in memory
 
 

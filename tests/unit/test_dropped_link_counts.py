@@ -7,8 +7,8 @@ from scrapy import Request, signals
 from scrapy.http import HtmlResponse
 
 from simstream.crawlers import dropped_link_counts as dropped_links
-from simstream.crawlers.dropped_link_counts import FetchedAddresses
 from simstream.crawlers.link_router import LinkRouter
+from simstream.crawlers.seen_pages import SeenSet
 from tests.unit.test_link_kinds import followed, page, router
 
 
@@ -62,7 +62,7 @@ def test_the_number_of_remembered_addresses_is_bounded(monkeypatch: pytest.Monke
 
 
 def test_few_addresses_are_taken_for_fetched_ones() -> None:
-    fetched = FetchedAddresses()
+    fetched = SeenSet()
     names = [str(number).encode() for number in range(20_000)]
     for name in names[:10_000]:
         fetched.add(name)

@@ -10,7 +10,7 @@ from scrapy import Request
 from simstream.crawlers import jobdir
 from simstream.crawlers.jobdir import FILE
 from simstream.crawlers.link_router import LinkRouter
-from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict, visited
+from tests.unit.test_link_kinds import TRIALS, begun, followed, page, router, verdict, visited
 
 
 def in_folder(folder: Path) -> LinkRouter:
@@ -48,7 +48,7 @@ def test_a_resumed_crawl_has_its_waiting_links_and_its_counts_of_kinds(tmp_path:
 
 def test_links_that_cannot_be_kept_are_counted_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     links = in_folder(tmp_path)
-    linking = links.begin(page("archive/2"), verdict("near_duplicate"), links.number(), is_awaited=False)
+    linking = begun(links, page("archive/2"), verdict("near_duplicate"))
     links.route(Request("https://a.example/archive/3", callback=lambda response: None), linking)
     links.route(Request("https://a.example/archive/4"), linking)
     links._closed("shutdown")

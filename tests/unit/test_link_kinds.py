@@ -22,7 +22,7 @@ from simstream.crawlers.channel import channel_of
 from simstream.crawlers.copies import is_named_after
 from simstream.crawlers.link_router import LinkRouter, router_of
 from simstream.crawlers.options import CrawlOptions
-from simstream.crawlers.origin import UNJUDGED, origin_of
+from simstream.crawlers.origin import UNJUDGED, LinkingPage
 from simstream.model import PageSource, Verdict
 
 TRIALS = 3
@@ -106,12 +106,15 @@ def router(**options: Any) -> LinkRouter:
     crawler = Crawler(Spider)
     crawler.stats = MemoryStatsCollector(crawler)
     crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return LinkRouter(crawler, StubChannel(CrawlOptions(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
+    made = LinkRouter(crawler, StubChannel(CrawlOptions(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
+    made._clusters.is_copy(verdict("new", page_id="a"))
+    return made
 
 
-def verdict(kind: str, cluster: str = "1") -> Verdict:
+def verdict(kind: str, cluster: str = "1", page_id: str = "b") -> Verdict:
+    """The verdict on a page; if it is no new one, it is a copy of the page `a`."""
     place = PageSource("pages", 0, 0)
-    return Verdict("b", None, kind, None, None, None, None, cluster, "a", (), None, "0" * 8, 1, 1, place)
+    return Verdict(page_id, None, kind, None, None, None, None, cluster, "a", (), None, "0" * 8, 1, 1, place)
 
 
 def page(path: str, request: Request | None = None) -> HtmlResponse:
@@ -119,12 +122,19 @@ def page(path: str, request: Request | None = None) -> HtmlResponse:
     return HtmlResponse(url, request=request.replace(url=url) if request else Request(url))
 
 
+def begun(
+    links: LinkRouter, response: HtmlResponse, judged: Verdict | None, is_awaited: bool = False
+) -> LinkingPage:
+    """A page whose verdict has come; its links are still to be routed."""
+    return links.begin(response, links.origin(response), judged, links.number(), is_awaited)
+
+
 def followed(
     links: LinkRouter, response: HtmlResponse, kind: str | None, *paths: str, cluster: str = "1"
 ) -> list[Request]:
     """The links of a page, with those that go to the scheduler at once."""
     judged = None if kind is None else verdict(kind, cluster)
-    linking = links.begin(response, judged, links.number(), is_awaited=judged is None)
+    linking = begun(links, response, judged, is_awaited=judged is None)
     requests = [Request(f"https://a.example/{path}") for path in paths]
     kept = [kept for request in requests if (kept := links.route(request, linking)) is not None]
     links.end(linking)
@@ -151,7 +161,7 @@ def test_an_archive_is_followed_as_long_as_its_pages_lead_to_new_ones() -> None:
         at_once = followed(links, archive, "near_duplicate", f"archive/{number + 1}", *articles)
         waiting = at_once + links.held.take(9)
         for article in (one for one in waiting if "article" in one.url):
-            links.learn(origin_of(page(f"article/{number}", article)), verdict("new"))
+            links.learn(links.origin(page(f"article/{number}", article)), verdict("new"))
             reached += 1
         request = next((one for one in waiting if "archive" in one.url), None)
         if request is None:
@@ -165,7 +175,7 @@ def test_links_that_are_queued_when_their_page_turns_out_a_near_duplicate_leave_
     response = page("calendar/1")
     [queued] = followed(links, response, None, "calendar/2")
     assert not links.is_pruned(queued)
-    links.learn_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
     assert links.is_pruned(queued)
     assert links.channel.counted == {"links/pruned": 1}  # type: ignore[attr-defined]
     assert links.held is not None
@@ -177,7 +187,7 @@ def test_a_link_that_left_the_queue_goes_on_from_a_page_worth_following() -> Non
     links = router()
     response = page("calendar/1")
     [queued] = followed(links, response, None, "calendar/2")
-    links.learn_late(queued.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
     assert links.is_pruned(queued)
     [again] = followed(links, page("article/1"), "new", "calendar/2")
     assert again.dont_filter
@@ -191,10 +201,10 @@ def test_a_late_verdict_of_a_new_page_takes_no_link_away_and_late_pages_are_boun
     links = router()
     response = page("calendar/1")
     queued = [followed(links, response, None, f"calendar/{number}")[0] for number in range(5)]
-    links.learn_late(queued[0].meta[UNJUDGED], origin_of(response), verdict("new"))
+    links.learn_late(queued[0].meta[UNJUDGED], links.origin(response), verdict("new"))
     assert not links.is_pruned(queued[0])
     for request in queued:
-        links.learn_late(request.meta[UNJUDGED], origin_of(response), verdict("near_duplicate"))
+        links.learn_late(request.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
     assert [links.is_pruned(request) for request in queued] == [False, False, False, True, True]
 
 
@@ -266,7 +276,7 @@ def test_a_link_for_another_callback_is_followed() -> None:
     links = router()
     for number in range(100, 120):
         visited(links, number)
-    linking = links.begin(page("article/200"), verdict("new"), links.number(), is_awaited=False)
+    linking = begun(links, page("article/200"), verdict("new"))
     request = Request("https://a.example/print/200", callback=print)
     assert links.route(request, linking) is request
 
@@ -293,6 +303,7 @@ def test_stories_below_the_archive_of_their_day_are_no_copies_of_it() -> None:
 
 def test_forms_that_are_near_duplicates_of_each_other_are_given_up() -> None:
     links = router()
+    links.learn(links.origin(page("share/1")), verdict("new", "forms", "https://a.example/share/1"))
     found = []
     for number in range(100, 100 + 2 * TRIALS):
         kept = followed(links, page(f"article/{number}"), "new", f"share/{number}", cluster=f"article {number}")
@@ -300,9 +311,9 @@ def test_forms_that_are_near_duplicates_of_each_other_are_given_up() -> None:
         for request in kept:
             response = page(f"share/{number}", request)
             form = msgspec.structs.replace(
-                verdict("near_duplicate", "forms"), canonical="https://a.example/share/1"
+                verdict("near_duplicate", "forms", response.url), canonical="https://a.example/share/1"
             )
-            links.end(links.begin(response, form, links.number(), is_awaited=False))
+            links.end(begun(links, response, form))
     assert found == [1] * TRIALS + [0] * TRIALS
 
 
@@ -315,7 +326,7 @@ def test_a_queued_link_that_another_page_has_too_stays_in_the_queue(late: bool) 
     for number in range(100, 100 + TRIALS):
         visited(links, number)
     for request in (alone, shared) if late else ():
-        links.learn_late(request.meta[UNJUDGED], origin_of(page("article/200")), verdict("near_duplicate"))
+        links.learn_late(request.meta[UNJUDGED], links.origin(page("article/200")), verdict("near_duplicate"))
     assert [links.is_pruned(alone), links.is_pruned(shared)] == [True, False]
 
 
@@ -323,8 +334,8 @@ def test_a_queued_link_stays_if_a_second_page_has_it_whose_verdict_is_late_too()
     links = router()
     [first] = followed(links, page("article/200"), None, "x/1")
     [second] = followed(links, page("article/201"), None, "x/1")  # Scrapy filters it out
-    links.learn_late(first.meta[UNJUDGED], origin_of(page("article/200")), verdict("near_duplicate"))
-    links.learn_late(second.meta[UNJUDGED], origin_of(page("article/201")), verdict("new"))
+    links.learn_late(first.meta[UNJUDGED], links.origin(page("article/200")), verdict("near_duplicate"))
+    links.learn_late(second.meta[UNJUDGED], links.origin(page("article/201")), verdict("new"))
     assert not links.is_pruned(first)
 
 

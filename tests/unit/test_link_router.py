@@ -14,7 +14,7 @@ from simstream.crawlers.link_router import LinkRouter
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE
 from tests.bench.crawl_site import CrawlSite, SitePage, SiteSize
-from tests.unit.test_link_kinds import router, verdict
+from tests.unit.test_link_kinds import begun, router, verdict
 
 SIZE = SiteSize(articles=30, archived=30, mirrors=2, months=20, tags=10)
 HOSTS = ["a.example", "b.example", "c.example"]
@@ -53,8 +53,9 @@ def walk(site: CrawlSite, links: LinkRouter | None, seed: int, *, clusters: bool
         found = [Request(urljoin(request.url, link)) for link in [*page.links, "/", "/list/0"]]
         if links is not None:
             number = texts.get(text_of(page), len(texts)) if clusters else 1
-            judged = verdict("near_duplicate" if text_of(page) in texts else "new", str(number))
-            linking = links.begin(HtmlResponse(request.url, request=request), judged, links.number(), False)
+            kind = "near_duplicate" if text_of(page) in texts else "new"
+            judged = verdict(kind, str(number), request.url)
+            linking = begun(links, HtmlResponse(request.url, request=request), judged)
             found = [kept for link in found if (kept := links.route(link, linking)) is not None]
             links.end(linking)
         texts.setdefault(text_of(page), len(texts))

@@ -21,48 +21,36 @@ from simstream.crawlers.options import CrawlOptions, options_of
 from simstream.crawlers.page_decision import LinkDecision, decide
 from simstream.crawlers.waiting_links import WaitingLinks
 from simstream.errors import SettingsError
-from simstream.model import PageSource, Verdict
-
-
-def verdict(kind: str, canonical: str | None = "a") -> Verdict:
-    return Verdict(
-        "b", None, kind, None, None, None, None, "1", canonical, (), None, "0" * 8, 1, 1, PageSource("pages", 0, 0)
-    )
 
 
 def test_links_of_a_near_duplicate_wait_or_are_dropped() -> None:
-    assert decide(verdict("near_duplicate"), 0, CrawlOptions()) == LinkDecision(True, 1, priority=-100)
-    assert decide(verdict("near_duplicate"), 0, CrawlOptions(links="drop")) == LinkDecision(True, 1, drop=True)
+    assert decide(True, 0, CrawlOptions()) == LinkDecision(True, 1, priority=-100)
+    assert decide(True, 0, CrawlOptions(links="drop")) == LinkDecision(True, 1, drop=True)
 
 
 def test_a_page_without_a_verdict_is_kept() -> None:
     assert decide(None, 2, CrawlOptions()) == LinkDecision(False, 2)
 
 
-def test_a_page_fetched_again_is_a_duplicate_only_where_it_was_one() -> None:
-    assert not decide(verdict("unchanged", canonical="b"), 0, CrawlOptions()).duplicate
-    assert decide(verdict("unchanged", canonical="a"), 0, CrawlOptions()).duplicate
-
-
 def test_a_new_page_ends_a_chain_and_one_with_nothing_to_compare_does_not() -> None:
-    assert decide(verdict("new"), 3, CrawlOptions()).chain == 0
-    assert decide(verdict("too_short"), 3, CrawlOptions()).chain == 3
+    assert decide(False, 3, CrawlOptions()).chain == 0
+    assert decide(None, 3, CrawlOptions()).chain == 3
 
 
 def test_a_chain_may_be_followed_to_a_depth() -> None:
     options = CrawlOptions(links="drop", duplicate_depth=2)
-    drops = [decide(verdict("near_duplicate"), chain, options).drop for chain in range(4)]
+    drops = [decide(True, chain, options).drop for chain in range(4)]
     assert drops == [False, False, True, True]
 
 
 def test_links_may_lose_priority_with_each_duplicate_in_a_row() -> None:
     options = CrawlOptions(links="deprioritize", priority=-10, duplicate_depth=1)
-    found = [decide(verdict("near_duplicate"), chain, options) for chain in range(3)]
+    found = [decide(True, chain, options) for chain in range(3)]
     assert [(decision.drop, decision.priority) for decision in found] == [(False, 0), (False, -10), (False, -20)]
 
 
 def test_links_of_near_duplicates_may_be_followed() -> None:
-    assert decide(verdict("near_duplicate"), 5, CrawlOptions(links="follow")) == LinkDecision(True, 6)
+    assert decide(True, 5, CrawlOptions(links="follow")) == LinkDecision(True, 6)
 
 
 def test_settings_are_read_with_their_types() -> None:

@@ -20,7 +20,7 @@ from simstream.errors import UsageError
 from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PartKind, PatternSet
 from simstream.tools.patterns.pattern_file import to_json
 from tests.bench.crawl_site import CrawlSite, SiteSize
-from tests.unit.test_link_kinds import TRIALS, followed, page, router, verdict
+from tests.unit.test_link_kinds import TRIALS, begun, followed, page, router, verdict
 from tests.unit.test_link_router import HOSTS, CrawlWalk, walk
 
 SITE = "https://a.example"
@@ -90,6 +90,15 @@ def test_a_page_is_fetched_if_no_other_form_of_it_was(links: LinkRouter) -> None
     assert fetched(links, "list", "l", "print/1?page=4") == ["print/1?page=4"]  # this pattern has not held yet
 
 
+def test_a_pattern_holds_for_a_kind_of_address_and_not_for_others(links: LinkRouter) -> None:
+    for number in range(TRIALS + 1):  # the second page of an article has its comments
+        fetched(links, f"article/{number}", str(number))
+        fetched(links, f"article/{number}?page=2", str(number), kind="near_duplicate")
+    fetched(links, "archive", "introduction", "article/1", "archive?page=2")
+    assert links.is_pruned(queued("article/1?page=3"))
+    assert not links.is_pruned(queued("archive?page=2"))  # it has articles of its own
+
+
 def test_a_plain_page_without_enough_text_or_without_a_verdict_does_not_count(links: LinkRouter) -> None:
     trusted(links)
     fetched(links, "article/1", "1", kind="too_short")
@@ -109,7 +118,7 @@ def test_a_queued_copy_is_skipped_if_the_plain_page_came_meanwhile(links: LinkRo
 
 def test_a_callback_that_failed_leaves_its_page_unfetched(links: LinkRouter) -> None:
     trusted(links)
-    links.begin(page("article/1"), verdict("new", "1"), links.number(), is_awaited=False)  # and no `end`
+    begun(links, page("article/1"), verdict("new", "1"))  # and no `end`
     assert not links.is_pruned(queued("print/1"))
 
 
@@ -138,7 +147,7 @@ def test_pages_with_links_of_their_own_are_all_fetched(links: LinkRouter) -> Non
 def test_a_link_of_its_own_counts_wherever_it_leads_and_if_it_is_always_followed(links: LinkRouter) -> None:
     for number in range(2 * TRIALS):
         fetched(links, f"article/{number}", str(number))
-        linking = links.begin(page(f"print/{number}"), verdict("near_duplicate", str(number)), number, False)
+        linking = begun(links, page(f"print/{number}"), verdict("near_duplicate", str(number)))
         meta = {KEEP: True} if number % 2 else {}
         site = SITE if number % 2 else "https://b.example"
         links.route(Request(f"{site}/own/{number}", meta=meta), linking)
@@ -157,7 +166,7 @@ def test_a_link_to_a_page_that_was_fetched_is_not_a_links_own(links: LinkRouter)
 def test_some_requests_are_never_skipped(links: LinkRouter) -> None:
     trusted(links)
     fetched(links, "article/1", "1")
-    linking = links.begin(page("about"), None, links.number(), is_awaited=False)
+    linking = begun(links, page("about"), None)
     copied = {FORM: True}  # a spider may hand on the meta of its page
     url = f"{SITE}/print/1"
     for request in (
@@ -190,7 +199,7 @@ def test_one_address_in_a_hundred_is_fetched_and_always_the_same_one(
 def test_other_sites_and_links_without_a_pattern_are_as_before(links: LinkRouter) -> None:
     [same] = followed(links, page("article/1"), "new", "article/2")
     assert (same.meta.get(FORM), same.priority) == (None, 0)
-    linking = links.begin(page("article/1"), None, links.number(), is_awaited=False)
+    linking = begun(links, page("article/1"), None)
     for url in ("https://b.example/print/1", "ftp://a.example/print/1"):
         other = links.route(Request(url), linking)
         assert other is not None

@@ -3,11 +3,11 @@
     ADDONS = {"simstream.crawlers.Addon": 100}
 
 `middleware` sends pages and takes up their verdicts. `page_decision` decides about pages and `link_router` about
-links. `address_kinds` counts what addresses have brought. `copies` recognises other forms of a page. `origin` says
-what led to a page. `waiting_links` keeps the links that wait, `jobdir` those of a stopped crawl.
-`patterned_links` skips links by learned patterns, as `predicted_copies` says.
-`dropped_link_counts` counts links that were never fetched. `channel` talks to the service. `options` reads the
-settings SIMSTREAM_*. `pipeline` adds verdicts to items.
+links. `address_kinds` counts what addresses have brought. `seen_pages` remembers the texts and names of fetched
+pages. `copies` recognises other forms of a page. `origin` says what led to a page. `waiting_links` keeps the
+links that wait, `jobdir` those of a stopped crawl. `patterned_links` skips links by learned patterns, as
+`predicted_copies` says. `dropped_link_counts` counts links that were never fetched. `channel` talks to the
+service. `options` reads the settings SIMSTREAM_*. `pipeline` adds verdicts to items.
 """
 
 from simstream.errors import Unavailable

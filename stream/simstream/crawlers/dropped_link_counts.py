@@ -9,37 +9,14 @@ from typing import Any
 
 from scrapy import Request, signals
 
+from simstream.crawlers.seen_pages import SeenSet
+
 logger = logging.getLogger("simstream.crawlers")
 MAX_ADDRESSES = 100_000
 """At most so many dropped addresses are remembered. Further links count even if their address is fetched later."""
 MAX_SHOWN = 3
 """The most kinds of addresses that the log line at the end names."""
 OTHERS = "others"
-_PLACE_BITS = 26
-
-
-class FetchedAddresses:
-    """Remembers which addresses were fetched: a Bloom filter of 8 MB.
-
-    It mistakes some other addresses for fetched ones: 1 in 1,000 after a million fetches, 7 in 100 after ten
-    million.
-    """
-
-    def __init__(self) -> None:
-        self._bits = bytearray(1 << (_PLACE_BITS - 3))
-
-    def add(self, name: bytes) -> None:
-        """Remember an address by its request's fingerprint."""
-        for place in self._places(name):
-            self._bits[place >> 3] |= 1 << (place & 7)
-
-    def __contains__(self, name: bytes) -> bool:
-        return all(self._bits[place >> 3] >> (place & 7) & 1 for place in self._places(name))
-
-    def _places(self, name: bytes) -> tuple[int, int]:
-        mask = (1 << _PLACE_BITS) - 1
-        number = hash(name)
-        return number & mask, number >> _PLACE_BITS & mask
 
 
 class DroppedLinks:
@@ -47,7 +24,7 @@ class DroppedLinks:
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
-        self._fetched = FetchedAddresses()
+        self._fetched = SeenSet()
         self._kind_of: dict[bytes, str] = {}
         self._further = 0
         """The number of links that were dropped when MAX_ADDRESSES were remembered."""

@@ -25,6 +25,10 @@ class KeptLinks(NamedTuple):
     """The waiting links, in the order in which they were held back."""
     kinds: list[tuple[str, tuple[int, ...]]]
     """The results of each kind of address, see KindYields.records."""
+    clusters: list[tuple[str, bytes]]
+    """The first page of each cluster, see SeenClusters.records."""
+    names: bytes
+    """The names in fetched addresses, see SeenSet.record; empty if they are not known."""
 
 
 class JobFolder:
@@ -40,12 +44,13 @@ class JobFolder:
         """Return the state of the earlier crawl; nothing if it cannot be read. The file stays until `save`."""
         path = self._path()
         if path is None or not path.exists():
-            return KeptLinks([], [])
+            return KeptLinks([], [], [], b"")
         try:
-            links, kinds = pickle.loads(path.read_bytes())  # trusted like Scrapy's own queue beside it
+            kept = pickle.loads(path.read_bytes())  # trusted like Scrapy's own queue beside it
+            links, kinds, clusters, names = (*kept, [], b"")[:4]  # an older version wrote the first two
         except _UNREADABLE as error:
             logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
-            return KeptLinks([], [])
+            return KeptLinks([], [], [], b"")
         requests = []
         for link in links:
             with contextlib.suppress(*_UNREADABLE):  # a callback may have another name now
@@ -53,7 +58,7 @@ class JobFolder:
         if len(requests) < len(links):
             lost = len(links) - len(requests)
             logger.error("%d of the waiting links in %s cannot be read and are lost", lost, path)
-        return KeptLinks(requests, kinds)
+        return KeptLinks(requests, kinds, clusters, names)
 
     @property
     def has_links(self) -> bool:
@@ -61,7 +66,13 @@ class JobFolder:
         path = self._path()
         return path is not None and path.exists()
 
-    def save(self, requests: Iterable[Request], kinds: list[tuple[str, tuple[int, ...]]]) -> int:
+    def save(
+        self,
+        requests: Iterable[Request],
+        kinds: list[tuple[str, tuple[int, ...]]],
+        clusters: list[tuple[str, bytes]],
+        names: bytes,
+    ) -> int:
         """Save the waiting links. Returns how many could not be saved: without a JOBDIR, all."""
         path, waiting = self._path(), list(requests)
         if path is None:
@@ -72,7 +83,7 @@ class JobFolder:
                 links.append(pickle.dumps(request.to_dict(spider=self._crawler.spider)))
         part = path.with_suffix(".part")
         try:
-            part.write_bytes(pickle.dumps((links, kinds)))
+            part.write_bytes(pickle.dumps((links, kinds, clusters, names)))
             part.replace(path)
         except OSError as error:
             logger.error("the waiting links cannot be written to %s and are lost (%s)", path, error.strerror)

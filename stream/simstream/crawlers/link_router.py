@@ -25,15 +25,15 @@ from simstream.crawlers.origin import (
     UNJUDGED,
     LinkingPage,
     LinkOrigin,
+    asked_address,
     origin_of,
 )
-from simstream.crawlers.page_decision import LinkDecision, decide, is_comparable, is_duplicate
+from simstream.crawlers.page_decision import LinkDecision, decide, is_comparable
 from simstream.crawlers.patterned_links import patterned_links
+from simstream.crawlers.seen_pages import COPIES, SeenClusters, SeenNames, unmarked
 from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.model import Verdict
 
-COPIES = "copies of pages: "
-"""The first part of the kind of links that wait although they stand on new pages."""
 _ROUTER = "_simstream_router"
 """A crawler's attribute. In a table by crawler both would stay for ever, since a router refers to its crawler."""
 logger = logging.getLogger("simstream.crawlers")
@@ -65,10 +65,12 @@ class LinkRouter:
         options = channel.options
         self._probes = options.links == "probe"
         self._yields = KindYields(options.trials)
+        self._clusters = SeenClusters()
+        self._names = SeenNames()
         self._page_links = PageLinks()
         trials = self._trials if self._probes else lambda _: MAX_LINKS_AT_ONCE
         waits = options.links in ("probe", "deprioritize")
-        self.held = WaitingLinks(crawler, options.held, trials) if waits else None
+        self.held = WaitingLinks(crawler, options.held, trials, self._kind) if waits else None
         """The waiting links; None if no link ever waits."""
         self._dropped = DroppedLinks(crawler)
         self._patterned = patterned_links(channel, self._dropped)
@@ -87,21 +89,32 @@ class LinkRouter:
 
     def learn(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
         """Learn from a page's verdict. Returns the decision about its links, and the kinds that lead to them."""
+        is_copy = None
         if verdict is not None and is_comparable(verdict):
-            if is_duplicate(verdict):
+            is_copy = self._clusters.is_copy(verdict)
+            if is_copy:
                 self._yields.count_duplicate(origin.kinds[0])
             else:
                 self._yields.count_new(origin.kinds)
-        decision = decide(verdict, origin.chain, self.channel.options)
+        decision = decide(is_copy, origin.chain, self.channel.options)
         return decision, origin.kinds[:MAX_THROUGH] if decision.chain else ()
 
     def number(self) -> int:
         """Return a number for a page."""
         return next(self._numbers)
 
-    def begin(self, response: Response, verdict: Verdict | None, number: int, is_awaited: bool) -> LinkingPage:
+    def origin(self, response: Response) -> LinkOrigin:
+        """Return what led to a page, and remember its address: once for each response."""
+        asked = asked_address(response)
+        own = self._kind_of(asked)
+        for url in (asked, response.url):
+            self._names.add(url)
+        return origin_of(response, own)
+
+    def begin(
+        self, response: Response, origin: LinkOrigin, verdict: Verdict | None, number: int, is_awaited: bool
+    ) -> LinkingPage:
         """Learn from a page's verdict. Returns the page, to route its links."""
-        origin = origin_of(response)
         decision, through = self.learn(origin, verdict)
         callback = response.request.callback if response.request is not None else None
         own = {address_of(response.url)}
@@ -119,9 +132,10 @@ class LinkRouter:
             self._page_links.add(page.number, page.verdict, page.links)
         elif page.origin.form_of is not None:
             others = page.links - {address_of(page.url)}
-            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, page.origin.kinds[0], others)
+            kind = page.origin.kinds[0]
+            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, unmarked(kind), others)
             if has_all is not None:
-                self._yields.count_links(page.origin.kinds[0], has_own=not has_all)
+                self._yields.count_links(kind, has_own=not has_all)
 
     def learn_late(self, number: int, origin: LinkOrigin, verdict: Verdict) -> None:
         """Learn from a late verdict. The queued links of a near duplicate leave the queue."""
@@ -175,7 +189,7 @@ class LinkRouter:
         meta = request.meta
         if not self._probes or meta.get(FORM_OF) is None or meta.get(TRIED) or meta.get(KEEP) or self.held is None:
             return False
-        kind = kind_of(request.url)
+        kind = self._kind_of(request.url)
         if not self._yields.holds_back(kind):
             meta[TRIED] = self._yields.is_copied(kind)
             return False
@@ -242,13 +256,13 @@ class LinkRouter:
     def _defer(self, request: Request, decision: LinkDecision) -> Request | None:
         kind = self._kind(request)
         late = request.replace(priority=request.priority + decision.priority)
-        if self._is_proven(kind):
+        if self._is_proven(kind) or self._names.has(request.url):  # Scrapy filters out what was fetched
             return self._follow(late)
         if self._holds(request, decision, kind):
             self.channel.count("links/held")
             return None
         if self.held is not None and not self.held.trials(kind):
-            self._dropped.add(request, kind)
+            self._dropped.add(request, unmarked(kind))
             return None
         self.channel.count("links/deprioritized")
         return late
@@ -276,12 +290,13 @@ class LinkRouter:
         kept = self._job.load()
         self._has_loaded = True
         self._yields.restore(kept.kinds)
+        self._clusters.restore(kept.clusters)
+        if kept.names:
+            self._names.seen.restore(kept.names)
         for request in kept.requests:
-            meta = request.meta
-            is_copy = meta.get(FORM_OF) is not None and not meta.get(CHAIN)
-            kind = COPIES + kind_of(request.url) if is_copy else self._kind(request)
-            if not self.held.hold(request, meta.get(CHAIN, 0), kind):
-                self._dropped.add(request, kind)
+            kind = self._kind(request)
+            if not self.held.hold(request, request.meta.get(CHAIN, 0), kind):
+                self._dropped.add(request, unmarked(kind))
 
     def _closed(self, reason: str = "") -> None:
         """Save the waiting links of a stopped crawl, and report links that were dropped or are lost."""
@@ -290,10 +305,13 @@ class LinkRouter:
             if self._has_loaded:
                 self._job.clear()
             for kind, request in waiting:
-                self._dropped.add(request, kind)
+                self._dropped.add(request, unmarked(kind))
         elif self.held is not None:
             requests = [request for _, request in waiting]
-            lost = self._job.save(requests, self._yields.records()) if self._has_loaded else len(requests)
+            lost = len(requests)
+            if self._has_loaded:
+                learned = self._yields.records(), self._clusters.records(), self._names.seen.record()
+                lost = self._job.save(requests, *learned)
             if len(waiting) > lost:
                 self.channel.count("links/kept", len(waiting) - lost)
             if lost:
@@ -309,8 +327,14 @@ class LinkRouter:
         return self._probes and self._yields.is_proven(kind)
 
     def _kind(self, request: Request) -> str:
-        """Return the kind of a link's address. If no kinds are tried, all links have one kind."""
-        return kind_of(request.url) if self._probes else ""
+        """Return the kind of a link: that of its address, marked if it waits although it stands on a new page."""
+        meta = request.meta
+        is_copy = self._probes and meta.get(FORM_OF) is not None and not meta.get(CHAIN)
+        return (COPIES if is_copy else "") + self._kind_of(request.url)
+
+    def _kind_of(self, url: str) -> str:
+        """Return the kind of an address. If no kinds are tried, all have one kind."""
+        return self._names.kind_of(url) if self._probes else ""
 
     def _follow(self, request: Request) -> Request:
         """Return a link for the scheduler, and forget it."""

@@ -12,8 +12,8 @@ from scrapy.http import Response
 
 from simstream.client import RawPage
 from simstream.crawlers.link_router import LinkRouter, router_of
-from simstream.crawlers.origin import origin_of
-from simstream.crawlers.page_decision import LinkDecision
+from simstream.crawlers.origin import LinkOrigin
+from simstream.crawlers.page_decision import is_duplicate
 from simstream.model import Verdict
 
 SKIP = "simstream_skip"
@@ -47,30 +47,28 @@ class FrontierMiddleware:
     ) -> AsyncIterator[Any]:
         """Yield the callback's output without what the verdict removes. The callback's generator has not begun."""
         number = self._router.number()
-        verdict, is_awaited = await self._judge(response, number)
-        page = self._router.begin(response, verdict, number, is_awaited)
+        origin = self._router.origin(response)
+        verdict, is_awaited = await self._judge(response, origin, number)
+        page = self._router.begin(response, origin, verdict, number, is_awaited)
         async for found in result:
-            if isinstance(found, Request):
-                kept = self._router.route(found, page)
-            else:
-                kept = self._item(found, page.decision)
+            kept = self._router.route(found, page) if isinstance(found, Request) else self._item(found, verdict)
             if kept is not None:
                 yield kept
         self._router.end(page)
 
-    async def _judge(self, response: Response, number: int) -> tuple[Verdict | None, bool]:
+    async def _judge(self, response: Response, origin: LinkOrigin, number: int) -> tuple[Verdict | None, bool]:
         """Return a response's verdict, and whether it may still come. Then the number finds its links."""
         page = None if response.meta.get(SKIP) else page_of(response)
         if page is None:
             self._channel.count("not_sent")
             response.meta[VERDICT] = None
             return None, False
-        verdict = await self._channel.judge(page, partial(self._router.learn_late, number, origin_of(response)))
+        verdict = await self._channel.judge(page, partial(self._router.learn_late, number, origin))
         response.meta[VERDICT] = verdict
         return verdict, verdict is None and self._channel.options.wait > 0
 
-    def _item(self, item: Any, decision: LinkDecision) -> Any:
-        if decision.duplicate and self._channel.options.drop_items:
+    def _item(self, item: Any, verdict: Verdict | None) -> Any:
+        if verdict is not None and is_duplicate(verdict) and self._channel.options.drop_items:
             self._channel.count("items/dropped")
             return None
         return item

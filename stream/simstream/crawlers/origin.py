@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from scrapy.http import Response
 
-from simstream.crawlers.address_kinds import kind_of
 from simstream.crawlers.page_decision import LinkDecision
 from simstream.model import Verdict
 
@@ -37,10 +36,15 @@ class LinkOrigin(NamedTuple):
     """The number of the new page that led to it, if its address is named after that page."""
 
 
-def origin_of(response: Response) -> LinkOrigin:
-    """Return the origin of a response, as its request says."""
+def asked_address(response: Response) -> str:
+    """Return the address of a response before it was redirected."""
+    address: str = response.meta.get("redirect_urls", [response.url])[0]
+    return address
+
+
+def origin_of(response: Response, own: str) -> LinkOrigin:
+    """Return the origin of a response with this kind of address, as its request says."""
     meta = response.meta
-    own = kind_of(meta.get("redirect_urls", [response.url])[0])
     kinds = tuple(dict.fromkeys((own, *meta.get(THROUGH, ()))))
     return LinkOrigin(meta.get(CHAIN, 0), kinds, meta.get(FORM_OF))
 

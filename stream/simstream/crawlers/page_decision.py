@@ -12,7 +12,7 @@ class LinkDecision(NamedTuple):
     """The decision about one page's links and items."""
 
     duplicate: bool
-    """Whether the page is a near duplicate of another page."""
+    """Whether this crawl has seen the page's text at another address."""
     chain: int
     """The number of near duplicates in a row that lead to its links, with itself."""
     drop: bool = False
@@ -36,14 +36,15 @@ def is_comparable(verdict: Verdict) -> bool:
     return verdict.verdict not in INCOMPARABLE_VERDICTS
 
 
-def decide(verdict: Verdict | None, chain: int, options: CrawlOptions) -> LinkDecision:
-    """Decide about a page. `chain`: the near duplicates in a row that led to it. Without a verdict, keep the page.
+def decide(is_copy: bool | None, chain: int, options: CrawlOptions) -> LinkDecision:
+    """Decide about a page. `chain`: the copies in a row that led to it. Without a verdict, keep the page.
 
-    A page with nothing to compare, such as a list of links, neither counts nor ends a chain. Another page ends it.
+    `is_copy`: None for a page without a verdict, or with nothing to compare, such as a list of links. It neither
+    counts nor ends a chain. A page that is no copy ends it.
     """
-    if verdict is None or not is_comparable(verdict):
+    if is_copy is None:
         return LinkDecision(False, chain)
-    if not is_duplicate(verdict):
+    if not is_copy:
         return LinkDecision(False, 0)
     chain += 1
     if options.links == "follow" or chain <= options.duplicate_depth:

@@ -1,8 +1,9 @@
 """Predicts by patterns which addresses bring copies of pages that were fetched. Knows nothing of Scrapy.
 
 Two forms of a page, such as its print page and its plain page, count as copies once so many pairs of them in a row
-had one text, and the later page had no link of its own. Verdicts know no links, so learning cannot see them. And a
-file of patterns may be wrong: forms that its patterns call the same are compared two by two.
+had one text, and the later page had no link of its own. This is counted for each kind of address: `?page=2` of an
+article may hold its comments, and `?page=2` of an archive other articles. Verdicts know no links, so learning knows
+none. And a file of patterns may be wrong: forms that its patterns call the same are compared two by two.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import OrderedDict
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
+from simstream.crawlers.address_kinds import kind_of
 from simstream.tools.patterns.pattern import PatternSet, PlainAddress
 
 MAX_FETCHED: Final = 100_000
@@ -48,8 +50,9 @@ class CopyPredictor:
         self._fetched: OrderedDict[int, FetchedForm] = OrderedDict()
         """By the hash of a plain address: the plain page, or the first page with another form of the address."""
         self._links: OrderedDict[int, array[int]] = OrderedDict()
-        self._copies: OrderedDict[tuple[int, int], int] = OrderedDict()
-        """For a form and the form of the page before it: how many in a row were copies."""
+        self._copies: OrderedDict[tuple[int, int, str], int] = OrderedDict()
+        """For a form, the form of the page before it, and the kind of their plain address: how many in a row were
+        copies."""
 
     def plain(self, url: str) -> PlainAddress | None:
         """Return an address without its patterns; None if its site has none."""
@@ -60,7 +63,8 @@ class CopyPredictor:
         before = self._fetched.get(hash(plain.text))
         if not plain.patterns or before is None:
             return False
-        return self._copies.get((hash(plain.patterns), before.form), 0) >= self._trials
+        pair = hash(plain.patterns), before.form, kind_of(plain.text)
+        return self._copies.get(pair, 0) >= self._trials
 
     def is_sample(self, url: str) -> bool:
         """Return whether an address is fetched nevertheless, so that a pattern that no longer holds shows."""
@@ -70,7 +74,7 @@ class CopyPredictor:
         """Take in a fetched page with enough text. `links`: the hashes of its links' plain addresses.
 
         Returns False if the page has a pattern, and another text than the page before it, or links of its own.
-        These two forms then have to be copies anew.
+        For their kind of address, these two forms then have to be copies anew.
         """
         name, form = hash(plain.text), hash(plain.patterns)
         before = self._fetched.get(name)
@@ -84,7 +88,7 @@ class CopyPredictor:
         if has_own is None and before.cluster == cluster:
             return True
         is_copy = before.cluster == cluster and not has_own
-        pair = form, before.form
+        pair = form, before.form, kind_of(plain.text)
         _put(self._copies, pair, self._copies.get(pair, 0) + 1 if is_copy else 0, MAX_PAIRS)
         return is_copy
 

@@ -6,8 +6,8 @@ duplicate, and then on a page worth following, would stay behind all others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from scrapy import Request, signals
@@ -31,11 +31,21 @@ class WaitingLinks:
     kind without trials stay until the end.
     """
 
-    def __init__(self, crawler: Any, most: int, trials: Callable[[str], int]) -> None:
-        """`trials(kind)`: how many links of a kind may be fetched before the verdicts of their pages are known."""
+    def __init__(
+        self,
+        crawler: Any,
+        most: int,
+        trials: Callable[[str], int],
+        kind_now: Callable[[Request], str] | None = None,
+    ) -> None:
+        """`trials(kind)`: how many links of a kind may be fetched before the verdicts of their pages are known.
+
+        `kind_now(link)`: the kind that a link has now, if what was fetched meanwhile may have changed it.
+        """
         self._crawler = crawler
         self._most = most
         self.trials = trials
+        self._kind_now = kind_now
         self._kind_of: dict[bytes, str] = {}
         self._by_kind: dict[str, dict[bytes, WaitingLink]] = {}
         crawler.signals.connect(self._idle, signal=signals.spider_idle)
@@ -80,14 +90,28 @@ class WaitingLinks:
     def take(self, most: int) -> list[Request]:
         """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds."""
         taken: list[Request] = []
-        for kind in list(self._by_kind):
-            if len(taken) == most:
-                break
+        given = Counter[str]()
+        kinds = dict.fromkeys(self._by_kind)
+        while kinds and len(taken) < most:
+            kind = next(iter(kinds))
+            del kinds[kind]
+            room = min(self.trials(kind) - given[kind], most - len(taken))
+            if room <= 0:
+                continue
             links = self._by_kind.pop(kind)
-            count = min(self.trials(kind), most - len(taken))
-            for name in nsmallest(count, links, key=lambda name: links[name].chain):
-                taken.append(links.pop(name).request)
-                del self._kind_of[name]
+            for name in sorted(links, key=lambda name: links[name].chain):
+                now = kind if self._kind_now is None else self._kind_now(links[name].request)
+                if now != kind:
+                    self._by_kind.setdefault(now, {})[name] = links.pop(name)
+                    self._kind_of[name] = now
+                    kinds[now] = None
+                elif room:
+                    room -= 1
+                    given[kind] += 1
+                    taken.append(links.pop(name).request)
+                    del self._kind_of[name]
+                else:
+                    break
             if links:
                 self._by_kind[kind] = links  # after the other kinds, so that each kind has its turn
         return taken

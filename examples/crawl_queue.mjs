@@ -1,0 +1,206 @@
+// Decides in which order a crawl fetches its links, and which it leaves out: Node 18 or later, no packages. It is the rule
+// of simstream's middleware for Scrapy, docs/tutorials/crawler.md, without its special case for print pages.
+
+import { CopyFinder } from "./judge_pages.mjs";
+import { addressForms } from "./plain_address.mjs";
+
+const TRIALS = 8; // a kind of address is given up after so many copies in a row
+const PAGES_A_TRIAL = 4; // or after one for so many new pages that it brought, if that is more
+const FAMILY_TRIALS = 8; // times as many for all kinds with one first segment, for sites where every page is of its own kind
+const MOST_THROUGH = 8;
+const SAMPLE_EVERY = 100; // one in so many addresses that a pattern calls a copy is fetched nevertheless
+
+/**
+ * The links of a crawl. Memory: an entry for each address.
+ *
+ *     const queue = new CrawlQueue(["https://a.example/"]);
+ *     for (let link; (link = queue.next()); ) queue.take(link, verdict, links); // after its fetch
+ *
+ * `next` may be called several times before `take`, for pages that are fetched at once. With `patterns`, those of
+ * `simstream patterns`, links that they call copies of fetched pages are left out.
+ */
+export class CrawlQueue {
+  #now = [];
+  #late = []; // links with a pattern: their plain addresses come first
+  #waiting = new Map(); // links of copies, by kind of address
+  #places = new Map(); // where each address is: now, late, waiting or fetched
+  #names = new Set(); // of fetched pages: host with path, and host with the numbers in the path's last part
+  #kinds = new Map();
+  #copies = new CopyFinder();
+  #predictor;
+
+  constructor(start, { patterns = [] } = {}) {
+    this.#predictor = new CopyPredictor(patterns);
+    for (const url of start) this.#follow({ url, through: [] });
+  }
+
+  /** Returns the next link to fetch; undefined if there is none, or none until `take` has been called for others. */
+  next() {
+    const link = this.#shift(this.#now, "now") ?? this.#shift(this.#late, "late") ?? this.#tried();
+    if (!link) return undefined;
+    this.#places.set(link.url, "fetched");
+    this.#kind(link.kind ?? (link.kind = this.#kindNow(link.url))).pending++;
+    for (const name of namesOf(link.url)) this.#names.add(name);
+    return link;
+  }
+
+  /** Takes in a fetched page: its verdict, or null if it has none, and the addresses of its links. */
+  take(link, verdict, links) {
+    this.#kind(link.kind).pending--;
+    const isCompared = verdict?.cluster_id != null;
+    const isCopy = isCompared && this.#copies.isCopy(verdict);
+    if (isCopy) for (const kind of [link.kind, familyOf(link.kind)]) this.#kind(kind).wasted++;
+    if (isCompared && !isCopy) for (const kind of new Set([link.kind, ...link.through])) this.#credit(kind);
+    if (isCompared) this.#predictor.add(link.url, verdict.cluster_id, links);
+    const through = isCopy ? [link.kind, ...link.through].slice(0, MOST_THROUGH) : isCompared ? [] : link.through;
+    for (const address of links) {
+      const url = address.split("#", 1)[0];
+      if (isCopy) this.#hold({ url, through });
+      else this.#follow({ url, through });
+    }
+  }
+
+  #follow(link) {
+    const place = this.#places.get(link.url);
+    if (place && place !== "waiting") return;
+    const isLate = this.#predictor.hasPattern(link.url);
+    (isLate ? this.#late : this.#now).push(link);
+    this.#places.set(link.url, isLate ? "late" : "now");
+  }
+
+  #hold(link) {
+    if (this.#places.has(link.url)) return;
+    const kind = this.#kindNow(link.url);
+    const { brought, wasted } = this.#kind(kind);
+    if (brought && !wasted) return this.#follow(link); // the last page of this kind was no copy
+    this.#places.set(link.url, "waiting");
+    this.#waiting.set(kind, [...(this.#waiting.get(kind) ?? []), link]);
+  }
+
+  /** Returns the first link of a list that is still in this place, and no copy by a pattern. */
+  #shift(list, place) {
+    for (let link; (link = list.shift()); ) {
+      if (this.#places.get(link.url) !== place) continue;
+      if (!this.#predictor.isCopy(link.url)) return link;
+      this.#places.set(link.url, "skipped");
+    }
+  }
+
+  /** Returns a waiting link of a kind that has trials left; kinds take turns. */
+  #tried() {
+    const kinds = [...this.#waiting.keys()];
+    for (const kind of kinds) {
+      if (this.#trials(kind) <= 0) continue;
+      const link = this.#shift(this.#waiting.get(kind), "waiting");
+      const links = this.#waiting.get(kind);
+      this.#waiting.delete(kind);
+      if (links.length) this.#waiting.set(kind, links);
+      if (!link) continue;
+      link.kind = this.#kindNow(link.url);
+      if (link.kind === kind) return link;
+      // What was fetched meanwhile makes it one of another kind.
+      if (!this.#waiting.has(link.kind)) kinds.push(link.kind);
+      this.#waiting.set(link.kind, [...(this.#waiting.get(link.kind) ?? []), link]);
+    }
+  }
+
+  #trials(kind) {
+    const { brought, wasted, pending } = this.#kind(kind);
+    const left = Math.max(TRIALS, Math.floor(brought / PAGES_A_TRIAL)) - wasted;
+    const family = TRIALS * FAMILY_TRIALS - this.#kind(familyOf(kind)).wasted;
+    return (brought ? left : Math.min(left, family)) - pending;
+  }
+
+  #credit(kind) {
+    for (const name of [kind, familyOf(kind)]) {
+      const record = this.#kind(name);
+      record.brought++;
+      record.wasted = 0;
+    }
+  }
+
+  #kind(name) {
+    if (!this.#kinds.has(name)) this.#kinds.set(name, { brought: 0, wasted: 0, pending: 0 });
+    return this.#kinds.get(name);
+  }
+
+  /**
+   * Returns the kind of an address, with a mark if a page of its path or name was fetched. So session numbers do not
+   * use up the trials of pages that nobody has seen.
+   */
+  #kindNow(url) {
+    const mark = namesOf(url).findIndex((name) => this.#names.has(name));
+    return (["seen:", "named:"][mark] ?? "") + kindOf(url);
+  }
+}
+
+/** Predicts by learned patterns which addresses bring copies of fetched pages, once eight in a row of their kind have. */
+class CopyPredictor {
+  #formsOf;
+  #fetched = new Map(); // by plain address: cluster, form and plain links of its first page
+  #copies = new Map(); // for two forms and a kind of address: how many in a row were copies
+
+  constructor(patterns) {
+    this.#formsOf = patterns.length ? addressForms(patterns) : () => null;
+  }
+
+  hasPattern(url) {
+    return Boolean(this.#formsOf(url)?.form);
+  }
+
+  isCopy(url) {
+    const { plain, form } = this.#formsOf(url) ?? {};
+    const before = this.#fetched.get(plain);
+    if (!form || !before || (this.#copies.get(pairOf(plain, form, before.form)) ?? 0) < TRIALS) return false;
+    return [...url].reduce((sum, char) => (sum * 31 + char.codePointAt(0)) % 1_000_003, 7) % SAMPLE_EVERY !== 0;
+  }
+
+  add(url, cluster, links) {
+    const { plain, form } = this.#formsOf(url) ?? {};
+    if (plain === undefined) return;
+    const own = new Set(links.map((link) => this.#formsOf(link)?.plain ?? link.split("#", 1)[0]));
+    const before = this.#fetched.get(plain);
+    if (!before || !form) return this.#fetched.set(plain, { cluster, form, links: own });
+    const hasOwn = [...own].some((link) => link !== plain && !before.links.has(link) && !this.#fetched.has(link));
+    const pair = pairOf(plain, form, before.form);
+    this.#copies.set(pair, before.cluster === cluster && !hasOwn ? (this.#copies.get(pair) ?? 0) + 1 : 0);
+  }
+}
+
+const pairOf = (plain, form, before) => JSON.stringify([form, before, kindOf(plain)]);
+const familyOf = (kind) => kind.split(" ", 1)[0];
+
+/** Returns the kind of an address: host, path and names of parameters, without numbers, names and titles. */
+export function kindOf(url) {
+  const parts = partsOf(url);
+  if (!parts) return "? ?";
+  const segments = parts.pathname.split("/").filter(Boolean);
+  const path = segments.map((segment, at) => masked(segment, at === segments.length - 1));
+  const names = [...new Set(parts.searchParams.keys())].sort();
+  return `${parts.host}/${path[0] ?? ""} ${path.slice(1).join("/")}?${names.join("&")}`;
+}
+
+function masked(segment, isLast) {
+  const numbers = segment.match(/\d+/g) ?? [];
+  const without = segment.replace(/\d+/g, "#");
+  if (numbers.length) return numbers.length <= 2 && without.length <= 12 ? without : "*";
+  return isLast || segment.length > 16 || segment.split("-").length > 2 ? "*" : segment;
+}
+
+/** Returns host and path of an address, and host and name: the numbers in the path's last part, or that part. */
+function namesOf(url) {
+  const parts = partsOf(url);
+  if (!parts) return [];
+  const path = parts.pathname.replace(/\/+$/, "");
+  const last = path.slice(path.lastIndexOf("/") + 1);
+  const name = (last.match(/\d+/g) ?? []).join("-") || last.split(".", 1)[0];
+  return [`${parts.host} ${path}`, ...(name ? [`${parts.host}#${name}`] : [])];
+}
+
+function partsOf(url) {
+  try {
+    return new URL(url);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,131 @@
+"""Whole crawls of small sites that ordinary sites resemble, one after another: no article is lost, in any crawl."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+import pytest
+from scrapy import Request
+from scrapy.http import HtmlResponse
+
+from simstream.crawlers.options import CrawlOptions
+from simstream.model import PageSource, Verdict
+from tests.unit.test_link_kinds import begun, router
+from tests.unit.test_link_router import give, take_up
+
+ARTICLES = 60
+HOSTS = "a.example", "b.example"
+
+
+class MadePage(NamedTuple):
+    """What stands at an address: pages with one text are near duplicates of each other."""
+
+    text: str
+    links: list[str]
+
+
+Site = Callable[[str, int], MadePage]
+"""Gives the page at an address, in a crawl with this number."""
+
+
+class MemoryJudge:
+    """What a service with the link rule `canonical` says of equal texts and of others. It forgets nothing."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._first: dict[str, str] = {}
+
+    def judge(self, name: str, text: str) -> Verdict:
+        """The verdict on a page with an id of this name."""
+        kind = "unchanged" if self._texts.get(name) == text else "near_duplicate" if text in self._first else "new"
+        self._texts[name] = text
+        first = self._first.setdefault(text, name)
+        of = first if kind == "near_duplicate" else None
+        cluster = str([*self._first].index(text))
+        source = PageSource("pages", 0, 0)
+        return Verdict(name, None, kind, None, of, None, None, cluster, first, (), None, "0" * 8, 1, 1, source)
+
+
+def crawl(site: Site, judge: MemoryJudge, number: int, seed: int) -> tuple[int, set[str]]:
+    """Crawl from the front page, in a random order. Returns the number of fetches, and the texts that it found."""
+    rng, links = random.Random(seed), router(trials=CrawlOptions().trials)
+    links._clusters._first.clear()
+    queue = [Request(f"http://{HOSTS[0]}/")]
+    taken_up, fetched, texts = {queue[0].url}, 0, set()
+    while queue or (queue := give(links, taken_up)):
+        request = queue.pop(rng.randrange(len(queue)))
+        if links.is_pruned(request):
+            continue
+        page = site(request.url, number)
+        fetched += 1
+        texts.add(page.text)
+        response = HtmlResponse(request.url, request=request)
+        verdict = judge.judge(request.url, page.text)
+        linking = begun(links, response, verdict)
+        found = [Request(urljoin(request.url, link)) for link in page.links]
+        queue += take_up([kept for link in found if (kept := links.route(link, linking)) is not None], taken_up)
+        links.end(linking)
+    return fetched, texts
+
+
+def sessions_everywhere(url: str, crawl: int) -> MadePage:
+    """Every link has a session number, and each crawl gets other ones. Two hosts have all pages. The front page
+    leads to a third of the articles, the other ones stand only in an archive under one introduction."""
+    parts = urlsplit(url)
+    session = int(parse_qs(parts.query).get("sid", ["0"])[0]) or 1
+    links, text = ["/", "/archive/1"], "front"
+    path, numbers = parts.path, [int(one) for one in re.findall(r"\d+", parts.path)]
+    if path == "/":
+        links += [f"/article/{number}" for number in range(1, 21)]
+    elif path.startswith("/archive"):
+        text, first = "introduction", 21 + 4 * (numbers[0] - 1)
+        links += [f"/article/{number}" for number in range(first, first + 4)]
+        links += [f"/archive/{number}" for number in (numbers[0] - 1, numbers[0] + 1) if 1 <= number <= 10]
+    else:
+        text = f"article {numbers[0]}"
+        links += [f"/{'print' if 'article' in path else 'article'}/{numbers[0]}"]
+    other = HOSTS[parts.netloc == HOSTS[0]]
+    links += [f"http://{other}{path}"]
+    return MadePage(text, [f"{link}?sid={100 * crawl + session % 5 + 1}" for link in links])
+
+
+def print_pages_first(url: str, crawl: int) -> MadePage:
+    """The front page leads only to print pages, and every fourth article to one that stands nowhere else."""
+    numbers = [int(one) for one in re.findall(r"\d+", urlsplit(url).path)]
+    if not numbers:
+        return MadePage("front", [f"/print/{number}" for number in range(1, 49)])
+    number, text = numbers[0], f"article {numbers[0]}"
+    if "/print/" in url:
+        return MadePage(text, [f"/article/{number}"])
+    more = [f"/article/{48 + number // 4}"] if number % 4 == 0 and number <= 48 else []
+    return MadePage(text, [f"/print/{number}", *more])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("site", "most"),
+    [(sessions_everywhere, 450), (print_pages_first, 2 * ARTICLES + 1)],
+    ids=["sessions", "print"],
+)
+def test_no_article_is_lost_in_a_first_crawl_or_in_later_ones_beside_a_service_that_knows_all(
+    site: Site, most: int, seed: int
+) -> None:
+    judge = MemoryJudge()
+    for number in range(3):
+        fetched, texts = crawl(site, judge, number, seed)
+        assert {text for text in texts if "article" in text} == {f"article {one}" for one in range(1, ARTICLES + 1)}
+        assert fetched <= most
+
+
+def test_session_numbers_make_many_times_as_many_addresses_as_are_fetched() -> None:
+    seen, queue = set[str](), [f"http://{HOSTS[0]}/"]
+    while queue:
+        url = queue.pop()
+        if url not in seen:
+            seen.add(url)
+            queue += [urljoin(url, link) for link in sessions_everywhere(url, 0).links]
+    assert len(seen) > 1_000
