@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -279,16 +279,18 @@ def refuse_paths(settings: Settings, sender: str) -> None:
 
 def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
     """Return an error for each SIMSTREAM_* variable that nothing reads and Kubernetes does not set."""
-    known = sorted(map(_variable, (*names(), BOOTSTRAP)))
+    known = [_variable(name) for name in (*names(), BOOTSTRAP)]
     return [
-        SettingsError(
-            f"the variable {name} belongs to no setting",
-            f"use {close[0]}, if you mean that" if close else "see `simstream config` for all settings",
-        )
+        SettingsError(f"the variable {name} belongs to no setting", _advice_on_unknown(name, known))
         for name in unknown_variables(environ)
         if not _LINK.search(name)
-        for close in [get_close_matches(name, known, 1, 0.8)]
     ]
+
+
+def _advice_on_unknown(name: str, known: Collection[str]) -> str:
+    """Return what to do about a name that is none of the known ones."""
+    close = get_close_matches(name, sorted(known), 1, 0.85)
+    return f"use {close[0]}, if you mean that" if close else "see `simstream config` for all settings"
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
@@ -412,11 +414,9 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
             flat[name] = ",".join(map(str, value))
         else:
             flat[name] = value
-    unknown = sorted(set(flat) - set(names()) - {"kafka", BOOTSTRAP})
-    wrong += [
-        SettingsError(f"{path} has no setting {name!r}", "see `simstream config` for all settings")
-        for name in unknown
-    ]
+    known = {*names(), "kafka", BOOTSTRAP}
+    unknown = sorted(flat.keys() - known)
+    wrong += [SettingsError(f"{path} has no setting {name!r}", _advice_on_unknown(name, known)) for name in unknown]
     return {name: value for name, value in flat.items() if name not in unknown}
 
 

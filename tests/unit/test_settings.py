@@ -98,7 +98,8 @@ def test_a_wrong_value_is_named_with_its_origin(variable: str, value: str) -> No
         ),
         ('text = ["a"]', r"fields.text is \['a'\] \(file simstream.toml\): give text"),
         ('url = "header:u"', "only fields.id can be a header"),
-        ('body = "b"', "has no setting 'fields.body'"),
+        ('body = "b"', "has no setting 'fields.body': see `simstream config` for all settings"),
+        ('titel = "b"', "has no setting 'fields.titel': use fields.title, if you mean that"),
         ('text = "b"\nhtml = "b"', "fields.text and fields.html are both 'b'"),
     ],
 )
