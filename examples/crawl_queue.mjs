@@ -24,7 +24,7 @@ export class CrawlQueue {
   #late = []; // links with a pattern: their plain addresses come first
   #waiting = new Map(); // links of copies, by kind of address
   #places = new Map(); // where each address is: now, late, waiting or fetched
-  #names = new Set(); // of fetched pages: host with path, and host with the numbers in the path's last part
+  #names = new Set(); // in addresses of fetched pages: paths, numbers or names of pages, values of parameters
   #kinds = new Map();
   #copies = new CopyFinder();
   #predictor;
@@ -40,7 +40,8 @@ export class CrawlQueue {
     if (!link) return undefined;
     this.#places.set(link.url, "fetched");
     this.#kind(link.kind ?? (link.kind = this.#kindNow(link.url))).pending++;
-    for (const name of namesOf(link.url)) this.#names.add(name);
+    const { path, last, values } = namesOf(link.url);
+    for (const name of [path, last, ...values.values()]) this.#names.add(name);
     return link;
   }
 
@@ -125,12 +126,14 @@ export class CrawlQueue {
   }
 
   /**
-   * Returns the kind of an address, with a mark if a page of its path or name was fetched. So session numbers do not
-   * use up the trials of pages that nobody has seen.
+   * Returns the kind of an address, with a mark that says what is new in it. So session numbers of fetched pages do not use
+   * up the trials of pages that nobody has seen.
    */
   #kindNow(url) {
-    const mark = namesOf(url).findIndex((name) => this.#names.has(name));
-    return (["seen:", "named:"][mark] ?? "") + kindOf(url);
+    const { path, last, values } = namesOf(url);
+    if (!this.#names.has(path)) return (this.#names.has(last) ? "named:" : "") + kindOf(url);
+    const fresh = [...values].filter(([, value]) => !this.#names.has(value)).map(([name]) => encodeURIComponent(name));
+    return fresh.length ? `value:${kindOf(url)} +${fresh.sort().join(",")}` : `seen:${kindOf(url)}`;
   }
 }
 
@@ -187,14 +190,14 @@ function masked(segment, isLast) {
   return isLast || segment.length > 16 || segment.split("-").length > 2 ? "*" : segment;
 }
 
-/** Returns host and path of an address, and host and name: the numbers in the path's last part, or that part. */
+/** Returns the path of an address, the numbers or the name in its last part, and the values of its parameters by name. */
 function namesOf(url) {
-  const parts = partsOf(url);
-  if (!parts) return [];
-  const path = parts.pathname.replace(/\/+$/, "");
+  const parts = partsOf(url) ?? new URL("https://unreadable/");
+  const path = parts.host + parts.pathname.replace(/\/+$/, "");
   const last = path.slice(path.lastIndexOf("/") + 1);
   const name = (last.match(/\d+/g) ?? []).join("-") || last.split(".", 1)[0];
-  return [`${parts.host} ${path}`, ...(name ? [`${parts.host}#${name}`] : [])];
+  const values = new Map([...parts.searchParams].map(([name, value]) => [name, `${path}?${name}=${value}`]));
+  return { path, last: `${parts.host}#${name}`, values };
 }
 
 function partsOf(url) {

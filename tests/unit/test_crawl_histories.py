@@ -93,6 +93,21 @@ def sessions_everywhere(url: str, crawl: int) -> MadePage:
     return MadePage(text, [f"{link}?sid={100 * crawl + session % 5 + 1}" for link in links])
 
 
+def ids_in_the_query(url: str, crawl: int) -> MadePage:
+    """A page is named by a parameter, beside a session number; most articles stand only in an archive."""
+    parameters = {name: int(values[0]) for name, values in parse_qs(urlsplit(url).query).items()}
+    session, text = parameters.get("sid", 1), "front"
+    links = ["/?sort=1", "/archive?from=11", *(f"/page?id={number}" for number in range(1, 11))]
+    if first := parameters.get("from"):
+        text = "introduction"
+        links = [f"/page?id={number}" for number in range(first, first + 5)] + ["/"]
+        links += [f"/archive?from={other}" for other in (first - 5, first + 5) if 11 <= other <= 56]
+    elif number := parameters.get("id"):
+        text, links = f"article {number}", [f"/page?id={number}&print=1", "/", f"/page?sort=1&id={number}"]
+    session = 100 * crawl + session % 4 + 1
+    return MadePage(text, [f"{link}{'&' if '?' in link else '?'}sid={session}" for link in links])
+
+
 def print_pages_first(url: str, crawl: int) -> MadePage:
     """The front page leads only to print pages, and every fourth article to one that stands nowhere else."""
     numbers = [int(one) for one in re.findall(r"\d+", urlsplit(url).path)]
@@ -108,8 +123,8 @@ def print_pages_first(url: str, crawl: int) -> MadePage:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("site", "most"),
-    [(sessions_everywhere, 450), (print_pages_first, 2 * ARTICLES + 1)],
-    ids=["sessions", "print"],
+    [(sessions_everywhere, 450), (ids_in_the_query, 400), (print_pages_first, 2 * ARTICLES + 1)],
+    ids=["sessions", "query", "print"],
 )
 def test_no_article_is_lost_in_a_first_crawl_or_in_later_ones_beside_a_service_that_knows_all(
     site: Site, most: int, seed: int
@@ -121,11 +136,12 @@ def test_no_article_is_lost_in_a_first_crawl_or_in_later_ones_beside_a_service_t
         assert fetched <= most
 
 
-def test_session_numbers_make_many_times_as_many_addresses_as_are_fetched() -> None:
+@pytest.mark.parametrize("site", [sessions_everywhere, ids_in_the_query])
+def test_session_numbers_make_many_more_addresses_than_are_fetched(site: Site) -> None:
     seen, queue = set[str](), [f"http://{HOSTS[0]}/"]
     while queue:
         url = queue.pop()
         if url not in seen:
             seen.add(url)
-            queue += [urljoin(url, link) for link in sessions_everywhere(url, 0).links]
-    assert len(seen) > 1_000
+            queue += [urljoin(url, link) for link in site(url, 0).links]
+    assert len(seen) > 700
