@@ -446,14 +446,19 @@ def test_it_ends_cleanly_when_it_is_asked_to(room: NewsFeedProgram) -> None:
         room.open_feed()
 
 
-def test_a_second_process_would_show_a_part_and_is_refused(room: NewsFeedProgram) -> None:
+def test_a_second_process_would_show_a_part_and_is_refused(
+    room: NewsFeedProgram, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "simstream.news")
     place = room.program.place
     assert place is not None
     settings = Settings(log=place.address, prefix=place.prefix)
     with place.open() as log:
         name = app_name(settings, log.topic(VERDICTS))
     with pytest.raises(LogLocked, match="stop that process first"):
-        wait_alone(cluster_of(settings), name, 0.0)
+        wait_alone(cluster_of(settings), name, 0.5)
+    [said] = caplog.messages
+    assert "waiting 0 s for it" in said
     wait_alone(cluster_of(settings), "another.group", 0.0)
 
 

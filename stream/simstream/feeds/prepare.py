@@ -6,6 +6,7 @@ goes back only to committed offsets.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from simstream.settings import Settings
 SESSION_S = 10.0
 """A member of the news page's group that is silent for so long leaves the group."""
 PAUSE_S = 0.2
+_logger = logging.getLogger("simstream.news")
 
 
 def cluster_of(settings: Settings) -> KafkaCluster:
@@ -53,12 +55,18 @@ def wait_alone(cluster: KafkaCluster, group: str, patience: float) -> None:
 
     Raises LogLocked after `patience` seconds: two processes would each read a part, and show a part of each story.
     """
-    end = time.monotonic() + patience
+    end, told = time.monotonic() + patience, False
     while members := group_state(cluster, group).members:
         if time.monotonic() > end:
             hosts = ", ".join(sorted({member.host.lstrip("/") for member in members}))
             raise LogLocked(
                 f"another process shows the stories of this log (on {hosts})", "stop that process first"
+            )
+        if not told:
+            told = True
+            _logger.info(
+                "another process shows the stories of this log, or was killed just now: waiting %.0f s for it",
+                patience,
             )
         time.sleep(PAUSE_S)
 
