@@ -5,31 +5,71 @@
 // The service: docs/how-to/crawler-http.md. A token, if it wants one, is in the environment: JUDGE_TOKEN.
 
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { CrawlQueue } from "./crawl_queue.mjs";
-import { CopyFinder, judge } from "./judge_pages.mjs";
+import { judge } from "./judge_pages.mjs";
 
 const AT_ONCE = 8;
 const MOST_PAGES = 5000;
 const FETCH_SECONDS = 30;
-const LINK = /<a\s[^>]*?href\s*=\s*["']([^"'#]+)/gi; // a crawler in earnest uses a parser
+const PAUSE_SECONDS = 2; // before a page that was not there for the moment is fetched again
+const TAG = /<(a|area|base)\s((?:[^>"']|"[^"]*"|'[^']*')*)>/gi; // a crawler in earnest uses a parser
+const HREF = /(?:^|[\s"'])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i;
+const CHARACTERS = { amp: "&", quot: '"', apos: "'", lt: "<", gt: ">" };
 
-/** Returns a fetched page of HTML, with its links within the host; null if there is none. */
-async function fetched(link, host) {
-  try {
-    const response = await fetch(link.url, { signal: AbortSignal.timeout(1000 * FETCH_SECONDS) });
-    if (!/^text\/html\b/i.test(response.headers.get("content-type") ?? "")) return null;
-    const html = await response.text();
-    const hrefs = [...html.matchAll(LINK)].map(([, href]) => address(href.replaceAll("&amp;", "&"), response.url));
-    const links = hrefs.filter((url) => url?.host === host).map((url) => url.href);
-    return { page: { url: link.url, html, status: response.status }, links };
-  } catch (error) {
-    console.error(`${link.url}: ${error.cause?.message ?? error.message}`);
-    return null;
+/** Returns a fetched page, asking twice if its server is busy or away; null if it is no HTML, or not there. */
+async function fetched(url) {
+  for (let again = false; ; again = true) {
+    try {
+      const response = await fetch(url, { signal: AbortSignal.timeout(1000 * FETCH_SECONDS) });
+      if (response.status < 500 || again) return await pageOf(response);
+    } catch (error) {
+      if (again) console.error(`${url}: ${error.cause?.message ?? error.message}`);
+      if (again) return null;
+    }
+    await sleep(1000 * PAUSE_SECONDS);
   }
 }
 
-function address(href, base) {
+async function pageOf(response) {
+  const type = response.headers.get("content-type") ?? "";
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (!/^text\/html\b/i.test(type)) return null;
+  const start = new TextDecoder("latin1").decode(bytes.subarray(0, 1024));
+  const charset = /charset\s*=\s*["']?([\w-]+)/i.exec(`${type} ${start}`)?.[1] ?? "utf-8";
+  return { address: response.url, status: response.status, html: decoderOf(charset).decode(bytes) };
+}
+
+function decoderOf(charset) {
+  try {
+    return new TextDecoder(charset);
+  } catch {
+    return new TextDecoder();
+  }
+}
+
+/** Returns the addresses of a page's links within a host. A page that is not there has none. */
+function linksOf({ address, status, html }, host) {
+  let base = address;
+  const links = [];
+  for (const [, tag, attributes] of status < 400 ? html.matchAll(TAG) : []) {
+    const found = HREF.exec(attributes);
+    const url = found && absolute(decoded(found[1] ?? found[2] ?? found[3]).trim(), base);
+    if (!url) continue;
+    if (tag.toLowerCase() === "base") base = url.href;
+    else if (url.host === host && /^https?:$/.test(url.protocol)) links.push(url.href);
+  }
+  return links;
+}
+
+const decoded = (text) =>
+  text.replace(/&(?:#(\d+)|#x([\da-f]+)|(amp|quot|apos|lt|gt));/gi, (whole, decimal, hex, name) => {
+    const point = decimal ? Number(decimal) : parseInt(hex, 16);
+    return name ? CHARACTERS[name.toLowerCase()] : point < 0x110000 ? String.fromCodePoint(point) : whole;
+  });
+
+function absolute(href, base) {
   try {
     return new URL(href, base);
   } catch {
@@ -38,26 +78,28 @@ function address(href, base) {
 }
 
 async function crawl(service, start, patterns) {
-  const { host, href } = new URL(start);
-  const queue = new CrawlQueue([href], { patterns });
-  const copies = new CopyFinder();
+  const queue = new CrawlQueue([new URL(start).href], { patterns });
+  let host; // that of the first page, which may be another one than asked for
   let count = 0;
   while (count < MOST_PAGES) {
     const links = [];
     for (let link; links.length < AT_ONCE && (link = queue.next()); ) links.push(link);
     if (!links.length) break;
-    const found = await Promise.all(links.map((link) => fetched(link, host)));
-    const answers = await judge(service, found.filter(Boolean).map(({ page }) => page));
+    const pages = await Promise.all(links.map(({ url }) => fetched(url)));
+    host ??= pages[0] && new URL(pages[0].address).host;
+    pages.forEach((page, at) => page && new URL(page.address).host !== host && (pages[at] = null));
+    const found = pages.flatMap((page, at) => (page ? [{ ...page, url: links[at].url }] : []));
+    const answers = await judge(service, found.map(({ url, html, status }) => ({ url, html, status })));
     links.forEach((link, at) => {
-      if (!found[at]) return queue.take(link, null, []);
+      if (!pages[at]) return queue.take(link, null, []);
       const answer = answers.shift();
       if (answer.detail) console.error(`${link.url}: ${answer.detail}`);
-      else if (!copies.isCopy(answer)) console.log(link.url);
-      queue.take(link, answer.detail ? null : answer, found[at].links); // without a verdict its links are followed
+      const isCopy = queue.take(link, answer.detail ? null : answer, linksOf(pages[at], host));
+      if (!isCopy && pages[at].status < 400) console.log(link.url); // also without a verdict
     });
     count += links.length;
   }
-  console.error(`${count} pages were fetched`);
+  console.error(`${count} pages were fetched, ${queue.left} addresses were not`);
 }
 
 const [service, start, file] = process.argv.slice(2);
@@ -65,8 +107,10 @@ if (!start) {
   console.error("usage: node examples/crawler.mjs http://127.0.0.1:9470 https://a.example/ [patterns.json]");
   process.exit(2);
 }
-const patterns = file ? JSON.parse(readFileSync(file, "utf8")).patterns : [];
-await crawl(service, start, patterns).catch((error) => {
+try {
+  const patterns = file ? JSON.parse(readFileSync(file, "utf8")).patterns : [];
+  await crawl(service, start, patterns);
+} catch (error) {
   console.error(error.message);
   process.exit(1);
-});
+}

@@ -40,9 +40,17 @@ class Made(NamedTuple):
 
 
 def made_pages(
-    count: int, length: int, vocabulary: int, near: float = 0.13, copies: float = 0.07, seed: int = 1
+    count: int,
+    length: int,
+    vocabulary: int,
+    near: float = 0.13,
+    copies: float = 0.07,
+    half: float = 0.0,
+    seed: int = 1,
 ) -> Iterator[Made]:
     """Yield pages, batch by batch; one in a hundred is remembered, for others to be like.
+
+    `half`: so many pages share half of their words with an earlier one, and are pages of their own.
 
     `length`: the words of a page; `vocabulary`: how many different words there are.
     """
@@ -60,6 +68,9 @@ def made_pages(
             edited = like[kind[like] < near]
             chosen[edited, rng.integers(0, length, len(edited))] = rng.integers(0, len(words), len(edited))
             kinds[like], kinds[edited] = 2, 1
+            if half:
+                some = np.flatnonzero((kind >= near + copies) & (kind < near + copies + half))
+                chosen[some, : length // 2] = known[rng.integers(0, len(known), len(some)), : length // 2]
         some = max(1, len(chosen) // 100)
         known = np.concatenate([known, chosen[:some]])
         known_groups = np.concatenate([known_groups, groups[:some]])

@@ -1,8 +1,9 @@
 """`python -m tests.bench.dedup_peers`: one collection of made pages, through `dedup` and through MinHash programs.
 
-Each gets the same Parquet files and all cores, and keeps one page of each group, not always the first. As the pages
-are made, it is known which go back to an earlier one. `--peers` names a Python that has the other programs
-(`pip install text-dedup==0.4.0 'xxhash<4' datatrove==0.10.1 orjson nltk spacy`).
+Each gets the same Parquet files and all cores, and writes a collection with one page of each group, not always the
+first. As the pages are made, it is known which are copies of an earlier one, which have one word changed, and which
+share half of their words with an earlier one, which are no near duplicates. `--peers` names a Python that has the
+other programs (`pip install text-dedup==0.4.0 'xxhash<4' datatrove==0.10.1 orjson nltk spacy`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tests.bench.dedup_memory import VOCABULARY, WORDS, made_pages
 from tests.bench.measure import line
 
 FILES = 2
+HALF = 0.1
+"""The share of pages with half of the words of an earlier one."""
 LOOK_S = 0.5
 """Seconds between two looks at memory and CPU. What a process does after the last look is not counted."""
 DATATROVE = Path(__file__).with_name("peer_datatrove.py")
@@ -86,7 +89,7 @@ def write_files(folder: Path, count: int, words: int) -> Truth:
     schema = pa.schema([("id", pa.string()), ("text", pa.string())])
     writers = [pq.ParquetWriter(folder / f"{at}.parquet", schema, compression="zstd") for at in range(FILES)]
     kinds, groups, first = [], [], 0
-    for made in made_pages(count, words, len(VOCABULARY)):
+    for made in made_pages(count, words, len(VOCABULARY), half=HALF):
         ids = [str(number) for number in range(first, first + len(made.texts))]
         writers[FILES * first // count].write_table(pa.table([ids, made.texts], schema))
         kinds.append(made.kinds)
@@ -99,19 +102,26 @@ def write_files(folder: Path, count: int, words: int) -> Truth:
 
 def methods(place: Path, python: str) -> dict[str, Method]:
     """Return the programs by name."""
-    pages = place / "pages"
-    verdicts, kept, selected = place / "verdicts.parquet", place / "text-dedup", place / "datatrove"
-    dedup = ["-m", "simstream", "dedup", str(pages / "*.parquet"), "-o", str(verdicts), "--distance", "8"]
+    pages, kept, selected = place / "pages", place / "text-dedup", place / "datatrove"
     options = {"path": pages, "split": "train", "cache_dir": place / "cache", "output": kept, "column": "text"}
     options |= {"batch_size": 10_000, "num_proc": os.cpu_count(), "hash_func": "xxh3"}
     flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     return {
-        "simstream": Method("simstream", [sys.executable, *dedup], lambda: kept_by_verdict(verdicts)),
+        "simstream": own(pages, place / "simstream"),
+        "simstream --distance 8": own(pages, place / "simstream-8", "--distance", "8"),
         "text-dedup": Method("text_dedup", [python, "-m", "text_dedup.minhash", *flags], lambda: ids_in(kept)),
         "datatrove": Method(
             "datatrove", [python, str(DATATROVE), str(pages), str(selected)], lambda: ids_in(selected / "kept")
         ),
     }
+
+
+def own(pages: Path, place: Path, *options: str) -> Method:
+    """Return `dedup` with these options."""
+    kept = place.with_suffix(".parquet")
+    files = [str(pages / "*.parquet"), "-o", str(place.with_suffix(".verdicts.parquet")), "--keep", str(kept)]
+    command = [sys.executable, "-m", "simstream", "dedup", *files, *options]
+    return Method("simstream", command, lambda: pq.read_table(kept, columns=["id"])["id"].to_pylist())
 
 
 def has(method: Method) -> bool:
@@ -154,14 +164,6 @@ def processes(session: int) -> Iterator[tuple[int, int, float]]:
             continue
 
 
-def kept_by_verdict(verdicts: Path) -> Iterable[str]:
-    """Return the ids of the pages that are no near duplicates."""
-    table = pq.read_table(verdicts, columns=["id", "verdict"])
-    for name, verdict in zip(table["id"].to_pylist(), table["verdict"].to_pylist(), strict=True):
-        if verdict == "new":
-            yield name
-
-
 def ids_in(folder: Path) -> Iterable[str]:
     """Yield the ids of the pages in a folder of Arrow streams, or of JSON lines."""
     for path in sorted(folder.glob("*.arrow")):
@@ -176,10 +178,10 @@ def report(name: str, need: Need, made: Truth, kept: NDArray[np.int64]) -> None:
     """Print a line. A group may keep any one of its pages: only a further one is a near duplicate not found."""
     groups = len(np.unique(made.groups))
     kept_groups = len(np.unique(made.groups[kept]))
-    found = 1 - (len(kept) - kept_groups) / (len(made.groups) - groups)
+    missed, lost = len(kept) - kept_groups, 1 - kept_groups / groups
     line(
-        f"{name}: {need.seconds:,.0f} s, {need.cpu:,.0f} s of CPU, {need.memory / 1e6:,.0f} MB; "
-        f"found {found:.2%} of the near duplicates and copies; lost {1 - kept_groups / groups:.4%} of the texts"
+        f"{name}: {need.seconds:,.0f} s, {need.cpu:,.0f} s of CPU, {need.memory / 1e6:,.0f} MB; missed {missed:,}, "
+        f"at most {missed / (made.kinds == 1).sum():.2%} of the edited pages; lost {lost:.4%} of the texts"
     )
 
 

@@ -176,7 +176,13 @@ def test_the_peers_are_compared_over_labelled_pages_and_the_missing_ones_are_nam
 
 def test_a_collection_goes_through_dedup_and_the_missing_programs_are_named(cache: Path) -> None:
     text = said(cache, "tests.bench.dedup_peers", "--pages", 20_000)
-    expect(text, "20,000 pages", r"simstream: # s.*found 100\.00%.*lost 0\.0000%")
+    of_edited = r"of the edited pages; lost 0\.0000%"
+    expect(
+        text,
+        "20,000 pages",
+        rf"simstream: # s.*missed 0, at most 0\.00% {of_edited}",
+        rf"simstream --distance 8: # s.*missed \d, at most 0\.\d\d% {of_edited}",
+    )
     for package, module in (("text-dedup", "text_dedup"), ("datatrove", "datatrove")):
         expect(text, f"{package}: # s" if find_spec(module) else f"{package} is missing: give --peers")
 

@@ -26,7 +26,7 @@ def test_a_path_without_a_value_is_told_once_and_none_that_a_single_page_has(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     page = {"meta": {"id": 7, "link": "https://a.example/"}, "body": {}}
-    timed = {"meta": {"id": "", "time": 5}}
+    timed = {"meta": {"id": 7.5, "time": "of another type"}}
     looked_at(PATHS, timed, *[page] * (LOOKED_AT - 2))
     assert not caplog.messages
     looked_at(PATHS, timed, *[page] * (3 * LOOKED_AT))

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -467,5 +468,7 @@ def test_rows_of_a_frame_may_have_values_that_json_has_not(deduper: Deduper) -> 
         ("9", "new"),
         ("python/0/3", "unreadable"),
     ]
+    numbers = [{"id": value, "text": OTHER} for value in (Decimal(9), np.float32(2**24))]
+    assert [(one.id, one.reason) for one in deduper.judge(numbers)] == [("9", None), ("python/0/5", "wrong_type")]
     with pytest.raises(TypeError, match="the field text of a page has the type object, which JSON has not"):
         deduper.judge([{"text": object()}])

@@ -126,6 +126,8 @@ def begun(
     links: LinkRouter, response: HtmlResponse, judged: Verdict | None, is_awaited: bool = False
 ) -> LinkingPage:
     """A page whose verdict has come; its links are still to be routed."""
+    assert response.request is not None
+    links._dropped.forget(response.request)
     return links.begin(response, links.origin(response), judged, links.number(), is_awaited)
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -18,9 +19,10 @@ from scrapy.utils.request import RequestFingerprinter
 
 from simstream.crawlers.middleware import page_of
 from simstream.crawlers.options import CrawlOptions, options_of
-from simstream.crawlers.page_decision import LinkDecision, decide
+from simstream.crawlers.page_decision import LinkDecision, decide, is_duplicate
 from simstream.crawlers.waiting_links import WaitingLinks
 from simstream.errors import SettingsError
+from tests.unit.test_link_kinds import verdict
 
 
 def test_links_of_a_near_duplicate_wait_or_are_dropped() -> None:
@@ -30,6 +32,14 @@ def test_links_of_a_near_duplicate_wait_or_are_dropped() -> None:
 
 def test_a_page_without_a_verdict_is_kept() -> None:
     assert decide(None, 2, CrawlOptions()) == LinkDecision(False, 2)
+
+
+def test_the_items_of_a_page_fetched_again_are_those_of_a_duplicate_only_if_it_was_one() -> None:
+    again = verdict("unchanged", page_id="b")
+    assert is_duplicate(msgspec.structs.replace(again, canonical="a"))
+    assert not is_duplicate(msgspec.structs.replace(again, canonical="b"))
+    assert is_duplicate(verdict("near_duplicate"))
+    assert not is_duplicate(verdict("new"))
 
 
 def test_a_new_page_ends_a_chain_and_one_with_nothing_to_compare_does_not() -> None:
@@ -89,11 +99,15 @@ def test_what_is_no_text_or_empty_is_not_sent() -> None:
     assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
 
 
-def held(most: int = 10, trials: Callable[[str], int] = lambda _: 10) -> WaitingLinks:
+def held(
+    most: int = 10,
+    trials: Callable[[str], int] = lambda _: 10,
+    kind_now: Callable[[Request], str] | None = None,
+) -> WaitingLinks:
     crawler = Crawler(Spider)
     crawler.stats = MemoryStatsCollector(crawler)
     crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return WaitingLinks(crawler, most, trials)
+    return WaitingLinks(crawler, most, trials, kind_now)
 
 
 def link(number: int, **more: bool) -> Request:
@@ -120,6 +134,30 @@ def test_a_link_that_goes_its_usual_way_is_not_held_any_more() -> None:
     links.forget(link(1))
     links.forget(link(3))
     assert taken(links) == ["2"]
+
+
+def test_links_wait_with_the_kind_that_they_have_when_they_are_taken() -> None:
+    now = dict.fromkeys("1234", "fresh")
+    trials = {"fresh": 1, "seen": 1, "given up": 0}
+    links = held(9, trials.__getitem__, lambda request: now[request.url[-1]])
+    for number in now:
+        links.hold(link(int(number)), 0, now[number])
+    now |= dict.fromkeys("23", "seen")
+    assert taken(links) == ["1", "2"]
+    trials["fresh"] = 0
+    assert taken(links) == ["3"]
+    now["4"] = "given up"
+    assert taken(links) == []
+    now["4"] = "seen"  # also a link that waits with a kind that is given up
+    assert taken(links) == ["4"]
+    assert len(links) == 0
+
+
+def test_no_kind_gets_more_links_than_trials_when_others_join_it() -> None:
+    links = held(9, lambda _: 4, lambda request: "b")
+    for number in range(9):
+        links.hold(link(number), 0, "b" if number < 6 else "a")
+    assert len(links.take(9)) == 4
 
 
 def test_held_links_are_bounded_and_required_links_are_not_held() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,9 @@ def test_ids_that_pandas_or_duckdb_write_as_floats_or_uuids_are_those_that_were_
     columns = {"id": [7.0, None, float("nan"), 2.0**53 - 1], "text": ["a"] * 4}
     path = written(tmp_path / "a.parquet", columns)
     assert [page.id for page in pages(path)] == ["7", f"{path}:2", f"{path}:3", "9007199254740991"]
+    decimals = pa.array([Decimal(7), None, Decimal(10) ** 30], pa.decimal128(38, 0))
+    found = pages(written(tmp_path / "c.parquet", {"id": decimals, "text": ["a"] * 3}))
+    assert [page.id for page in found] == ["7", f"{tmp_path / 'c.parquet'}:2", f"1{30 * '0'}"]
     if not hasattr(pa, "uuid"):  # before 18
         return
     uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16))], pa.binary(16)))
@@ -71,7 +75,7 @@ def test_ids_that_pandas_or_duckdb_write_as_floats_or_uuids_are_those_that_were_
     assert page.id == "00010203-0405-0607-0809-0a0b0c0d0e0f"
 
 
-NO_IDS: list[list[Any]] = [
+NO_IDS: list[Any] = [
     [datetime(2026, 1, 2, tzinfo=UTC)],
     [date(2026, 1, 2)],
     [True],
@@ -79,12 +83,14 @@ NO_IDS: list[list[Any]] = [
     [7.0, 1.5],
     [2.0**53],
     [float("inf")],
+    pa.array([1.0, 16_777_217.0], pa.float32()),
+    [Decimal("1.5")],
     [[1]],
 ]
 
 
 @pytest.mark.parametrize("ids", NO_IDS)
-def test_a_column_of_other_values_is_no_column_of_ids(tmp_path: Path, ids: list[Any]) -> None:
+def test_a_column_of_other_values_is_no_column_of_ids(tmp_path: Path, ids: Any) -> None:
     """Rows of one millisecond, and half of all rows, would be versions of one page."""
     path = written(tmp_path / "a.parquet", {"text": ["a"] * len(ids), "doc": ids})
     assert len(pages(path)) == len(ids)

@@ -7,7 +7,16 @@ import pytest
 
 from simstream.crawlers import seen_pages
 from simstream.crawlers.address_kinds import kind_of
-from simstream.crawlers.seen_pages import COPIES, SeenClusters, SeenNames, SeenSet, unmarked
+from simstream.crawlers.seen_pages import (
+    COPIES,
+    MAX_PROGRAMS,
+    LedTo,
+    SeenClusters,
+    SeenNames,
+    SeenSet,
+    link_names,
+    unmarked,
+)
 from tests.unit.test_link_kinds import verdict
 
 SITE = "https://a.example"
@@ -29,6 +38,7 @@ def names(*urls: str) -> SeenNames:
         ("/article/17?sid=3", "value:", " +sid"),
         ("/article/17/?a%20b=&sid=3", "value:", " +a%20b,sid"),
         ("/article/17", "seen:", ""),
+        ("/article/17;jsessionid=9", "seen:", ""),
         ("/page?sid=4&id=5", "seen:", ""),  # each value has been there, though not together
         ("/page?id=45&sid=4", "value:", " +id"),
         ("/page?id=5&sid=99", "value:", " +sid"),
@@ -38,9 +48,23 @@ def names(*urls: str) -> SeenNames:
 )
 def test_a_kind_says_what_is_new_in_an_address(url: str, mark: str, new: str) -> None:
     seen = names("/article/17", "/page?id=5&sid=3", "/page?id=6&sid=4", "/about/")
-    assert seen.kind_of(SITE + url) == mark + kind_of(SITE + url) + new
-    assert unmarked(seen.kind_of(SITE + url)) == kind_of(SITE + url)
-    assert unmarked(COPIES + seen.kind_of(SITE + url)) == COPIES + kind_of(SITE + url)
+    kind = kind_of(SITE + url, with_name="?" in url)
+    assert seen.kind_of(SITE + url) == mark + kind + new
+    assert unmarked(seen.kind_of(SITE + url)) == kind
+    assert unmarked(COPIES + seen.kind_of(SITE + url)) == COPIES + kind
+
+
+def test_a_few_programs_are_kinds_of_their_own_and_many_names_are_one() -> None:
+    seen = SeenNames()
+    programs = [seen.kind_of(f"{SITE}/{name}.php?id=4") for name in ("view", "print")]
+    assert programs == ["a.example/view.php ?id", "a.example/print.php ?id"]
+    for number in range(MAX_PROGRAMS):
+        seen.kind_of(f"{SITE}/{'abcdefgh'[number]}?id=4")
+    assert [seen.kind_of(f"{SITE}/x/a?do={do}&id=4") for do in ("view", "a 1")] == [
+        "a.example/x a?do=view&id",
+        "a.example/x a?do&id",
+    ]
+    assert seen.kind_of(f"{SITE}/view.php?id=4") == kind_of(f"{SITE}/view.php?id=4") == "a.example/* ?id"
 
 
 def test_a_site_that_makes_up_parameters_has_few_families() -> None:
@@ -56,7 +80,6 @@ def test_odd_addresses_have_a_kind_too(url: str) -> None:
     seen = SeenNames()
     assert unmarked(seen.kind_of(url)) == kind_of(url)
     seen.add(url)
-    assert seen.has(url)
     assert unmarked(seen.kind_of(url)) == kind_of(url)
 
 
@@ -94,8 +117,27 @@ def test_a_set_of_seen_names_is_kept_over_a_restart() -> None:
     seen, again = SeenSet(), SeenSet()
     for number in range(1_000):
         seen.add(b"%d" % number)
-    record = seen.record()
-    assert len(record) < 60_000
-    again.restore(record)
+    again.bits = bytearray(seen.bits)
     assert all(b"%d" % number in again for number in range(1_000))
     assert sum(b"%d" % number in again for number in range(1_000, 2_000)) < 5
+
+
+def test_a_copy_with_links_of_its_own_to_pages_that_are_none_is_told_from_another_form() -> None:
+    led = LedTo()
+
+    def fetched(url: str, cluster: str, is_copy: bool, *links: str) -> bool:
+        return led.has_own(
+            SITE + url, cluster, is_copy, [name for link in links for name in link_names(SITE + link)]
+        )
+
+    for number in range(6):
+        assert not fetched(
+            f"/article/{number}", str(number), False, f"/print/{number}", f"/article/{number + 1}?sid=1"
+        )
+    assert not fetched("/archive/1", "introduction", False, "/article/1", "/article/2", "/archive/2")
+    assert fetched("/archive/2", "introduction", True, "/article/3", "/archive/3")
+    assert not fetched("/archive/2?sid=1", "introduction", True, "/article/3", "/archive/3?sid=1")
+    assert not fetched("/archive/3", "introduction", True, "/archive/4", "/elsewhere")
+    assert not fetched("/article/2?sid=5", "2", True, "/print/2", "/article/3?sid=5")
+    assert not fetched("/calendar/1", "day", False, "/calendar/2")
+    assert not any(fetched(f"/calendar/{day}", "day", True, f"/calendar/{day + 1}") for day in range(2, 50))

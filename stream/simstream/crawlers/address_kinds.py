@@ -18,25 +18,29 @@ PAGES_A_TRIAL = 4
 PROBE_EVERY = 8
 """One in so many links of a given-up kind on new pages is fetched nevertheless."""
 MAX_KIND_CHARS = 300
+MAX_NAME = 16
+"""A longer segment or value is a title."""
 UNREADABLE = "? ?"
 """The kind of an address that cannot be parsed."""
 _NUMBER = re.compile(r"\d+")
 
 
-def kind_of(url: str) -> str:
+def kind_of(url: str, with_name: bool = False, with_words: bool = False) -> str:
     """Return the kind of an address: host, path and names of parameters, without numbers, names and titles.
 
     `https://a.example/2026/03/some-long-title?page=2` is `a.example/# #/*?page`. The part before the space is the
-    family. About 5 us.
+    family. `with_name`: a short name at the path's end stays, such as `view.php`. `with_words`: so does the value
+    of a parameter that is a short word, such as `do=view`. About 5 us.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
         return UNREADABLE
     segments = [segment for segment in parts.path.split("/") if segment]
-    last = len(segments) - 1
+    last = -1 if with_name else len(segments) - 1
     path = [_mask(segment, number == last) for number, segment in enumerate(segments)]
-    names = sorted({name for name, _ in parse_qsl(parts.query, keep_blank_values=True)})
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    names = sorted({f"{name}={value}" if with_words and _is_word(value) else name for name, value in query})
     return f"{parts.netloc.lower()}/{''.join(path[:1])} {'/'.join(path[1:])}?{'&'.join(names)}"[:MAX_KIND_CHARS]
 
 
@@ -45,7 +49,11 @@ def _mask(segment: str, last: bool) -> str:
     masked, numbers = _NUMBER.subn("#", segment)
     if numbers:
         return masked if numbers <= 2 and len(masked) <= 12 else "*"
-    return "*" if last or len(segment) > 16 or segment.count("-") > 1 else segment
+    return "*" if last or len(segment) > MAX_NAME or segment.count("-") > 1 else segment
+
+
+def _is_word(value: str) -> bool:
+    return 0 < len(value) <= MAX_NAME and value.replace("-", "").replace("_", "").isalpha()
 
 
 @dataclass(slots=True)
@@ -87,6 +95,12 @@ class KindYields:
         """Count a page of this kind that was a near duplicate."""
         for name in (kind, _family(kind)):
             self._record(name).wasted += 1
+
+    def take_back(self, kind: str) -> None:
+        """Count a page of this kind, the last one, as no near duplicate after all."""
+        for name in (kind, _family(kind)):
+            record = self._record(name)
+            record.wasted = max(0, record.wasted - 1)
 
     def count_links(self, kind: str, has_own: bool) -> None:
         """Count a near duplicate that a new page led to. `has_own`: it has a link that the new page lacks."""

@@ -41,6 +41,10 @@ class DroppedLinks:
         else:
             self._further += 1
 
+    def is_fetched(self, request: Request) -> bool:
+        """Return whether Scrapy has fetched this request, and would filter it out."""
+        return self._name(request) in self._fetched
+
     def forget(self, request: Request) -> None:
         """Note that an address is fetched."""
         name = self._name(request)

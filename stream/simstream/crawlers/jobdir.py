@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import pickle
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,16 @@ from scrapy.utils.request import request_from_dict
 
 logger = logging.getLogger("simstream.crawlers")
 FILE = "simstream.links"
-_UNREADABLE = (OSError, ValueError, TypeError, AttributeError, ImportError, EOFError, pickle.PickleError)
+_UNREADABLE = (
+    zlib.error,
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    EOFError,
+    pickle.PickleError,
+)
 
 
 class KeptLinks(NamedTuple):
@@ -28,7 +38,7 @@ class KeptLinks(NamedTuple):
     clusters: list[tuple[str, bytes]]
     """The first page of each cluster, see SeenClusters.records."""
     names: bytes
-    """The names in fetched addresses, see SeenSet.record; empty if they are not known."""
+    """The names in fetched addresses, see SeenSet.bits; empty if they are not known."""
 
 
 class JobFolder:
@@ -48,6 +58,7 @@ class JobFolder:
         try:
             kept = pickle.loads(path.read_bytes())  # trusted like Scrapy's own queue beside it
             links, kinds, clusters, names = (*kept, [], b"")[:4]  # an older version wrote the first two
+            names = zlib.decompress(names) if names else b""
         except _UNREADABLE as error:
             logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
             return KeptLinks([], [], [], b"")
@@ -83,7 +94,7 @@ class JobFolder:
                 links.append(pickle.dumps(request.to_dict(spider=self._crawler.spider)))
         part = path.with_suffix(".part")
         try:
-            part.write_bytes(pickle.dumps((links, kinds, clusters, names)))
+            part.write_bytes(pickle.dumps((links, kinds, clusters, zlib.compress(names, 1))))
             part.replace(path)
         except OSError as error:
             logger.error("the waiting links cannot be written to %s and are lost (%s)", path, error.strerror)

@@ -30,7 +30,7 @@ from simstream.crawlers.origin import (
 )
 from simstream.crawlers.page_decision import LinkDecision, decide, is_comparable
 from simstream.crawlers.patterned_links import patterned_links
-from simstream.crawlers.seen_pages import COPIES, SeenClusters, SeenNames, unmarked
+from simstream.crawlers.seen_pages import COPIES, LedTo, SeenClusters, SeenNames, link_names, unmarked
 from simstream.crawlers.waiting_links import MAX_LINKS_AT_ONCE, WaitingLinks
 from simstream.model import Verdict
 
@@ -67,6 +67,7 @@ class LinkRouter:
         self._yields = KindYields(options.trials)
         self._clusters = SeenClusters()
         self._names = SeenNames()
+        self._led_to = LedTo()
         self._page_links = PageLinks()
         trials = self._trials if self._probes else lambda _: MAX_LINKS_AT_ONCE
         waits = options.links in ("probe", "deprioritize")
@@ -119,7 +120,7 @@ class LinkRouter:
         callback = response.request.callback if response.request is not None else None
         own = {address_of(response.url)}
         return LinkingPage(
-            response.url, number, origin, decision, through, callback, is_awaited, verdict, own, set()
+            response.url, number, origin, decision, through, callback, is_awaited, verdict, own, set(), set()
         )
 
     def end(self, page: LinkingPage) -> None:
@@ -128,12 +129,16 @@ class LinkRouter:
             return
         if self._patterned is not None:
             self._patterned.end(page)
+        cluster = page.verdict.cluster_id
+        is_copy = page.decision.duplicate
+        if cluster is not None and self._led_to.has_own(page.url, cluster, is_copy, page.link_names):
+            self._yields.take_back(page.origin.kinds[0])
         if not page.decision.duplicate:
             self._page_links.add(page.number, page.verdict, page.links)
         elif page.origin.form_of is not None:
             others = page.links - {address_of(page.url)}
             kind = page.origin.kinds[0]
-            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, unmarked(kind), others)
+            has_all = self._page_links.has_all(page.origin.form_of, page.verdict, kind_of(page.url), others)
             if has_all is not None:
                 self._yields.count_links(kind, has_own=not has_all)
 
@@ -178,6 +183,7 @@ class LinkRouter:
         """Note a link of the page, and whether the link's address is named after the page."""
         if len(page.links) <= MAX_LINKS:
             page.links.add(address_of(request.url))
+            page.link_names.update(link_names(request.url))
         is_form = self._probes and not (page.decision.duplicate or page.is_awaited or request.dont_filter)
         is_form = is_form and request.callback == page.callback and is_named_after(request.url, page.url)
         for name, value in ((FORM_OF, page.number if is_form else None), (TRIED, None)):
@@ -256,7 +262,7 @@ class LinkRouter:
     def _defer(self, request: Request, decision: LinkDecision) -> Request | None:
         kind = self._kind(request)
         late = request.replace(priority=request.priority + decision.priority)
-        if self._is_proven(kind) or self._names.has(request.url):  # Scrapy filters out what was fetched
+        if self._is_proven(kind) or self._dropped.is_fetched(request):
             return self._follow(late)
         if self._holds(request, decision, kind):
             self.channel.count("links/held")
@@ -292,7 +298,7 @@ class LinkRouter:
         self._yields.restore(kept.kinds)
         self._clusters.restore(kept.clusters)
         if kept.names:
-            self._names.seen.restore(kept.names)
+            self._names.seen.bits = bytearray(kept.names)
         for request in kept.requests:
             kind = self._kind(request)
             if not self.held.hold(request, request.meta.get(CHAIN, 0), kind):
@@ -310,7 +316,7 @@ class LinkRouter:
             requests = [request for _, request in waiting]
             lost = len(requests)
             if self._has_loaded:
-                learned = self._yields.records(), self._clusters.records(), self._names.seen.record()
+                learned = self._yields.records(), self._clusters.records(), bytes(self._names.seen.bits)
                 lost = self._job.save(requests, *learned)
             if len(waiting) > lost:
                 self.channel.count("links/kept", len(waiting) - lost)

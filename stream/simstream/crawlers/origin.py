@@ -65,5 +65,7 @@ class LinkingPage(NamedTuple):
     verdict: Verdict | None
     links: set[int]
     """The addresses of its links so far, and its own; at most MAX_LINKS + 1."""
+    link_names: set[bytes]
+    """What makes its links different (`seen_pages.link_names`), of as many links."""
     plain_links: set[int]
     """The hashes of the plain addresses of its links so far, if there are patterns."""

@@ -63,7 +63,7 @@ class CopyPredictor:
         before = self._fetched.get(hash(plain.text))
         if not plain.patterns or before is None:
             return False
-        pair = hash(plain.patterns), before.form, kind_of(plain.text)
+        pair = hash(plain.patterns), before.form, kind_of(plain.text, with_name=True)
         return self._copies.get(pair, 0) >= self._trials
 
     def is_sample(self, url: str) -> bool:
@@ -88,7 +88,7 @@ class CopyPredictor:
         if has_own is None and before.cluster == cluster:
             return True
         is_copy = before.cluster == cluster and not has_own
-        pair = form, before.form, kind_of(plain.text)
+        pair = form, before.form, kind_of(plain.text, with_name=True)
         _put(self._copies, pair, self._copies.get(pair, 0) + 1 if is_copy else 0, MAX_PAIRS)
         return is_copy
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from simstream.crawlers.address_kinds import MAX_KIND_CHARS, kind_of
+from simstream.crawlers.address_kinds import MAX_KIND_CHARS, MAX_KINDS, kind_of
 from simstream.model import Verdict, VerdictKind
 
 MAX_CLUSTERS: Final = 200_000
-"""The pages of so many last clusters are remembered: 30 MB. A page of a forgotten one counts as the first again."""
+"""The pages of so many last clusters are remembered: 50 MB. A page of a forgotten one counts as the first again."""
 _PLACE_BITS: Final = 26
 _NUMBER: Final = re.compile(r"\d+")
 COPIES: Final = "copies of pages: "
 """The first part of the kind of links that wait although they stand on new pages."""
+_SESSION: Final = re.compile(r";[^/]*")
+"""Parameters of a path's segment, such as `;jsessionid=4`."""
 _MARK: Final = re.compile(rf"^({COPIES})?(?:(?:seen:|named:)(.*)|value:(.*) \+\S*)$")
+MAX_PROGRAMS: Final = 8
+"""So many names before a `?`, or words behind it, are kinds of their own. If a kind has more, they are titles."""
 MAX_PARAMETERS: Final = 32
 """An address with more parameters counts as one without host and path."""
 
@@ -31,23 +34,16 @@ class SeenSet:
     """
 
     def __init__(self) -> None:
-        self._bits = bytearray(1 << (_PLACE_BITS - 3))
+        self.bits = bytearray(1 << (_PLACE_BITS - 3))
+        """The filter. An earlier process may have filled it."""
 
     def add(self, name: bytes) -> None:
         """Remember a string."""
         for place in self._places(name):
-            self._bits[place >> 3] |= 1 << (place & 7)
+            self.bits[place >> 3] |= 1 << (place & 7)
 
     def __contains__(self, name: bytes) -> bool:
-        return all(self._bits[place >> 3] >> (place & 7) & 1 for place in self._places(name))
-
-    def record(self) -> bytes:
-        """Return the set, for `restore`: some KB after a small crawl, at most 8 MB."""
-        return zlib.compress(self._bits, 1)
-
-    def restore(self, record: bytes) -> None:
-        """Begin with the set of an earlier process."""
-        self._bits = bytearray(zlib.decompress(record))
+        return all(self.bits[place >> 3] >> (place & 7) & 1 for place in self._places(name))
 
     def _places(self, name: bytes) -> tuple[int, int]:
         mask = (1 << _PLACE_BITS) - 1
@@ -93,21 +89,20 @@ class SeenNames:
     Session numbers make many addresses of a page that was fetched. They must not use up the trials of the same kind
     for pages that nobody has seen, such as those that only an archive links to. Nor may articles whose print pages
     were fetched first use up those of other articles. If the path was fetched, the parameters count whose value it
-    never had: `?id=45&sid=3` may be an article, where `?id=17&sid=3` is none.
+    never had: `?id=45&sid=3` may be an article, where `?id=17&sid=3` is none. A few programs, such as `view.php`
+    and `print.php` or `?do=view` and `?do=print`, are kinds of their own; many names are titles of pages.
     """
 
     def __init__(self) -> None:
         self.seen = SeenSet()
+        self._programs: OrderedDict[str, set[str]] = OrderedDict()
+        """By kind of addresses with a query: the same kind with its names, or words, until these are too many."""
 
     def add(self, url: str) -> None:
         """Remember a fetched address."""
         names = _names_of(url)
-        for name in (_address(url), names.path, names.last, *names.values.values()):
+        for name in (names.path, names.last, *names.values.values()):
             self.seen.add(name)
-
-    def has(self, url: str) -> bool:
-        """Return whether this address was fetched."""
-        return _address(url) in self.seen
 
     def kind_of(self, url: str) -> str:
         """Return the kind of an address (`address_kinds.kind_of`), with a mark before its host. About 10 us.
@@ -115,10 +110,57 @@ class SeenNames:
         Behind it stand the parameters with a new value. The family has the mark, but not these.
         """
         names = _names_of(url)
+        kind = self._with_program(url) if names.values else kind_of(url)
         if names.path not in self.seen:
-            return ("named:" if names.last in self.seen else "") + kind_of(url)
+            return ("named:" if names.last in self.seen else "") + kind
         new = [quote(name, safe="") for name, value in names.values.items() if value not in self.seen]
-        return f"value:{kind_of(url)} +{','.join(sorted(new))[:MAX_KIND_CHARS]}" if new else "seen:" + kind_of(url)
+        return f"value:{kind} +{','.join(sorted(new))[:MAX_KIND_CHARS]}" if new else f"seen:{kind}"
+
+    def _with_program(self, url: str) -> str:
+        """Return the kind of an address with a query, with the name before it and words in it if these are few."""
+        kind = kind_of(url)
+        for finer in (kind_of(url, with_name=True), kind_of(url, with_name=True, with_words=True)):
+            names = self._programs.setdefault(kind, set())
+            if len(names) <= MAX_PROGRAMS:
+                names.add(finer)
+            if len(self._programs) > MAX_KINDS:
+                self._programs.popitem(last=False)
+            if len(names) > MAX_PROGRAMS:
+                break
+            kind = finer
+        return kind
+
+
+class LedTo:
+    """Tells a copy that lists other pages from one that is only another form of a page.
+
+    The pages of an archive may be copies of each other, as they share an introduction, and lead to articles that
+    other pages lead to as well, until one of them leads to a new one. Another form of a page leads where the page
+    leads. A calendar leads to more of itself, which is copies alone.
+    """
+
+    def __init__(self) -> None:
+        self._originals = SeenSet()
+        self._from_cluster = SeenSet()
+
+    def has_own(self, url: str, cluster: str, is_copy: bool, links: Iterable[bytes]) -> bool:
+        """Remember a page and its links (`link_names`). Returns whether it is a copy with a link to a page that is
+        none, and that no page with its text had."""
+        if not is_copy:
+            for name in link_names(url):
+                self._originals.add(name)
+        found = False
+        for name in links:
+            from_cluster = _bytes(cluster) + b" " + name
+            found |= name in self._originals and from_cluster not in self._from_cluster
+            self._from_cluster.add(from_cluster)
+        return is_copy and found
+
+
+def link_names(url: str) -> list[bytes]:
+    """Return what makes a link different from others: its path, and the value of each parameter."""
+    names = _names_of(url)
+    return [names.path, *names.values.values()]
 
 
 class _AddressNames(NamedTuple):
@@ -137,15 +179,11 @@ def _names_of(url: str) -> _AddressNames:
         query = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
         parts, query = SplitResult("", "", "", "", ""), []
-    host, path = parts.netloc.lower(), unquote(parts.path).rstrip("/")
+    host, path = parts.netloc.lower(), _SESSION.sub("", unquote(parts.path)).rstrip("/")
     last = path.rpartition("/")[2]
     last = "-".join(_NUMBER.findall(last)) or last.partition(".")[0]
     values = {name: _bytes(f"{host} {path}?{name}={value}") for name, value in query}
     return _AddressNames(_bytes(f"{host} {path}"), _bytes(f"{host}#{last}"), values)
-
-
-def _address(url: str) -> bytes:
-    return _bytes(url.partition("#")[0])
 
 
 def _bytes(text: str) -> bytes:

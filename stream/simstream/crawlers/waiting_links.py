@@ -88,7 +88,13 @@ class WaitingLinks:
                 yield kind, link.request
 
     def take(self, most: int) -> list[Request]:
-        """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds."""
+        """Return the next links to fetch, at most `most`. Cost: a look at every link of their kinds.
+
+        Before it returns none, it looks at every link.
+        """
+        return self._take(most) or (self._take(most) if self._sort_anew() else [])
+
+    def _take(self, most: int) -> list[Request]:
         taken: list[Request] = []
         given = Counter[str]()
         kinds = dict.fromkeys(self._by_kind)
@@ -96,11 +102,9 @@ class WaitingLinks:
             kind = next(iter(kinds))
             del kinds[kind]
             room = min(self.trials(kind) - given[kind], most - len(taken))
-            if room <= 0:
-                continue
-            links = self._by_kind.pop(kind)
-            for name in sorted(links, key=lambda name: links[name].chain):
-                now = kind if self._kind_now is None else self._kind_now(links[name].request)
+            links = self._by_kind[kind]
+            for name in sorted(links, key=lambda name: links[name].chain) if room > 0 else ():
+                now = self._kind_of_link(links[name], kind)
                 if now != kind:
                     self._by_kind.setdefault(now, {})[name] = links.pop(name)
                     self._kind_of[name] = now
@@ -112,9 +116,24 @@ class WaitingLinks:
                     del self._kind_of[name]
                 else:
                     break
+            del self._by_kind[kind]
             if links:
                 self._by_kind[kind] = links  # after the other kinds, so that each kind has its turn
         return taken
+
+    def _kind_of_link(self, link: WaitingLink, kind: str) -> str:
+        return kind if self._kind_now is None else self._kind_now(link.request)
+
+    def _sort_anew(self) -> bool:
+        """Put each link to the kind that it has now. Returns whether one had another kind."""
+        before = self._by_kind
+        self._by_kind, moved = {}, False
+        for kind, links in before.items():
+            for name, link in links.items():
+                now = self._kind_of[name] = self._kind_of_link(link, kind)
+                self._by_kind.setdefault(now, {})[name] = link
+                moved |= now != kind
+        return moved
 
     def _idle(self) -> None:
         """Give links to the idle spider. Scrapy filters out addresses that it has fetched meanwhile."""

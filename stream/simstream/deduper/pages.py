@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
@@ -66,7 +67,7 @@ def _encode(content: Mapping[str, Any]) -> bytes:
 
 
 def _has_float(content: Mapping[str, Any]) -> bool:
-    return any(isinstance(content.get(name), float) for name in _WHOLE)
+    return any(isinstance(content.get(name), float | Decimal) for name in _WHOLE)
 
 
 def _encode_fields(content: Mapping[str, Any]) -> bytes:
@@ -74,6 +75,7 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
     found: dict[str, Any] = {}
     for name in PageFields.__struct_fields__:
         value = content.get(name)
+        bits = 8 * getattr(getattr(value, "dtype", None), "itemsize", 8)
         if type(value).__name__ in _MISSING:
             continue
         if isinstance(value, datetime):
@@ -81,7 +83,7 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
         elif callable(item := getattr(value, "item", None)):  # a scalar of numpy
             value = item()
         if name in _WHOLE:
-            value = integer_of(value)
+            value = integer_of(value, bits)
         try:
             msgspec.json.encode(value)
         except TypeError:

@@ -15,6 +15,7 @@ import time
 from base64 import b64decode, b64encode
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -31,6 +32,8 @@ _MAKE_SECRET: Final = (
     "print('whsec_' + base64.b64encode(secrets.token_bytes(32)).decode())\""
 )
 _RETRIED: Final = (408, 425, 429)
+_TELL_S: Final = 300.0
+"""Seconds between two log lines of one kind."""
 _logger = logging.getLogger("simstream.news")
 
 
@@ -109,8 +112,8 @@ class WebhookSender:
         self._waiting: deque[_WaitingEvent] = deque()
         self._has_events = asyncio.Event()
         self._in_flight = 0
-        self._is_failing = False
-        self._is_dropping = False
+        self._told_at: dict[str, float] = {}
+        """When a log line of each kind was written."""
         metrics.webhooks_waiting.set_function(self._count)
 
     async def run(self) -> None:
@@ -122,7 +125,7 @@ class WebhookSender:
         finally:
             if count := self._count():
                 _logger.warning(
-                    "%d webhooks for %s still waited, and are lost: /feed.json has their stories",
+                    "%d webhooks for %s still waited, and may be lost: /feed.json has their stories",
                     count,
                     self._target.host,
                 )
@@ -160,7 +163,6 @@ class WebhookSender:
             status, why = await self._ask(session, waiting.event)
             if 200 <= status < 300:
                 self._metrics.webhooks.labels("delivered").inc()
-                self._note_success()
                 break
             if 300 <= status < 500 and status not in _RETRIED:
                 self._drop("refused", why, waiting.event)
@@ -170,7 +172,7 @@ class WebhookSender:
             if time.monotonic() + rest - waiting.since > self._limits.give_up_s:
                 self._drop("expired", why, waiting.event)
                 break
-            self._note_failure(why)
+            self._warn("webhooks for %s wait: %s; each is tried for %.0f minutes", why, self._limits.give_up_s / 60)
             await asyncio.sleep(rest)
             self._metrics.webhook_retries.inc()
 
@@ -186,22 +188,13 @@ class WebhookSender:
         except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
             return 0, f"it does not answer ({type(error).__name__})"
 
-    def _note_success(self) -> None:
-        if self._is_failing:
-            _logger.info("%s takes webhooks again", self._target.host)
-        self._is_failing = self._is_dropping = False
-
-    def _note_failure(self, why: str) -> None:
-        """Say so once, not for each story."""
-        if not self._is_failing:
-            minutes = self._limits.give_up_s / 60
-            _logger.warning(
-                "webhooks for %s wait: %s; each is tried for %.0f minutes", self._target.host, why, minutes
-            )
-        self._is_failing = True
-
     def _drop(self, result: str, why: str, event: StoryEvent) -> None:
         self._metrics.webhooks.labels(result).inc()
-        level = logging.DEBUG if self._is_dropping else logging.WARNING  # one line, not one for each story
-        self._is_failing = self._is_dropping = True
-        _logger.log(level, "webhooks for %s are dropped, such as %s: %s", self._target.host, event.id, why)
+        self._warn("webhooks for %s are dropped, such as %s: %s", event.id, why)
+
+    def _warn(self, line: str, *values: object) -> None:
+        """Log a line, unless it was logged a short while ago."""
+        now = time.monotonic()
+        if now - self._told_at.get(line, -inf) > _TELL_S:
+            self._told_at[line] = now
+            _logger.warning(line, self._target.host, *values)

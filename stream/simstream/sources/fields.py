@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isnan
 from typing import Any, Final
 
@@ -15,8 +16,8 @@ from simstream.errors import InputError, UsageError
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
 
-_MAX_EXACT: Final = 1 << 53
-"""Floats from here on stand for several whole numbers."""
+_MAX_EXACT: Final = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}
+"""By the bits of a float: from here on it stands for several whole numbers."""
 _MAX_HELD_LINES: Final = 1000
 _MAX_HELD_BYTES: Final = 4 << 20
 Line = tuple[int, bytes]
@@ -138,13 +139,16 @@ def _tree(line: bytes) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def integer_of(value: Any) -> Any:
-    """Return an integer for a whole float, None for NaN, and any other value unchanged.
+def integer_of(value: Any, bits: int = 64) -> Any:
+    """Return an integer for a whole float or Decimal, None for NaN, and any other value unchanged.
 
-    pandas makes floats of a column of numbers with missing values.
+    pandas makes floats of a column of numbers with missing values, and databases write keys as Decimal. `bits`: the
+    size of a float. From some size on, floats stand for several whole numbers, and stay.
     """
+    if isinstance(value, Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else value
     if not isinstance(value, float):
         return value
     if isnan(value):
         return None
-    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else value
+    return int(value) if value.is_integer() and abs(value) < _MAX_EXACT[bits] else value

@@ -105,7 +105,8 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
     if name == "status":
         return [integer_of(value) for value in values]
     if name == "id":
-        names = [integer_of(value) for value in values]
+        bits = column.type.bit_width if arrow.types.is_floating(column.type) else 64
+        names = [integer_of(value, bits) for value in values]
         if not all(isinstance(value, str | bytes | int | UUID | None) for value in names):
             raise _no_ids(shown, column)
         return [str(value) if isinstance(value, int | UUID) else _text(value) for value in names]

@@ -141,15 +141,15 @@ def title_at(value: bytes, limits: PageLimits) -> str:
 
 def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
     """Return the fields with a path that a record has a value for; None if it is no page that is read by paths."""
-    paths, headers = limits.paths, _headers(record)
+    paths, headers = limits.paths, _headers(record) if record.headers else {}
     media = headers.get("content-type", b"").split(b";", 1)[0].strip().lower().decode("latin-1")
     if paths is None or not record.value or len(record.value) > limits.max_record_bytes or media in RAW_TYPES:
         return None
     try:
-        fields, _ = _fields_at(record.value, limits)
+        fields = paths.find_fields((limits.read or tree_of)(record.value))
     except BadValueError:
         return None
-    found = {name for name in paths.paths if getattr(fields, name) not in (None, "")}
+    found = {name for name in paths.paths if fields.get(name) not in (None, "")}
     if paths.id_header is not None:
         found = found - {"id"} | ({"id"} if headers.get(paths.id_header) else set())
     return found
