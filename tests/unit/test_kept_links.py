@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ def test_a_resumed_crawl_has_its_waiting_links_and_its_counts_of_kinds(tmp_path:
     second = in_folder(tmp_path)
     assert second.held is not None
     assert len(second.held) == 6
+    assert all(one.bits == other.bits for one, other in zip(second._seen_sets, first._seen_sets, strict=True))
+    assert second._clusters.records() == first._clusters.records()
     assert visited(second, 200) == ["about"]  # print pages are still given up
     [request, *_] = taken = second.held.take(99)
     assert paths(taken) == ["archive/3", "archive/4"]
@@ -58,10 +61,11 @@ def test_links_that_cannot_be_kept_are_counted_and_logged(tmp_path: Path, caplog
     assert paths(kept.take(9)) == ["archive/4"]
 
 
+@pytest.mark.parametrize("content", [b"no pickle", pickle.dumps(([], [], [], [b"cut off"])), pickle.dumps(([],))])
 def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
-    (tmp_path / FILE).write_bytes(b"no pickle")
+    (tmp_path / FILE).write_bytes(content)
     links = in_folder(tmp_path)
     assert not links.held
     assert "cannot be read and are lost" in caplog.text

@@ -37,8 +37,8 @@ class KeptLinks(NamedTuple):
     """The results of each kind of address, see KindYields.records."""
     clusters: list[tuple[str, bytes]]
     """The first page of each cluster, see SeenClusters.records."""
-    names: bytes
-    """The names in fetched addresses, see SeenSet.bits; empty if they are not known."""
+    seen: list[bytes]
+    """The sets of what was seen, see SeenSet.bits; none if they are not known."""
 
 
 class JobFolder:
@@ -54,14 +54,14 @@ class JobFolder:
         """Return the state of the earlier crawl; nothing if it cannot be read. The file stays until `save`."""
         path = self._path()
         if path is None or not path.exists():
-            return KeptLinks([], [], [], b"")
+            return KeptLinks([], [], [], [])
         try:
             kept = pickle.loads(path.read_bytes())  # trusted like Scrapy's own queue beside it
-            links, kinds, clusters, names = (*kept, [], b"")[:4]  # an older version wrote the first two
-            names = zlib.decompress(names) if names else b""
+            links, kinds, clusters, packed = (*kept, [], [])[:4]  # an older version wrote the first two
+            seen = [zlib.decompress(bits) for bits in packed]
         except _UNREADABLE as error:
             logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
-            return KeptLinks([], [], [], b"")
+            return KeptLinks([], [], [], [])
         requests = []
         for link in links:
             with contextlib.suppress(*_UNREADABLE):  # a callback may have another name now
@@ -69,7 +69,7 @@ class JobFolder:
         if len(requests) < len(links):
             lost = len(links) - len(requests)
             logger.error("%d of the waiting links in %s cannot be read and are lost", lost, path)
-        return KeptLinks(requests, kinds, clusters, names)
+        return KeptLinks(requests, kinds, clusters, seen)
 
     @property
     def has_links(self) -> bool:
@@ -82,7 +82,7 @@ class JobFolder:
         requests: Iterable[Request],
         kinds: list[tuple[str, tuple[int, ...]]],
         clusters: list[tuple[str, bytes]],
-        names: bytes,
+        seen: list[bytes],
     ) -> int:
         """Save the waiting links. Returns how many could not be saved: without a JOBDIR, all."""
         path, waiting = self._path(), list(requests)
@@ -94,7 +94,7 @@ class JobFolder:
                 links.append(pickle.dumps(request.to_dict(spider=self._crawler.spider)))
         part = path.with_suffix(".part")
         try:
-            part.write_bytes(pickle.dumps((links, kinds, clusters, zlib.compress(names, 1))))
+            part.write_bytes(pickle.dumps((links, kinds, clusters, [zlib.compress(bits, 1) for bits in seen])))
             part.replace(path)
         except OSError as error:
             logger.error("the waiting links cannot be written to %s and are lost (%s)", path, error.strerror)

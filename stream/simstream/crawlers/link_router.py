@@ -68,6 +68,7 @@ class LinkRouter:
         self._clusters = SeenClusters()
         self._names = SeenNames()
         self._led_to = LedTo()
+        self._seen_sets = self._names.seen, self._led_to.originals, self._led_to.from_cluster
         self._page_links = PageLinks()
         trials = self._trials if self._probes else lambda _: MAX_LINKS_AT_ONCE
         waits = options.links in ("probe", "deprioritize")
@@ -131,7 +132,11 @@ class LinkRouter:
             self._patterned.end(page)
         cluster = page.verdict.cluster_id
         is_copy = page.decision.duplicate
-        if cluster is not None and self._led_to.has_own(page.url, cluster, is_copy, page.link_names):
+        if (
+            self._probes
+            and cluster is not None
+            and self._led_to.has_own(page.url, cluster, is_copy, page.link_names)
+        ):
             self._yields.take_back(page.origin.kinds[0])
         if not page.decision.duplicate:
             self._page_links.add(page.number, page.verdict, page.links)
@@ -183,7 +188,7 @@ class LinkRouter:
         """Note a link of the page, and whether the link's address is named after the page."""
         if len(page.links) <= MAX_LINKS:
             page.links.add(address_of(request.url))
-            page.link_names.update(link_names(request.url))
+            page.link_names.update(link_names(request.url) if self._probes else ())
         is_form = self._probes and not (page.decision.duplicate or page.is_awaited or request.dont_filter)
         is_form = is_form and request.callback == page.callback and is_named_after(request.url, page.url)
         for name, value in ((FORM_OF, page.number if is_form else None), (TRIED, None)):
@@ -297,8 +302,8 @@ class LinkRouter:
         self._has_loaded = True
         self._yields.restore(kept.kinds)
         self._clusters.restore(kept.clusters)
-        if kept.names:
-            self._names.seen.bits = bytearray(kept.names)
+        for one, bits in zip(self._seen_sets, kept.seen, strict=False):
+            one.bits = bytearray(bits)
         for request in kept.requests:
             kind = self._kind(request)
             if not self.held.hold(request, request.meta.get(CHAIN, 0), kind):
@@ -316,8 +321,8 @@ class LinkRouter:
             requests = [request for _, request in waiting]
             lost = len(requests)
             if self._has_loaded:
-                learned = self._yields.records(), self._clusters.records(), bytes(self._names.seen.bits)
-                lost = self._job.save(requests, *learned)
+                seen = [bytes(one.bits) for one in self._seen_sets]
+                lost = self._job.save(requests, self._yields.records(), self._clusters.records(), seen)
             if len(waiting) > lost:
                 self.channel.count("links/kept", len(waiting) - lost)
             if lost:

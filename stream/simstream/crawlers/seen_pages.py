@@ -140,20 +140,20 @@ class LedTo:
     """
 
     def __init__(self) -> None:
-        self._originals = SeenSet()
-        self._from_cluster = SeenSet()
+        self.originals = SeenSet()
+        self.from_cluster = SeenSet()
 
     def has_own(self, url: str, cluster: str, is_copy: bool, links: Iterable[bytes]) -> bool:
         """Remember a page and its links (`link_names`). Returns whether it is a copy with a link to a page that is
         none, and that no page with its text had."""
         if not is_copy:
             for name in link_names(url):
-                self._originals.add(name)
+                self.originals.add(name)
         found = False
         for name in links:
             from_cluster = _bytes(cluster) + b" " + name
-            found |= name in self._originals and from_cluster not in self._from_cluster
-            self._from_cluster.add(from_cluster)
+            found |= name in self.originals and from_cluster not in self.from_cluster
+            self.from_cluster.add(from_cluster)
         return is_copy and found
 
 
