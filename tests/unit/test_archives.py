@@ -77,6 +77,13 @@ def test_the_texts_of_common_crawl_are_read_under_their_names(tmp_path: Path, na
     assert (page.url, page.raw, said) == ("http://site.example/4", b"the text of a page", "")
 
 
+@pytest.mark.parametrize("name", ["news.xml", "news.rss"])
+def test_a_feed_among_the_inputs_is_refused_with_the_option_that_reads_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("<rss/>")
+    with pytest.raises(UsageError, match="an RSS or Atom feed is read by: simstream feed --rss ADDRESS"):
+        read_pages([str(tmp_path / name)])
+
+
 def test_the_endings_of_archives_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"ending that is not read: .*\.warc\.wet.*archives also with \.lz4"):
         files_of([str(written(tmp_path, b"", "crawl.wet"))])

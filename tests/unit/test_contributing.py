@@ -78,6 +78,7 @@ def test_the_release_runs_targets_and_takes_files_that_are_there_and_only_fixed_
     assert {name: job["permissions"].get("id-token") for name, job in jobs.items()} == {
         "build": "write",
         "pypi": "write",
+        "image": "write",
         "github": None,
     }
 

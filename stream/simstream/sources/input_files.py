@@ -28,6 +28,8 @@ ARCHIVES: Final = (".warc", ".warc.wet", ".arc")
 PARQUET: Final = (".parquet", ".pq")
 _LZ4: Final = ".lz4"
 _LINE_ROOM: Final = 24
+FEEDS: Final = (".xml", ".rss", ".atom", "/rss", "/feed", "/atom")
+FEED_ADVICE: Final = "an RSS or Atom feed is read by: simstream feed --rss ADDRESS"
 _ACCEPTED: Final = (
     f"name {', '.join(JSONL)}, {CSV}, {', '.join(ARCHIVES)} (also with {', '.join(COMPRESSIONS)}, archives also "
     f"with {_LZ4}), "
@@ -178,7 +180,8 @@ def _named(path: str) -> InputFile:
 def _known(path: str, size: int) -> InputFile:
     kind = _kind(shown_path(path).lower())
     if kind is None:
-        raise UsageError(f"{shown_path(path)} has an ending that is not read", _ACCEPTED)
+        advice = FEED_ADVICE if shown_path(path).lower().endswith(FEEDS) else _ACCEPTED
+        raise UsageError(f"{shown_path(path)} has an ending that is not read", advice)
     return InputFile(path, kind, size)
 
 
