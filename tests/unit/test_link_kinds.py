@@ -362,3 +362,15 @@ def test_links_that_are_all_dropped_are_told_once(caplog: pytest.LogCaptureFixtu
     links = router(links="drop")
     assert not followed(links, page("archive/2"), "near_duplicate", "article/7", "archive/3")
     assert caplog.text.count("links of near duplicates are dropped") == 1
+
+
+def test_a_form_that_goes_to_a_fetched_address_is_another_request_and_waits() -> None:
+    links = router()
+    followed(links, page("search"), "new")
+    linking = begun(links, page("calendar/1"), verdict("near_duplicate"))
+    fetched, form = (
+        Request("https://a.example/search"),
+        Request("https://a.example/search", method="POST", body="2"),
+    )
+    kept = [links.route(request, linking) for request in (fetched, form)]
+    assert (kept[0] is not None, kept[1]) == (True, None)
