@@ -77,7 +77,7 @@ def imported() -> set[str]:
 
 
 def test_every_package_that_tests_import_is_declared() -> None:
-    peers = {"rjieba", "trafilatura"}  # benches and studies compare with them where they are installed
+    peers = {"rjieba", "trafilatura", "datatrove"}  # benches and studies compare with them where they are installed
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = whole["project"]["optional-dependencies"].values()
     lists = [whole["project"]["dependencies"], *extras, whole["dependency-groups"]["test"]]
