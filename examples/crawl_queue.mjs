@@ -268,7 +268,7 @@ const familyOf = (kind) => kind.split(" ", 1)[0];
  * short name at the path's end stays. `withWords`: so does the value of a parameter that is a short word.
  */
 export function kindOf(url, { withName = false, withWords = false } = {}) {
-  const parts = partsOf(url);
+  const parts = parsed(url);
   if (!parts) return "? ?";
   const segments = parts.pathname.split("/").filter(Boolean);
   const path = segments.map((segment, at) => masked(segment, !withName && at === segments.length - 1));
@@ -287,7 +287,7 @@ function masked(segment, isTitle) {
 
 /** Returns the path of an address, the numbers or the name in its last part, and the values of its parameters by name. */
 function namesOf(url) {
-  const parts = partsOf(url) ?? new URL("https://unreadable/");
+  const parts = parsed(url) ?? new URL("https://unreadable/");
   const path = parts.host + parts.pathname.replace(/;[^/]*/g, "").replace(/\/+$/, "");
   const last = path.slice(path.lastIndexOf("/") + 1);
   const name = (last.match(/\d+/g) ?? []).join("-") || last.split(".", 1)[0];
@@ -301,9 +301,10 @@ function linkNamesOf(url) {
   return [path, ...values.values()];
 }
 
-function partsOf(url) {
+/** Returns an address in its parts; null if it cannot be read. */
+export function parsed(href, base) {
   try {
-    return new URL(url);
+    return new URL(href, base);
   } catch {
     return null;
   }

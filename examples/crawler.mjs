@@ -7,7 +7,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { CrawlQueue } from "./crawl_queue.mjs";
+import { CrawlQueue, parsed } from "./crawl_queue.mjs";
 import { judge } from "./judge_pages.mjs";
 
 const AT_ONCE = 8;
@@ -55,7 +55,7 @@ function linksOf({ address, status, html }, host) {
   const links = [];
   for (const [, tag, attributes] of status < 400 ? html.matchAll(TAG) : []) {
     const found = HREF.exec(attributes);
-    const url = found && absolute(decoded(found[1] ?? found[2] ?? found[3]).trim(), base);
+    const url = found && parsed(decoded(found[1] ?? found[2] ?? found[3]).trim(), base);
     if (!url) continue;
     if (tag.toLowerCase() === "base") base = url.href;
     else if (url.host === host && /^https?:$/.test(url.protocol)) links.push(url.href);
@@ -68,14 +68,6 @@ const decoded = (text) =>
     const point = decimal ? Number(decimal) : parseInt(hex, 16);
     return name ? CHARACTERS[name.toLowerCase()] : point < 0x110000 ? String.fromCodePoint(point) : whole;
   });
-
-function absolute(href, base) {
-  try {
-    return new URL(href, base);
-  } catch {
-    return null;
-  }
-}
 
 async function crawl(service, start, patterns) {
   const queue = new CrawlQueue([new URL(start).href], { patterns });

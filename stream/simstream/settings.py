@@ -288,7 +288,7 @@ def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[Setting
 
 
 def _advice_on_unknown(name: str, known: Collection[str]) -> str:
-    """Return what to do about a name that is none of the known ones."""
+    """Return advice for an unknown name."""
     close = get_close_matches(name, sorted(known), 1, 0.85)
     return f"use {close[0]}, if you mean that" if close else "see `simstream config` for all settings"
 

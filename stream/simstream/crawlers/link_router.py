@@ -109,7 +109,7 @@ class LinkRouter:
         """Return what led to a page, and remember its address: once for each response."""
         asked = asked_address(response)
         own = self._kind_of(asked)
-        for url in (asked, response.url):
+        for url in {asked, response.url}:
             self._names.add(url)
         return origin_of(response, own)
 
@@ -130,19 +130,13 @@ class LinkRouter:
             return
         if self._patterned is not None:
             self._patterned.end(page)
-        cluster = page.verdict.cluster_id
-        is_copy = page.decision.duplicate
-        if (
-            self._probes
-            and cluster is not None
-            and self._led_to.has_own(page.url, cluster, is_copy, page.link_names)
-        ):
-            self._yields.take_back(page.origin.kinds[0])
-        if not page.decision.duplicate:
+        kind, is_copy, cluster = page.origin.kinds[0], page.decision.duplicate, page.verdict.cluster_id
+        if self._probes and cluster and self._led_to.has_own(page.url, cluster, is_copy, page.link_names):
+            self._yields.take_back(kind)
+        if not is_copy:
             self._page_links.add(page.number, page.verdict, page.links)
         elif page.origin.form_of is not None:
             others = page.links - {address_of(page.url)}
-            kind = page.origin.kinds[0]
             has_all = self._page_links.has_all(page.origin.form_of, page.verdict, kind_of(page.url), others)
             if has_all is not None:
                 self._yields.count_links(kind, has_own=not has_all)

@@ -91,7 +91,7 @@ def decode(record: Record, limits: PageLimits) -> Page:
     if value is None:
         return _close(_name(record, None, headers.get("url")), PageKind.WITHDRAWN)
     media = headers.get("content-type", b"")
-    kind = media.split(b";", 1)[0].strip().lower().decode("latin-1") if media else JSON_TYPE
+    kind = _media_type(media) if media else JSON_TYPE
     url = headers.get("url") if kind != JSON_TYPE else None
     if "damaged" in headers:
         return _refuse(_name(record, None, url), "damaged", headers["damaged"].decode("utf-8", "replace"))
@@ -142,8 +142,8 @@ def title_at(value: bytes, limits: PageLimits) -> str:
 def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
     """Return the fields with a path that a record has a value for; None if it is no page that is read by paths."""
     paths, headers = limits.paths, _headers(record) if record.headers else {}
-    media = headers.get("content-type", b"").split(b";", 1)[0].strip().lower().decode("latin-1")
-    if paths is None or not record.value or len(record.value) > limits.max_record_bytes or media in RAW_TYPES:
+    is_raw = _media_type(headers.get("content-type", b"")) in RAW_TYPES
+    if paths is None or is_raw or not record.value or len(record.value) > limits.max_record_bytes:
         return None
     try:
         fields = paths.find_fields((limits.read or tree_of)(record.value))
@@ -250,6 +250,10 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes]) -> Page:
         page.raw = value
         page.content_type = headers["content-type"].decode("latin-1").strip()
     return page
+
+
+def _media_type(content_type: bytes) -> str:
+    return content_type.split(b";", 1)[0].strip().lower().decode("latin-1")
 
 
 def _headers(record: Record) -> dict[str, bytes]:
