@@ -81,8 +81,8 @@ locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .ve
 		| sed "s/^backports[.-]zstd==.*/& ; python_version < '3.14'/" > build/pins.txt  # Python 3.14 has it itself
 	$(COMPILE) build/pins.txt --no-deps -o requirements-test.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt -o requirements.txt
-	$(COMPILE) pyproject.toml -c build/pins.txt --extra feed -o requirements-feed.txt
-	build/tools/bin/cyclonedx-py requirements requirements-feed.txt --pyproject pyproject.toml --output-reproducible --of JSON -o deploy/sbom.cdx.json
+	$(COMPILE) pyproject.toml -c build/pins.txt --extra feed --extra query -o requirements-image.txt
+	build/tools/bin/cyclonedx-py requirements requirements-image.txt --pyproject pyproject.toml --output-reproducible --of JSON -o deploy/sbom.cdx.json
 
 COMPILE = UV_CUSTOM_COMPILE_COMMAND='make locks' build/tools/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-find-links --no-emit-index-url --quiet
 
@@ -144,9 +144,9 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-$(VENV)/.feed: $(VENV)/.run requirements-feed.txt
+$(VENV)/.feed: $(VENV)/.run requirements-image.txt
 	@echo "== what the news page needs"
-	@$(LOCKED) -r requirements-feed.txt
+	@$(LOCKED) -r requirements-image.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run requirements-test.txt

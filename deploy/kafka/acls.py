@@ -117,7 +117,7 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         AclGrant(TOPIC, "pages", ("Read",), "titles and texts"),
         AclGrant(TOPIC, "verdicts", ("Read",), "the verdicts that it shows"),
         AclGrant(TOPIC, "news2.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
-        AclGrant(GROUP, "news2.", ("Read",), "its place"),
+        AclGrant(GROUP, "news2.", ("Read",), "the place of the one process that shows the stories"),
         QUIET,
     ),
     "feed": (AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the topic's limit"),),

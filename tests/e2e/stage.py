@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp import web
 
 from deploy.kafka.broker import free_port
-from simstream.feeds.app import FeedState
 from simstream.feeds.comparison import side_by_side
 from simstream.feeds.condition import FeedCondition, FeedPartition
+from simstream.feeds.state import FeedState
 from simstream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
 

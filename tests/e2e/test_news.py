@@ -24,11 +24,8 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
-from simstream.errors import LogLocked
-from simstream.feeds.app import app_name
-from simstream.feeds.prepare import cluster_of, wait_alone
+from simstream.feeds.intake import NewsIntake
 from simstream.log.base import PAGES, VERDICTS, Log
-from simstream.settings import Settings
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.pages import ENGLISH
@@ -342,6 +339,7 @@ def test_webhooks_tell_each_story_once_over_kills_and_never_an_old_one(room: New
         secret = f"whsec_{base64.b64encode(receiver.key).decode()}"
 
         def start() -> None:
+            time.sleep(20 * NewsIntake.WRITE_EVERY_S)  # what was told is in the table
             room.news.kill()
             room.start_feed(*flags, SIMSTREAM_WEBHOOK_SECRET=secret)
             room.news.ready()
@@ -353,6 +351,7 @@ def test_webhooks_tell_each_story_once_over_kills_and_never_an_old_one(room: New
         room.tell(page("c.example/w", "The same, elsewhere", sentences, now + HOUR))
         wanted.append(("story.updated", "Fresh news"))
         room.until(lambda: receiver.told == wanted, "its new version is told")
+        time.sleep(20 * NewsIntake.WRITE_EVERY_S)
         room.news.kill()
         room.tell(page("d.example/w", "While it was away", story(502), now + HOUR))
         room.until_judged()
@@ -446,20 +445,30 @@ def test_it_ends_cleanly_when_it_is_asked_to(room: NewsFeedProgram) -> None:
         room.open_feed()
 
 
-def test_a_second_process_would_show_a_part_and_is_refused(
-    room: NewsFeedProgram, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "simstream.news")
-    place = room.program.place
-    assert place is not None
-    settings = Settings(log=place.address, prefix=place.prefix)
-    with place.open() as log:
-        name = app_name(settings, log.topic(VERDICTS))
-    with pytest.raises(LogLocked, match="stop that process first"):
-        wait_alone(cluster_of(settings), name, 0.5)
-    [said] = caplog.messages
-    assert "waiting 0 s for it" in said
-    wait_alone(cluster_of(settings), "another.group", 0.0)
+def test_a_second_process_would_write_the_same_table_and_is_refused(room: NewsFeedProgram) -> None:
+    done = room.program.on_log("news", "--http-port", "0")
+    assert done.returncode == 1
+    told = done.stderr.decode().splitlines()
+    assert any("waiting 12 s for it" in line for line in told)
+    assert "another process shows the stories of this log (on " in told[-1]
+    assert "stop that process first" in told[-1]
+    room.titled(room.stories()[0]["title"], room.stories()[0]["versions"])
+
+
+@pytest.mark.long
+def test_a_frozen_process_whose_place_was_taken_writes_nothing_and_ends(room: NewsFeedProgram) -> None:
+    room.open_feed()
+    now, frozen = room.next_days(), room.news
+    frozen.process.send_signal(signal.SIGSTOP)
+    with room.program.news("--window", "72h") as other:
+        other.ready()
+        room.tell(page("a.example/f", "In the meantime", story(90), now))
+        frozen.process.send_signal(signal.SIGCONT)
+        assert frozen.wait(40) == 1, frozen.output
+        assert "another process shows the stories of this log (on " in frozen.output.splitlines()[-1]
+        other.until(lambda: "In the meantime" in other.get("/api/stories")[1], "the other one shows it")
+    room.open_feed()
+    room.titled("In the meantime")
 
 
 def test_what_it_cannot_do_is_said_in_one_line(room: NewsFeedProgram, on_kafka: Program, tmp_path: Path) -> None:
@@ -470,5 +479,25 @@ def test_what_it_cannot_do_is_said_in_one_line(room: NewsFeedProgram, on_kafka: 
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert b"topics create" in done.stderr
     done = on_kafka.run("news", "--log", tmp_path)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    told = ["--webhook", "http://127.0.0.1:1/", "--log", tmp_path]
+    done = on_kafka.run("news", *told, SIMSTREAM_WEBHOOK_SECRET="whsec_" + 32 * "A")
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
-    assert b"Kafka" in done.stderr
+    assert b"webhooks need a Kafka log" in done.stderr
+
+
+def test_a_log_in_a_directory_is_shown_from_its_beginning_at_each_start(cache: Path, tmp_path: Path) -> None:
+    place = TopicPlace(str(tmp_path / "log"), "simstream")
+    program = Program(tmp_path, cache, place)
+    with place.open() as log:
+        log.create_topics()
+    with place.open() as log, program.serve(), closing(NewsFeedProgram(program, log)) as room:
+        room.open_feed()
+        room.tell(page("a.example/1", "In a directory", story(80), BEGINNING))
+        before = room.titled("In a directory")
+        room.news.kill()
+        room.tell(page("b.example/1", "Told elsewhere", story(80), BEGINNING + HOUR))
+        room.open_feed()
+        after = room.titled("In a directory", 2)
+        assert (after["id"], after["newest_title"]) == (before["id"], "Told elsewhere")
+        room.news.end()

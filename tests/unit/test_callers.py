@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from simstream.errors import SettingsError
-from simstream.feeds.app import FeedState
 from simstream.feeds.fold import FoldLimits
+from simstream.feeds.state import FeedState
 from simstream.feeds.web import FeedWeb
 from simstream.queries.server import QueryServer
 from simstream.telemetry.callers import CallerRules, callers_of, read_token

@@ -13,6 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from simstream.errors import BrokerUnreachable
 from simstream.feeds import web as feed_web
 from simstream.feeds.condition import FeedCondition, FeedPartition
+from simstream.feeds.fold import FoldLimits
+from simstream.feeds.state import FeedState
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from tests.manual_clock import ManualClock
@@ -101,66 +103,12 @@ def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_f
     assert condition.state == "ready"
 
 
-class FarAheadConsumer:
-    """Faust's, which is far ahead of the records that it hands out."""
-
-    def assignment(self) -> set[Any]:
-        return {tuple(PAGES)}
-
-    async def position(self, tp: Any) -> int:
-        return 1200
-
-
-class CountedInbox:
-    """A channel with so many records in it."""
-
-    def __init__(self) -> None:
-        self.waiting = 1
-
-    def empty(self) -> bool:
-        return self.waiting == 0
-
-
-def watched(ends: Any) -> tuple[FeedWatch, FeedCondition, CountedInbox]:
-    clock = ManualClock()
-    condition, inbox = begun(clock), CountedInbox()
-    feed: Any = SimpleNamespace(fold=None, condition=condition, inboxes=[inbox])
-    watch = FeedWatch(SimpleNamespace(consumer=FarAheadConsumer()), feed, ends)
-    return watch, condition, inbox
-
-
-def test_a_position_counts_after_some_looks_without_a_record(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(FeedWatch, "EVERY_S", 0.05)
-    watch, condition, inbox = watched(lambda: {PAGES: 1200})
-
-    async def run() -> None:
-        watching = asyncio.ensure_future(watch.run())
-        inbox.waiting = 0
-        for offset in range(1, 21):  # records come one by one, and none waits when the watch looks
-            condition.take(PAGES, offset)
-            await asyncio.sleep(0.03)
-            assert condition.state == "loading"
-        inbox.waiting = 1
-        await asyncio.sleep(0.5)
-        assert condition.behind == 1180
-        inbox.waiting = 0
-        await asyncio.sleep(0.5)
-        assert condition.state == "ready"
-        watching.cancel()
-
-    asyncio.run(run())
-
-
-def test_the_last_committed_offset_of_verdicts_is_a_marker() -> None:
-    log: Any = SimpleNamespace(end_offsets=lambda topic: {0: 7, 1: 0})
-    names = {"verdicts": "t.verdicts", "pages": "t.pages"}
-    assert ends_of(log, names) == {
-        VERDICTS: 6,
+def test_the_ends_of_both_topics_are_asked_under_their_full_names() -> None:
+    log: Any = SimpleNamespace(end_offsets=lambda topic: {0: 7, 1: 0} if topic == "verdicts" else {0: 3})
+    assert ends_of(log, {"verdicts": "t.verdicts", "pages": "t.pages"}) == {
+        VERDICTS: 7,
         FeedPartition("t.verdicts", 1): 0,
-        PAGES: 7,
-        FeedPartition("t.pages", 1): 0,
+        PAGES: 3,
     }
 
 
@@ -170,7 +118,9 @@ def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(FeedCondition, "SILENT_S", -1.0)
     monkeypatch.setattr(FeedWatch, "EVERY_S", 0.02)
-    watch, condition, _ = watched(silent)
+    condition = begun(ManualClock())
+    watch = FeedWatch(FeedState(FoldLimits()), silent)
+    watch._condition = condition
 
     async def run() -> None:
         watching = asyncio.ensure_future(watch.run())

@@ -14,11 +14,11 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from simstream.errors import LogError
 from simstream.feeds import cards
-from simstream.feeds.app import FeedState
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.slices import MAX_WAITING, SearchRunner
+from simstream.feeds.state import FeedState
 from simstream.feeds.web import FeedWeb
 from simstream.model import PageSource, Verdict
 

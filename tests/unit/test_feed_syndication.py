@@ -18,9 +18,9 @@ from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from simstream.feeds import web_feeds
-from simstream.feeds.app import FeedState
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
+from simstream.feeds.state import FeedState
 from simstream.feeds.syndication import (
     MAX_ENTRIES,
     MAX_FEED_BYTES,

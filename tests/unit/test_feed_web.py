@@ -1,62 +1,26 @@
-"""The news page's way to the brokers, and the questions that its web takes."""
+"""The questions that the news page's web takes, and the reasons for which it does not answer."""
 
 from __future__ import annotations
 
 import re
-import ssl
 from importlib import resources
-from pathlib import Path
 
 import pytest
 
-from deploy.kafka.certificates import CertificateAuthority
 from simstream.errors import (
     BrokerUnreachable,
     ExtractionNotStarted,
     LogError,
-    SettingsError,
     StateDamaged,
-    Unavailable,
     UsageError,
 )
-from simstream.feeds.app import FeedState
-from simstream.feeds.broker_settings import credentials
 from simstream.feeds.cards import CardQuery
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.reasons import CODES, FAILED, REASONS, code_of, code_of_status
 from simstream.feeds.shelves import site_of
+from simstream.feeds.state import FeedState
 from simstream.feeds.web import FILES, HEADERS
 from simstream.feeds.web_objects import asked_of, safe_url
-
-
-def test_faust_logs_in_as_the_settings_of_the_client_say(tmp_path: Path) -> None:
-    assert credentials({}) is None
-    assert credentials({"security.protocol": "plaintext"}) is None
-    sasl = {"sasl.mechanism": "scram-sha-512", "sasl.username": "me", "sasl.password": "secret"}
-    plain = credentials({"security.protocol": "SASL_PLAINTEXT", **sasl})
-    assert (plain.protocol.value, plain.mechanism.value) == ("SASL_PLAINTEXT", "SCRAM-SHA-512")
-    assert (plain.username, plain.password, plain.ssl_context) == ("me", "secret", None)
-    authority = CertificateAuthority(tmp_path)
-    pair = authority.sign("reader")
-    tls = {
-        "ssl.ca.location": str(authority.certificate),
-        "ssl.certificate.location": str(pair.certificate),
-        "ssl.key.location": str(pair.key),
-    }
-    both = credentials({"security.protocol": "SASL_SSL", **sasl, **tls})
-    assert both.protocol.value == "SASL_SSL"
-    assert both.ssl_context.verify_mode is ssl.CERT_REQUIRED
-    assert both.ssl_context.check_hostname
-    assert len(both.ssl_context.get_ca_certs()) == 1
-    loose = {"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"}
-    assert not credentials({**loose, **tls}).context.check_hostname
-
-
-def test_what_faust_cannot_use_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="GSSAPI"):
-        credentials({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
-    with pytest.raises(SettingsError, match="certificate"):
-        credentials({"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "none")})
 
 
 def test_a_question_without_limits_asks_for_the_newest() -> None:
@@ -131,12 +95,11 @@ def test_a_reason_has_the_code_of_its_sentence_or_else_of_its_kind() -> None:
     assert code_of(BrokerUnreachable("no broker of 127.0.0.1:1 answers")) == "log"
     assert code_of(UsageError("sort is not a known order")) == "bad_question"
     assert code_of(ExtractionNotStarted("no process starts")) == FAILED
-    assert [code_of_status(status) for status in (401, 403, 404, 421, 503)] == [
+    assert [code_of_status(status) for status in (401, 403, 404, 421)] == [
         "token",
         "origin",
         FAILED,
         "host",
-        "crashed",
     ]
 
 

@@ -18,8 +18,8 @@ from aiohttp.test_utils import TestServer
 
 from deploy.kafka.broker import free_port
 from simstream.errors import SettingsError
-from simstream.feeds.app import FeedState
 from simstream.feeds.fold import FoldLimits
+from simstream.feeds.state import FeedState
 from simstream.feeds.story_events import TITLE_S, StoryEvent, StoryEvents
 from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget
 from simstream.telemetry.news_metrics import WEBHOOK_RESULT, NewsMetrics

@@ -30,14 +30,14 @@ def test_every_installed_dependency_is_listed_with_the_licence_that_it_declares(
     assert "not declared" not in [listed()[key] for key in needed()]
 
 
-SHIPPED = {"": [], "-feed": ["feed"]}
+SHIPPED = {"": [], "-image": ["feed", "query"]}
 
 
 def lock(name: str) -> Path:
     return ROOT / f"requirements{name}.txt"
 
 
-@pytest.mark.parametrize("name", ["", "-feed", "-test"])
+@pytest.mark.parametrize("name", ["", "-image", "-test"])
 def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
     entries = re.split(r"\n(?=\w)", lock(name).read_text().partition("make locks\n")[2])
     assert len(entries) == len(pinned(lock(name))) >= 15
@@ -48,7 +48,7 @@ def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
         assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} ?", one) for one in hashes), first
 
 
-@pytest.mark.parametrize("name", ["", "-feed", "-test"])
+@pytest.mark.parametrize("name", ["", "-image", "-test"])
 def test_what_a_later_python_has_itself_is_marked_in_every_lock(name: str) -> None:
     assert re.search(r"^backports-zstd==\S+ ; python_full_version < '3\.14' ", lock(name).read_text(), re.MULTILINE)
     assert "pip compile --universal " in (ROOT / "Makefile").read_text(), "without it, uv drops markers"
@@ -92,7 +92,7 @@ def test_every_package_that_tests_import_is_declared() -> None:
 def test_the_bill_of_materials_is_that_of_the_images_lock() -> None:
     bill = json.loads((ROOT / "deploy/sbom.cdx.json").read_text())
     listed = {one["name"]: one["version"] for one in bill["components"]}
-    assert listed == pinned(lock("-feed"))
+    assert listed == pinned(lock("-image"))
     assert bill["metadata"]["component"]["name"] == "simstream"
     for one in bill["components"]:
         assert one["purl"] == f"pkg:pypi/{normal(one['name'])}@{one['version']}"
@@ -117,7 +117,7 @@ def test_the_list_of_licences_tells_shipped_packages_from_packages_for_tests() -
         for part in LICENSES.read_text().split("\n## ")[1:]
     )
     assert {"numpy", "confluent-kafka"} <= running
-    assert {"faust-streaming", "fastapi", "aiohttp", "pyspark", "scrapy"} <= extras
+    assert {"fastapi", "aiohttp", "pyspark", "scrapy"} <= extras
     assert {"pytest", "ruff", "selenium"} <= tests
     assert not (running & extras) | (running & tests) | (extras & tests)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from simstream.cli.checks import refuse_misspelt_variables
 from simstream.cli.options import caller_options, log_options, open_log, settings_options
 from simstream.errors import Unavailable, UsageError
+from simstream.log import KAFKA
 from simstream.settings import Settings, resolve
 from simstream.telemetry.logging import log_to_stderr
 
@@ -34,15 +34,11 @@ PORT = 8300
 def command(config: str | None, webhook: str | None, webhook_updates: bool, **flags: Any) -> None:
     """Follow verdicts and pages, and serve a card for each story as JSON and as a web page, until Ctrl-C.
 
-    Run only one news process for each log. It keeps its state in a topic of its own, so a restart goes on from
-    there.
+    Over Kafka, run only one news process for each log. It keeps its state in a topic of its own, so a restart goes
+    on from there. A log in a directory is read from its beginning at each start.
     """
     refuse_misspelt_variables()
     settings = _settle(config, flags)
-    if not settings.log.startswith("kafka://"):
-        raise UsageError(
-            f"the news page needs a Kafka log, and --log is {settings.log}", "give --log kafka://HOST:PORT"
-        )
     if settings.pages_format != "json":
         raise UsageError(
             f"the news page reads pages in JSON, and pages_format is {settings.pages_format}",
@@ -58,13 +54,14 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
     told = None
     if webhook is not None:
         told = WebhookOptions(WebhookTarget(webhook, os.environ.get(SECRET_VARIABLE, "")), webhook_updates)
+        if not settings.log.startswith(KAFKA):
+            raise UsageError(
+                f"webhooks need a Kafka log, which keeps what was told, and --log is {settings.log}",
+                "give --log kafka://HOST:PORT, or leave --webhook out",
+            )
     elif webhook_updates:
         raise UsageError("--webhook-updates was given without --webhook", "add --webhook URL")
     log_to_stderr(settings.log_format, settings.log_level or "info")
-    for noisy in ("faust", "mode", "aiokafka", "kafka"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
-    # Faust takes a pause for a stream that hangs. The news page's own condition says what it waits for.
-    logging.getLogger("faust.transport.drivers.aiokafka").setLevel(logging.CRITICAL)
     with open_log(settings, patience=settings.give_up_s) as log:
         run(settings, log, told)
 

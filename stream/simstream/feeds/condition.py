@@ -72,13 +72,14 @@ class FeedCondition:
             self._goal, self._goal_at = ends, self._heard_at
             self._reaches_goal()
 
+    @property
+    def ends(self) -> Ends:
+        """Return the ends by the last answer of a broker."""
+        return self._ends
+
     def take(self, where: FeedPartition, offset: int) -> None:
         """Note that the news page has taken in all records of a partition below this offset."""
         self._next[where] = max(offset, self._next.get(where, 0))
-
-    def read_to(self, where: FeedPartition) -> int:
-        """Return the offset below which all records of a partition were surely taken in."""
-        return self._next.get(where, 0)
 
     def to_json(self) -> dict[str, str | int]:
         """Return the condition for JSON: the state, and the number that belongs to it."""

@@ -40,7 +40,7 @@ MAX_AGED = 256
 
 
 Table = MutableMapping[str, bytes]
-"""The table of the fold's entries: a Faust table or, in tests, a dict."""
+"""The table of the fold's entries: see `feeds/table`; in tests, a dict."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ REASONS: Final = {
     "late_texts": ("the texts could not be read in time", "ask again in a moment"),
     "many_comparisons": ("too many comparisons are under way", "ask again in a moment"),
     "many_searches": ("too many searches are under way", "ask again in a moment"),
-    "crashed": ("the news page has crashed and is about to end", "see what it logged"),
 }
 """What happened and what to do, by the reason's code."""
 NO_ANSWER: Final = "no_answer"
@@ -38,5 +37,5 @@ def code_of(error: SimstreamError) -> str:
 
 
 def code_of_status(status: int) -> str:
-    """Return the code of an answer that has only a status: a refusal, or the crash of the app."""
-    return "crashed" if status == 503 else _REFUSALS.get(status, FAILED)
+    """Return the code of an answer that has only a status: a refusal's, or the general one."""
+    return _REFUSALS.get(status, FAILED)

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from simstream.feeds.app import FeedState
 from simstream.feeds.cards import SLICE_PAGES, StoryCards
 from simstream.feeds.shelves import StoryCard
+from simstream.feeds.state import FeedState
 from simstream.feeds.syndication import story_urn
 from simstream.feeds.web_objects import story
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from simstream.feeds.app import FeedState
 from simstream.feeds.condition import FeedCondition
+from simstream.feeds.state import FeedState
 
 _logger = logging.getLogger("simstream.news")
 SLICE_TITLES = 256

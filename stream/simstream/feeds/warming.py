@@ -1,4 +1,4 @@
-"""Compiles what the news page needs before Faust runs: compiled in its event loop, it would stop its heartbeats."""
+"""Compiles what the news page needs before it serves: compiled in its event loop, it would stop all answers."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import msgspec
 from aiohttp import web
 
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
-from simstream.feeds.app import FeedState
 from simstream.feeds.cards import StoryCards
 from simstream.feeds.reasons import NO_ANSWER, READING, REASONS, code_of, code_of_status
 from simstream.feeds.slices import SearchRunner, unhurried
+from simstream.feeds.state import FeedState
 from simstream.feeds.web_feeds import WRITERS, FeedAnswers
 from simstream.feeds.web_objects import asked_of, left_out, story, timeline
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
@@ -39,7 +39,6 @@ HEADERS = {
     "Server": "simstream",
 }
 MAX_CARDS_A_PAGE = 200
-CRASHED = ": ".join(REASONS["crashed"])
 ANSWER_S = 8.0
 """Seconds after which a question is given up. The page in the browser waits a little longer."""
 
@@ -161,14 +160,10 @@ class FeedWeb:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _live(self, request: web.Request) -> web.Response:
-        if self._feed.is_crashed():
-            raise web.HTTPServiceUnavailable(reason=CRASHED)
         return web.Response(text="live\n")
 
     async def _ready(self, request: web.Request) -> web.Response:
         condition = self._feed.condition
-        if self._feed.is_crashed():
-            raise web.HTTPServiceUnavailable(reason=CRASHED)
         return web.Response(text=f"{condition}\n", status=200 if condition.state == "ready" else 503)
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -182,8 +177,6 @@ class FeedWeb:
 
     def _now(self) -> tuple[StoryCards, str]:
         """Return the cards and their ETag, which changes whenever an answer may change. Raises _TableUnread."""
-        if self._feed.is_crashed():
-            raise web.HTTPServiceUnavailable(reason=CRASHED)
         fold, cards = self._feed.fold, self._feed.cards
         if fold is None or cards is None or not self._feed.sign:
             raise _TableUnread

@@ -14,8 +14,8 @@ from typing import Final
 from aiohttp import web
 
 from simstream.errors import UsageError
-from simstream.feeds.app import FeedState
 from simstream.feeds.slices import SearchRunner, unhurried
+from simstream.feeds.state import FeedState
 from simstream.feeds.syndication import (
     ATOM,
     JSON_FEED,

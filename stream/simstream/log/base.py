@@ -23,6 +23,8 @@ FINGERPRINTS = "fingerprints"
 VERDICTS = "verdicts"
 POSITIONS = "positions"
 DEAD_LETTERS = "dead-letters"
+TABLE = "table"
+"""A topic of the newest entry of each key, under a prefix of its own: what a reader of a log keeps of it."""
 TOPICS = (PAGES, FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS)
 """The topics of every log."""
 MATCHES = "matches"

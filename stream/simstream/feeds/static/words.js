@@ -56,7 +56,7 @@ export const WORDS = {
       record_gone: "网页的原文已被清除。", record_replaced: "原文的位置上现在是另一个网页。",
       no_broker: "Kafka 没有应答，无法读取原文，请稍后重试。", late_texts: "未能及时读到原文，请稍后重试。",
       many_comparisons: "正在进行的对照太多，请稍后重试。", many_searches: "正在进行的搜索太多，请稍后重试。",
-      crashed: "服务已崩溃，即将退出，原因见其日志。", no_answer: "服务未能及时给出结果，请稍后重试。",
+      no_answer: "服务未能及时给出结果，请稍后重试。",
       reading: "服务正在启动，请稍后重试。", bad_question: "地址中的条件无效。", unknown_page: "没有这个网页。",
       log: "Kafka 出错，请稍后重试。", token: "需要访问令牌。", origin: "不接受来自其他网站的请求。",
       host: "服务不接受这个主机名。", failed: "服务出错，原因见其日志。",

@@ -21,6 +21,7 @@ from simstream.log.base import (
     MATCHES,
     PAGES,
     POSITIONS,
+    TABLE,
     TOPICS,
     VERDICTS,
     TopicDifference,
@@ -57,7 +58,7 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
         kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         truth = {"unclean.leader.election.enable": "false"}
         return kept | BROKERS_TIME | truth | safe | limit
-    if topic == POSITIONS:
+    if topic in (POSITIONS, TABLE):
         return {POLICY: "compact"} | safe
     if topic == PAGES:
         return limit
@@ -90,6 +91,11 @@ def create_topics(cluster: KafkaCluster, partitions: int | None, shards: int | N
         report = _create(cluster, MATCHES, shards, brokers)
         reports.append(_add_differences(cluster, MATCHES, report, shards, brokers))
     return reports
+
+
+def create_table(cluster: KafkaCluster) -> None:
+    """Create the compacted topic TABLE, with one partition, if it is missing. Raises LogError."""
+    _create(cluster, TABLE, 1, _count_brokers(cluster))
 
 
 def differences(cluster: KafkaCluster, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:

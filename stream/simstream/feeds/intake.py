@@ -1,0 +1,168 @@
+"""Reads `verdicts` and `pages`, folds their records, and writes the fold's table.
+
+Each topic is read by a thread that hands over what has come, and the event loop folds it: so nothing else has to
+wait for a broker. On Kafka only committed records are read. A log in a directory has no table: it is read from its
+beginning at each start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+from simstream.errors import BrokerUnreachable
+from simstream.feeds.condition import FeedPartition
+from simstream.feeds.state import FeedState, take_page, take_verdict
+from simstream.feeds.table import NewsMembership, NewsTable, TableTopic
+from simstream.log.base import PAGES, VERDICTS, Log, Reader, TopicInfo
+from simstream.model import Record
+from simstream.wire.page import PageLimits
+
+T = TypeVar("T")
+_logger = logging.getLogger("simstream.news")
+
+
+class NewsIntake:
+    """Reads, folds and writes until it is stopped. `topic` and `place` are None for a log in a directory."""
+
+    MAX_RECORDS: Final = 500
+    """The most records of a topic that are taken at once."""
+    POLL_S: Final = 0.25
+    WRITE_EVERY_S: Final = 0.05
+    """Seconds between two writes of the table. A kill in between costs no story, but its webhook comes twice."""
+    MAX_CHANGES: Final = 20_000
+    """After so many unwritten changes, reading waits for the table."""
+    LAST_WRITE_S: Final = 3.0
+    """Seconds that the last write may take."""
+    PATIENCE_S: Final = 12.0
+    """Seconds to wait for the place of a process that was killed: twice its session."""
+
+    def __init__(
+        self,
+        log: Log,
+        feed: FeedState,
+        limits: PageLimits,
+        topic: TableTopic | None,
+        place: NewsMembership | None,
+    ) -> None:
+        self._log = log
+        self._feed = feed
+        self._limits = limits
+        self._topic = topic
+        self._place = place
+        self._table = NewsTable()
+        self._stopping = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._threads = ThreadPoolExecutor(3, "news-intake")
+
+    async def run(self) -> None:
+        """Begin with the table, then read and write until `stop`, or an error. Raises LogError, StateDamaged."""
+        if self._place is not None and self._topic is not None:
+            await self._wait_for_place(self._place)
+            self._table = NewsTable(await self._in_thread(self._topic.read))
+        if not self._stopping.is_set():
+            self._feed.begin(self._table)
+            await self._feed.settle()
+            work = (
+                self._read(VERDICTS, partial(take_verdict, self._feed)),
+                self._read(PAGES, partial(take_page, self._feed, self._limits)),
+                self._write(),
+            )
+            tasks = [asyncio.ensure_future(one) for one in work]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                self.stop()
+                await asyncio.wait(tasks)
+
+    def stop(self) -> None:
+        """End `run` soon. What was read is written once more, unless that takes longer than LAST_WRITE_S."""
+        if not self._stopping.is_set() and self._topic is not None:
+            asyncio.get_running_loop().call_later(self.LAST_WRITE_S, self._topic.end)
+        self._stopping.set()
+        self._has_room.set()
+
+    async def _wait_for_place(self, place: NewsMembership) -> None:
+        """Wait for the place of the process that writes the table. Raises LogLocked if another process has it."""
+        began = time.monotonic()
+        end, is_told = began + self.PATIENCE_S, False
+        while not place.is_held and not self._stopping.is_set():
+            now = time.monotonic()
+            if now > end:
+                await self._in_thread(place.check_other)
+                end = now + 1.0
+            if now > began + 1.0 and not is_told:
+                is_told = True
+                _logger.info(
+                    "another process shows the stories of this log, or was killed just now: waiting %.0f s for it",
+                    self.PATIENCE_S,
+                )
+            await _until(self._stopping, 0.05)
+
+    async def _read(self, topic: str, take: Callable[[Record], None]) -> None:
+        info = await self._in_thread(partial(self._log.topic, topic))
+        start = self._table.begin(topic, info)
+        offsets = self._table.places[topic].offsets
+        reader = await self._in_thread(partial(self._log.open_reader, topic, start))
+        with reader:
+            while not self._stopping.is_set():
+                for record in await self._poll(reader):
+                    take(record)
+                    offsets[record.partition] = record.offset + 1
+                    self._feed.condition.take(FeedPartition(info.name, record.partition), record.offset + 1)
+                    await self._feed.settle()
+                self._note_passed(reader, info)
+                await self._wait_for_room()
+
+    async def _poll(self, reader: Reader) -> list[Record]:
+        """Return what has come. A broker that does not answer is waited for: the condition says so."""
+        try:
+            return await self._in_thread(partial(reader.poll, self.MAX_RECORDS, self.POLL_S))
+        except BrokerUnreachable as error:
+            _logger.debug("no record can be read: %s", error)
+            await asyncio.sleep(self.POLL_S)
+            return []
+
+    def _note_passed(self, reader: Reader, info: TopicInfo) -> None:
+        """Note which partitions were read to their ends: markers of transactions may come after the last record."""
+        for where, end in self._feed.condition.ends.items():
+            if where.topic == info.name and reader.passed({where.number: end}):
+                self._feed.condition.take(where, end)
+
+    async def _wait_for_room(self) -> None:
+        while len(self._table.changes) >= self.MAX_CHANGES and not self._stopping.is_set():
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    async def _write(self) -> None:
+        while not self._stopping.is_set():
+            await _until(self._stopping, self.WRITE_EVERY_S)
+            await self._write_changes()
+        await self._write_changes()
+
+    async def _write_changes(self) -> None:
+        """Write the changes that are there, if this process has its place."""
+        if self._topic is None or self._place is None:
+            self._table.changes.clear()
+        elif not self._place.is_held:
+            await self._in_thread(self._place.check_other)
+        elif changes := self._table.take_changes():
+            await self._in_thread(partial(self._topic.write, changes))
+        self._has_room.set()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, at most so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
