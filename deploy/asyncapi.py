@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from simstream.log import base
 from simstream.model import VerdictKind
-from simstream.roles.fingerprint.dead_letters import CUT, ORIGIN
 from simstream.settings import Settings
 from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM
 from simstream.version import __version__
 from simstream.wire.page import JSON_TYPE, RAW_TYPES
-from simstream.wire.page_headers import VERDICT
+from simstream.wire.page_headers import FORMAT, FORMAT_NUMBER, VERDICT
 from simstream.wire.verdict_schemas import path_of
 
 PREFIX: Final = "simstream"
@@ -27,7 +26,7 @@ NAME: Final = {"type": "string", "description": "The id of the page. Without a k
 KEY: Final = {"type": "string", "description": "The key of the page's record, if it has one."}
 TEXT: Final = {"type": "string"}
 PASSED: Final = "As the page had it. The setting `verdict_headers` names these headers."
-FORMAT: Final = "What the judge says of a page, if `verdicts_format` is"
+IN_FORM: Final = "What the judge says of a page, if `verdicts_format` is"
 AVRO: Final = "application/vnd.apache.avro;version=1.9.0"
 PROTOBUF: Final = "application/vnd.google.protobuf;version=3"
 CONFLUENT: Final = {
@@ -107,7 +106,7 @@ def _messages() -> dict[str, Any]:
     position = "The next frame of the log, and the ordinal of the next page."
     kind = {"type": "string", "enum": [one.value for one in VerdictKind]}
     passed = {name: {**BYTES, "description": PASSED} for name in Settings().verdict_header_names}
-    judged = {VERDICT: kind, **passed}
+    judged = {VERDICT: kind, FORMAT: {"const": FORMAT_NUMBER.decode()}, **passed}
     return {
         "page": _message("A page as JSON.", _file("page"), NAME, page),
         "fetchedPage": _message(
@@ -120,7 +119,7 @@ def _messages() -> dict[str, Any]:
         "registeredVerdict": _registered("json_schema", _file("verdict"), judged, JSON_TYPE),
         "deadLetter": _message(
             "The record of a page as it came, with its own headers, and with where it came from.",
-            BYTES, KEY, dict.fromkeys((*ORIGIN, CUT), TEXT), BINARY, list(ORIGIN),
+            BYTES, KEY, _file("dead-letter"), BINARY,
         ),
         "mark": _message(
             "Says that a dead letter was replayed: a record without a value.",
@@ -149,7 +148,7 @@ def _registered(
     form: str, payload: dict[str, Any], headers: dict[str, Any], content_type: str = BINARY
 ) -> dict[str, Any]:
     """Return a verdict whose value begins with the id of its schema."""
-    message = _message(f"{FORMAT} `{form}`.", payload, ID, headers, content_type)
+    message = _message(f"{IN_FORM} `{form}`.", payload, ID, headers, content_type)
     message["bindings"]["kafka"] |= CONFLUENT
     return message
 
@@ -165,7 +164,9 @@ def _message(
     message: dict[str, Any] = {"summary": summary, "payload": payload}
     if content_type:
         message["contentType"] = content_type
-    if headers:
+    if headers and "$ref" in headers:
+        message["headers"] = headers
+    elif headers:
         message["headers"] = {"type": "object", "properties": headers, "required": required or []}
     if key:
         message["bindings"] = {"kafka": {"key": key, **BINDING}}

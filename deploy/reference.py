@@ -25,6 +25,7 @@ from simstream import settings
 from simstream.cli.find_options import FindCommand
 from simstream.cli.main import COMMANDS, main
 from simstream.model import Verdict
+from simstream.roles.fingerprint.dead_letters import LetterHeaders
 from simstream.settings import Settings
 from simstream.telemetry.metrics import Metrics
 from simstream.telemetry.news_metrics import NewsMetrics
@@ -43,6 +44,7 @@ RECORDS: Final = {
     "pair": (NearPair, "A line of `dedup --pairs`."),
     "exact-pair": (ExactPair, "A line of `dedup --pairs` with `--exact` or `--least-jaccard`: also this field."),
     "cluster": (DuplicateGroup, "A line of `dedup --clusters`."),
+    "dead-letter": (LetterHeaders, "The headers that a record of the topic `dead-letters` adds to its page's own."),
     "position": (Position, "A record of the topic `positions`: how far the judge has published."),
 }
 """Each record's name, its class, and what it is."""
@@ -180,8 +182,10 @@ def schema(kind: type) -> str:
     for one in (tree, *parts.values()):
         if "description" in one:  # Python 3.13 takes a docstring's indentation away, earlier versions keep it
             one["description"] = inspect.cleandoc(one["description"])
-    for name, sentence in sentences(kind).items():
-        tree["properties"][name]["description"] = sentence
+    said = sentences(kind)
+    for field in fields(kind):
+        if field.name in said:
+            tree["properties"][field.encode_name]["description"] = said[field.name]
     return json.dumps(tree | ({"$defs": parts} if parts else {}), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -216,6 +220,8 @@ def _type(found: dict[str, Any], tree: dict[str, Any]) -> str:
             if "properties" in inner
             else "string"
         )
+    if "enum" in found:
+        return ", ".join(f"`{one}`" for one in found["enum"])
     return f"array of {found['items']['type']}" if found["type"] == "array" else str(found["type"])
 
 

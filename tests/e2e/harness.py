@@ -266,8 +266,8 @@ def by_ordinal(records: Sequence[Record]) -> list[bytes]:
         verdict = wire.decode(record.value or b"")
         assert verdict.ordinal not in values, f"two verdicts with ordinal {verdict.ordinal}"
         assert record.key == verdict.id.encode()
-        assert record.headers[:1] == (("verdict", verdict.verdict.encode()),)
-        assert {name for name, _ in record.headers[1:]} <= {"traceparent"}
+        assert record.headers[:2] == (("verdict", verdict.verdict.encode()), ("simstream-format", b"1"))
+        assert {name for name, _ in record.headers[2:]} <= {"traceparent"}
         values[verdict.ordinal] = record.value or b""
     assert sorted(values) == list(range(len(values)))
     return [values[ordinal] for ordinal in range(len(values))]

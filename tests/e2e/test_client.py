@@ -63,7 +63,7 @@ def test_a_header_of_a_submitted_page_goes_on_to_the_record_of_its_verdict(serve
         pages.submit({"id": own, "text": "Too short."}, headers={"traceparent": "00-own", "other": "x"}).result()
     with served.open() as log:
         [record] = [one for one in read_topic(log, VERDICTS) if one.key == own.encode()]
-    assert record.headers == (("verdict", b"too_short"), ("traceparent", b"00-own"))
+    assert record.headers == (("verdict", b"too_short"), ("simstream-format", b"1"), ("traceparent", b"00-own"))
 
 
 def test_each_kind_of_page_gets_its_verdict(served: TopicPlace) -> None:

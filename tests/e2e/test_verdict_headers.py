@@ -46,7 +46,7 @@ def test_each_verdict_has_the_headers_of_its_page_also_if_the_service_is_killed(
         for number in range(COUNT):
             record = verdicts[b"%d" % number]
             kind = wire.decode(record.value or b"").verdict.encode()
-            assert record.headers == (("verdict", kind), *wanted(number).items())
+            assert record.headers == (("verdict", kind), ("simstream-format", b"1"), *wanted(number).items())
         letter = next(one for one in read_topic(log, DEAD_LETTERS) if one.key == b"2")
         assert list(letter.headers[: len(headers_of(2))]) == headers_of(2)
         assert len(read_topic(log, VERDICTS)) == COUNT

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
+import pytest
+
+from deploy import reference
 from simstream.errors import RecordTooLarge
 from simstream.log import open_log
 from simstream.log.base import DEAD_LETTERS, PAGES, LogOptions
@@ -47,10 +52,26 @@ def test_headers_of_a_page_are_never_taken_for_ours(tmp_path: Path) -> None:
             dead_letters.append(dead, page, bad(page))
         [letter] = letters(log, LetterFilter())
     ours = letter.record.headers[len(own) :]
-    assert len(ours) == 5
+    assert len(ours) == 6
     assert all(name.startswith("simstream-") for name, _ in ours)
     assert (letter.headers, letter.error, letter.cut) == (own, "it is broken", False)
     assert not letter.failed_again
+
+
+def test_the_added_headers_fit_their_schema(tmp_path: Path) -> None:
+    tree = json.loads((reference.FOLDER / "dead-letter.schema.json").read_text(encoding="utf-8"))
+    check = jsonschema.Draft202012Validator({**tree, "additionalProperties": False}).validate
+    with open_log(str(tmp_path), LogOptions(max_record_bytes=1024)) as log:
+        log.create_topics()
+        with log.open_appender(DEAD_LETTERS) as dead:
+            for value in (b"{", b"x" * (9 << 20)):
+                page = Record("simstream.pages", 0, 7, b"k", value)
+                dead_letters.append(dead, page, bad(page))
+        for letter in letters(log, LetterFilter()):
+            check({name: value.decode() for name, value in letter.record.headers})
+            assert ("simstream-cut" in dict(letter.record.headers)) == letter.cut
+            with pytest.raises(jsonschema.ValidationError):
+                check({name: value.decode() for name, value in letter.record.headers[1:]})
 
 
 def test_letters_and_marks_from_before_the_prefix_are_read(tmp_path: Path) -> None:
@@ -69,7 +90,7 @@ def test_letters_and_marks_from_before_the_prefix_are_read(tmp_path: Path) -> No
 
 def test_a_letter_cut_by_an_earlier_version_is_known_by_its_note() -> None:
     said = (b"bad (cut: the record of 99 bytes does not fit)", b"too_large", b"simstream.pages", b"0", b"7")
-    headers = tuple(zip(dead_letters.ORIGIN, said, strict=True))
+    headers = tuple(zip(dead_letters.ORIGIN[1:], said, strict=True))
     letter = read(Record("simstream.dead-letters", 0, 0, b"k", b"x", headers))
     assert letter is not None
     assert letter.cut
@@ -77,8 +98,8 @@ def test_a_letter_cut_by_an_earlier_version_is_known_by_its_note() -> None:
 
 def test_what_is_no_letter_is_passed_over() -> None:
     said = (b"bad", b"too_large", b"simstream.pages", b"zero", b"7")
-    wrong = tuple(zip(dead_letters.ORIGIN, said, strict=True))
-    for headers in ((), ((MARK, b"0/1"),), wrong, ((dead_letters.CUT, b"9"),)):
+    wrong = tuple(zip(dead_letters.ORIGIN[1:], said, strict=True))
+    for headers in ((), wrong[:3], ((MARK, b"0/1"),), wrong, ((dead_letters.CUT, b"9"),)):
         assert read(Record("simstream.dead-letters", 0, 0, b"k", None, headers)) is None
 
 

@@ -66,9 +66,11 @@ def _show(records: Iterable[Record], as_json: bool, headers: bool) -> None:
 
 def _headers_of(record: Record) -> dict[str, str]:
     """Return the headers that came from the page, as text; bytes that are no UTF-8 become U+FFFD."""
-    from simstream.wire.page_headers import VERDICT
+    from simstream.wire.page_headers import FORMAT, VERDICT
 
-    return {name: value.decode("utf-8", "replace") for name, value in record.headers if name != VERDICT}
+    return {
+        name: value.decode("utf-8", "replace") for name, value in record.headers if name not in (VERDICT, FORMAT)
+    }
 
 
 def _endless(log: Log, new: bool) -> Iterator[list[Record]]:

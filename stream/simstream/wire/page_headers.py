@@ -16,6 +16,10 @@ from simstream.errors import SettingsError
 Headers = tuple[tuple[str, bytes], ...]
 VERDICT: Final = "verdict"
 """The verdict's own header: its kind."""
+FORMAT: Final = "simstream-format"
+"""The header of verdicts and dead letters with FORMAT_NUMBER."""
+FORMAT_NUMBER: Final = b"1"
+"""The number of the format of these records: docs/reference/records.md says what may change without another one."""
 MAX_NAMES: Final = 16
 """The most headers that go on."""
 MAX_NAME_CHARACTERS: Final = 64
@@ -103,7 +107,7 @@ def _is_allowed(headers: Headers) -> bool:
     names = {name for name, _ in headers}
     return (
         len(names) == len(headers) <= MAX_NAMES
-        and VERDICT not in names
+        and not names & {VERDICT, FORMAT}
         and sum(len(value) for _, value in headers) <= MAX_BYTES
         and all(len(name) <= MAX_NAME_CHARACTERS for name in names)
     )

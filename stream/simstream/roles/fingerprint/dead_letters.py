@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Literal
+
+import msgspec
 
 from simstream.errors import RecordTooLarge
 from simstream.log.base import Appender
 from simstream.model import Page, Record
+from simstream.wire.page_headers import FORMAT_NUMBER
 
 MAX_KEPT_BYTES = 64 << 10
 """The bytes of a key and of a value that a dead letter keeps if the whole does not fit."""
@@ -15,11 +19,32 @@ PREFIX = "simstream-"
 """The prefix of all headers that simstream adds: a page may have its own header `error`."""
 OLD_ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
 """The names of the added headers in earlier versions, without the prefix."""
-ORIGIN = tuple(PREFIX + name for name in OLD_ORIGIN)
-"""The added headers, in this order, behind the page's own headers."""
 CUT = PREFIX + "cut"
 """One more header if the record did not fit: how many bytes its value had."""
 _logger = logging.getLogger("simstream.fingerprint")
+
+
+class LetterHeaders(msgspec.Struct, frozen=True, rename=lambda field: PREFIX + field.replace("_", "-")):
+    """The headers that are added, in this order, behind the page's own: of two with one name the last counts."""
+
+    format: Literal["1"]
+    """The number of the record's format."""
+    error: str
+    """A sentence on what is wrong with the page."""
+    error_class: str
+    """The `reason` of the page's verdict."""
+    source_topic: str
+    """The topic that the record was read from."""
+    source_partition: str
+    """The partition that the record was read from, a decimal number."""
+    source_offset: str
+    """The record's offset there, a decimal number."""
+    cut: str | msgspec.UnsetType = msgspec.UNSET
+    """If the record did not fit: how many bytes its value had, a decimal number. The value is its beginning."""
+
+
+ORIGIN = LetterHeaders.__struct_encode_fields__[:-1]
+"""The headers that every letter has."""
 
 
 def append(dead: Appender, record: Record, page: Page) -> int:
@@ -40,6 +65,7 @@ def append(dead: Appender, record: Record, page: Page) -> int:
 
 def _origin(record: Record, page: Page, note: str) -> list[tuple[str, bytes]]:
     values = (
+        FORMAT_NUMBER,
         note.encode("utf-8", "replace"),
         page.reason.encode(),
         record.topic.encode(),

@@ -18,7 +18,7 @@ from simstream.roles.judge.verdict_format import PLAIN_JSON, VerdictFormat
 from simstream.telemetry.metrics import RisingCounter
 from simstream.wire import page_headers
 from simstream.wire import position as positions
-from simstream.wire.page_headers import VERDICT, Headers
+from simstream.wire.page_headers import FORMAT, FORMAT_NUMBER, VERDICT, Headers
 
 SLOW_S = 3.0
 """Seconds. A commit that takes longer makes the judge unready."""
@@ -145,8 +145,8 @@ class VerdictPublisher:
         return positions.encode(positions.with_schema(position, self._format.schema_id))
 
     def _outgoing(self, verdict: Verdict, headers: Headers) -> OutgoingVerdict:
-        own = (VERDICT, verdict.verdict.encode())
-        return OutgoingVerdict(verdict.id.encode(), self._format.encode(verdict), (own, *headers))
+        own = (VERDICT, verdict.verdict.encode()), (FORMAT, FORMAT_NUMBER)
+        return OutgoingVerdict(verdict.id.encode(), self._format.encode(verdict), (*own, *headers))
 
     def _look_for_a_newer(self, publisher: Publisher, election: Election) -> None:
         """Raise TakenOver if the election is lost and another judge has begun to publish.

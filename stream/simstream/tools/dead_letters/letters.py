@@ -22,6 +22,8 @@ MARK = PREFIX + "replayed"
 REPLAYED_FROM = PREFIX + "replayed-from"
 """Header of a page that was sent again: `TOPIC/PARTITION/OFFSET` of its dead letter."""
 MAX_POLL_RECORDS = 200
+LAYOUTS = (ORIGIN, ORIGIN[1:], OLD_ORIGIN)
+"""The headers of a letter in this and in earlier versions."""
 _CUT_NOTE = re.compile(rb"\(cut: the record of \d+ bytes does not fit\)$")  # as versions before the header wrote it
 
 
@@ -41,6 +43,8 @@ class DeadLetter:
     """The topic has only the page's beginning: the page cannot be sent again."""
     replayed: bool
     """Whether a mark says that this letter was replayed."""
+    added: int
+    """The number of headers behind the page's own."""
 
     @property
     def place(self) -> str:
@@ -57,7 +61,7 @@ class DeadLetter:
     @property
     def headers(self) -> tuple[tuple[str, bytes], ...]:
         """The page's own headers; none if the letter is cut."""
-        return () if self.cut else self.record.headers[: -len(ORIGIN)]
+        return () if self.cut else self.record.headers[: -self.added]
 
     @property
     def failed_again(self) -> bool:
@@ -94,10 +98,12 @@ def read(record: Record, replayed: bool = False) -> DeadLetter | None:
     """Return the letter in a record of `dead-letters`; None for a mark or a foreign record."""
     headers = record.headers
     cut = bool(headers) and _is_ours(headers[-1][0], CUT)
-    said = headers[-len(ORIGIN) - cut : len(headers) - cut]
-    if tuple(name for name, _ in said) not in (ORIGIN, OLD_ORIGIN):
+    said = headers[: len(headers) - cut]
+    names = tuple(name for name, _ in said[-len(ORIGIN) :])
+    layout = next((layout for layout in LAYOUTS if names[-len(layout) :] == layout), None)
+    if layout is None:
         return None
-    error, reason, topic, partition, offset = (value for _, value in said)
+    error, reason, topic, partition, offset = (value for _, value in said[-len(OLD_ORIGIN) :])
     if not (partition.isdigit() and offset.isdigit()):
         return None
     size = int(headers[-1][1]) if cut and headers[-1][1].isdigit() else len(record.value or b"")
@@ -112,6 +118,7 @@ def read(record: Record, replayed: bool = False) -> DeadLetter | None:
         size=size,
         cut=cut or _CUT_NOTE.search(error) is not None,
         replayed=replayed,
+        added=len(layout),
     )
 
 
