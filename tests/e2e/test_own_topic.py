@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from simstream.log.base import DEAD_LETTERS, PAGES
+from simstream.log.base import DEAD_LETTERS, PAGES, VERDICTS
 from simstream.tools.dead_letters.letters import PREFIX
 from tests.e2e import pages
 from tests.e2e.harness import Program, bare, by_ordinal, read_topic, watching
@@ -88,12 +88,36 @@ def judged(program: Program, *flags: object) -> list[bytes]:
         return by_ordinal(watcher.rest())
 
 
-def test_a_wrong_path_stops_the_service_where_many_unreadable_pages_do(on_folder: Program, tmp_path: Path) -> None:
+def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Program, tmp_path: Path) -> None:
     place = on_folder.place
     assert place is not None
     with TopicPlace(place.address, "crawl").open() as theirs:
         theirs.create_topics(1)
         with theirs.open_appender(PAGES) as appender:
+            for number in range(1_100):
+                appender.append(b'{"body":{"content":"text"}}', b"%d" % number)
+    file = tmp_path / "simstream.toml"
+    file.write_text('pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\n')
+    on_folder.good("topics", "create")
+    done = on_folder.on_log("serve", "--http-port", "0")
+    assert done.returncode == 2
+    told = "none of 400 pages of crawl.pages has a value for fields.text at body.contents: correct the path"
+    assert told in done.stderr.decode().splitlines()[-1]
+    with place.open(pages_topic="crawl.pages") as log:
+        assert not any(log.end_offsets(VERDICTS).values())
+    file.write_text('pages_topic = "crawl.pages"\n[fields]\ntext = "body.content"\n')
+    with place.open(pages_topic="crawl.pages") as log, on_folder.serve() as service, watching(log) as watcher:
+        watcher.wait(1_100, service)
+        assert service.end() == 0
+
+
+def test_many_unreadable_pages_stop_the_service_where_they_are_to(on_folder: Program, tmp_path: Path) -> None:
+    place = on_folder.place
+    assert place is not None
+    with TopicPlace(place.address, "crawl").open() as theirs:
+        theirs.create_topics(1)
+        with theirs.open_appender(PAGES) as appender:
+            appender.append(b'{"body":{"contents":"one page has it"}}', b"first")
             for number in range(1_100):
                 appender.append(b'{"body":{"content":"text"}}', b"%d" % number)
     (tmp_path / "simstream.toml").write_text(

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from simstream.errors import SettingsError
+from simstream.log import Log, open_log
+from simstream.log.base import FINGERPRINTS, PAGES
 from simstream.model import Record
-from simstream.roles.fingerprint.absent_fields import LOOKED_AT, AbsentFields
+from simstream.roles.fingerprint.absent_fields import (
+    LEAST_PAGES,
+    LOOKED_AT,
+    SAMPLE,
+    AbsentFields,
+    refuse_absent_paths,
+)
 from simstream.wire.field_paths import parse_paths
 from simstream.wire.page import PageLimits
 
@@ -47,3 +58,50 @@ def test_an_id_in_a_header_is_looked_for_there(name: str, told: int, caplog: pyt
     paths: dict[str, str | None] = {"id": "header:doc-id"}
     looked_at(paths, *[{"id": "own", "text": "t"}] * LOOKED_AT, headers=((name, b"17"),))
     assert len(caplog.messages) == told
+
+
+def topic_of(folder: Path, *values: object) -> Log:
+    log = open_log(str(folder))
+    log.create_topics()
+    with log.open_appender(PAGES) as appender:
+        for value in values:
+            appender.append(json.dumps(value).encode(), b"k")
+    return log
+
+
+def admit(records: Sequence[Record]) -> Sequence[Record]:
+    return records
+
+
+@pytest.mark.parametrize(
+    ("paths", "told"),
+    [
+        ({"text": "a.b"}, "none of 20 pages of simstream.pages has a value for fields.text at a.b"),
+        ({"html": "a.b"}, "for fields.html at a.b"),
+        ({"text": "x", "html": "y"}, "for fields.text at x or fields.html at y"),
+        ({"id": "meta.id"}, "for fields.id at meta.id"),
+    ],
+)
+def test_a_first_start_is_refused_where_no_page_has_a_text_or_an_id(
+    paths: dict[str, str | None], told: str, tmp_path: Path
+) -> None:
+    with topic_of(tmp_path, *[{"text": "t"}] * LEAST_PAGES) as log, pytest.raises(SettingsError) as caught:
+        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
+    assert told in caught.value.what
+
+
+def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read(tmp_path: Path) -> None:
+    limits = PageLimits(paths=parse_paths({"text": "a.b"}))
+    some, last = [{"text": "t"}] * (LEAST_PAGES - 1), {"a": {"b": "text"}}
+    for name, values in {
+        "few": some,
+        "one of them": [*some, last],
+        "the last of many": [*[{"text": "t"}] * (5 * SAMPLE), last],
+    }.items():
+        with topic_of(tmp_path / name, *values) as log:
+            refuse_absent_paths(log, limits, admit)
+    with topic_of(tmp_path / "read", *[{"text": "t"}] * (2 * LEAST_PAGES)) as log:
+        refuse_absent_paths(log, PageLimits(paths=parse_paths({"time": "a.b"})), admit)
+        with log.open_appender(FINGERPRINTS) as appender:
+            appender.append(b"a frame")
+        refuse_absent_paths(log, limits, admit)

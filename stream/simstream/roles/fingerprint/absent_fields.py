@@ -1,16 +1,27 @@
-"""Watches for paths in `[fields]` at which no page has a value: a misspelt one names every page by its place."""
+"""Finds paths in `[fields]` at which no page has a value: a misspelt one costs pages their texts or their ids."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from simstream.errors import SettingsError
+from simstream.log.base import FINGERPRINTS, PAGES, Log
 from simstream.model import Record
 from simstream.wire.page import PageLimits, named_fields
 
 LOOKED_AT: Final = 50
 """The number of pages that are looked at, the first ones of a process."""
+SAMPLE: Final = 200
+"""The number of records at each end of a topic that are looked at before its first page is read."""
+LEAST_PAGES: Final = 20
+"""With fewer pages, a start is not refused."""
+SAMPLE_S: Final = 5.0
+"""The most seconds that looking at the first, and at the last records takes."""
+NEEDED: Final = (("text", "html"), ("id",))
+"""Of each of these groups, a page whose topic has paths for them needs a value."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 
@@ -45,3 +56,48 @@ class AbsentFields:
                 self._absent = set()
             if not self._absent:
                 return
+
+
+def refuse_absent_paths(
+    log: Log, limits: PageLimits, admit: Callable[[Sequence[Record]], Sequence[Record]]
+) -> None:
+    """Raise SettingsError if no page of the topic has a text, or an id, at the paths of the settings.
+
+    Only before the first page of a log is read: later, a stranger's pages must not stop it. It looks at the first
+    and the last records of the topic. `admit` returns the records whose schemas are known.
+    """
+    paths = limits.paths
+    wanted = [group for group in NEEDED if paths is not None and any(name in paths.paths for name in group)]
+    if paths is None or not wanted or any(log.end_offsets(FINGERPRINTS).values()):
+        return
+    pages, found = 0, set[str]()
+    for records in _samples(log):
+        for record in admit(records):
+            names = named_fields(record, limits)
+            if names is not None:
+                pages += 1
+                found |= names
+        if all(found.intersection(group) for group in wanted):
+            return
+    for group in wanted:
+        if pages >= LEAST_PAGES and not found.intersection(group):
+            where = " or ".join(f"fields.{name} at {paths.paths[name]}" for name in group if name in paths.paths)
+            raise SettingsError(
+                f"none of {pages} pages of {log.topic(PAGES).name} has a value for {where}",
+                "correct the path, or send a page that has one first",
+            )
+
+
+def _samples(log: Log) -> Iterator[list[Record]]:
+    """Yield the first records of `pages`, then the last ones."""
+    ends, behind = log.end_offsets(PAGES), log.low_watermarks(PAGES)
+    each = -(-SAMPLE // max(1, len(ends)))
+    for back in (None, each):
+        start = behind if back is None else {one: max(behind[one], end - back) for one, end in ends.items()}
+        seen, until = 0, time.monotonic() + SAMPLE_S
+        with log.open_reader(PAGES, start) as reader:
+            while seen < SAMPLE and not reader.passed(ends) and time.monotonic() < until:
+                records = reader.poll(SAMPLE - seen, 0.2)
+                seen += len(records)
+                behind = behind | {record.partition: record.offset + 1 for record in records}
+                yield records

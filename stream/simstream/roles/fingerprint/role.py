@@ -18,7 +18,7 @@ from simstream.model import Record
 from simstream.registry.schemas import book_of, limits_of
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint import dead_letters
-from simstream.roles.fingerprint.absent_fields import AbsentFields
+from simstream.roles.fingerprint.absent_fields import AbsentFields, refuse_absent_paths
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.roles.fingerprint.schema_wait import SchemaWait
@@ -109,6 +109,7 @@ class FingerprintRole:
         self._schemas = SchemaWait(book, self._context.metrics, settings.give_up_s)
         limits = limits_of(settings, book)
         self._absent = AbsentFields(limits)
+        refuse_absent_paths(self._log, limits, self._schemas.admit_soon)
         headers = HeaderChoice(settings.verdict_header_names)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame, headers)
         self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)

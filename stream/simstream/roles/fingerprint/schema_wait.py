@@ -16,6 +16,8 @@ from simstream.telemetry.metrics import Metrics
 UNKNOWN_PAUSE_S = 0.01
 """Seconds between the answer that an id is unknown and the next request: ids that a stranger makes up cost the
 registry at most 100 requests a second."""
+SOON_S = 2.0
+"""The most seconds that `admit_soon` waits for a registry."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 
@@ -106,6 +108,15 @@ class SchemaWait:
             end = next(unknown, len(self._held))
             self._held, self._next = self._held[:end], self._held[end:] + self._next
         admitted, self._held = self._held, []
+        return admitted
+
+    def admit_soon(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return the records whose schemas are known within SOON_S. Holds none of the others."""
+        admitted, end = list(self.admit(records)), time.monotonic() + SOON_S
+        while self.is_waiting and time.monotonic() < end:
+            self.wait(SOON_S / 10)
+            admitted += self.admit()
+        self.forget()
         return admitted
 
     def drop(self, partition: int) -> None:
