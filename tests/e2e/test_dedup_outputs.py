@@ -254,7 +254,7 @@ def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
     ("arguments", "said"),
     [
         ("- --keep kept", "--keep reads its inputs twice, and - is no regular file"),
-        ("page.html --keep kept", "--keep cannot copy the pages of page.html"),
+        ("page.html --keep kept", "--keep writes the paths of files, and kept does not end in .txt"),
         ("pages.jsonl --keep pages.jsonl", "pages.jsonl is an input, too"),
         ("pages.jsonl --against corpus.jsonl --pairs corpus.jsonl", "corpus.jsonl is an input, too"),
         ("pages.jsonl --keep out --clusters out", "--keep and --clusters go to the same place, out"),

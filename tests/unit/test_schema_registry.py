@@ -258,6 +258,19 @@ def test_records_wait_for_their_schemas_and_keep_their_order(server: AnsweringSe
     assert sorted(path for path, _ in server.asked) == [f"/schemas/ids/{number}" for number in (1, 2, 9)]
 
 
+def test_a_look_at_records_takes_those_whose_schemas_are_soon_known_and_holds_none(
+    server: AnsweringServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simstream.roles.fingerprint.schema_wait.SOON_S", 0.5)
+    server.has(1)
+    with waiting(server) as wait:
+        assert wait.admit_soon(records(1, 1)) == records(1, 1)
+        server.answers["*"] = 503, b""
+        assert wait.admit_soon(records(2)) == []
+        assert not wait.is_waiting
+        assert wait.admit(records(1)) == records(1)
+
+
 def test_more_schemas_than_memory_is_to_hold_are_asked_for_in_several_rounds(
     server: AnsweringServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

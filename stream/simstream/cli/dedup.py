@@ -76,7 +76,7 @@ class _ShareType(click.FloatRange):
 @click.option(
     "--keep",
     metavar="FILE",
-    help="Write each page that is unlike all kept pages, as the input has it: a line, a row or a record.",
+    help="Write each page that is unlike all kept pages, as the input has it: a line, row, record or path.",
 )
 @click.option("--pairs", metavar="FILE", help="Write each near duplicate and its closest page.")
 @click.option(

@@ -32,16 +32,33 @@ def csv_pages(
     A row that is longer than `max_bytes`, not UTF-8 or not CSV comes unchanged: `decode` refuses it. Raises
     UsageError if the text or a named field has no column, InputError if the file breaks off or is damaged.
     """
-    rows = _rows(stream, path, max_bytes)
-    number, first = next(rows, (1, b""))
-    names = _cells(first.removeprefix(codecs.BOM_UTF8), max_bytes) or []
-    fields.check(names, path, "the first row")
-    for number, row in rows:
-        cells = _cells(row, max_bytes)
+    table = CsvTable(stream, path, max_bytes, fields)
+    for number, row in table.rows:
+        value = table.value_of(row)
+        if value is not None:
+            yield number, value
+
+
+class CsvTable:
+    """The rows of a CSV file. Raises UsageError if the text or a named field has no column."""
+
+    def __init__(self, stream: io.BufferedReader, path: str, max_bytes: int, fields: FieldNames) -> None:
+        self._max_bytes, self._fields = max_bytes, fields
+        self.rows = _rows(stream, path, max_bytes)
+        """The number of the first line, and the bytes without their end, of each row behind the first one."""
+        _, first = next(self.rows, (1, b""))
+        self.first = first.removeprefix(codecs.BOM_UTF8)
+        """The first row, with the names of the columns."""
+        self._names = _cells(self.first, max_bytes) or []
+        fields.check(self._names, path, "the first row")
+
+    def value_of(self, row: bytes) -> bytes | None:
+        """Return a row as a page in JSON; unchanged if it cannot be read, and None if it is blank."""
+        cells = _cells(row, self._max_bytes)
         if cells is None:
-            yield number, row
-        elif cells:
-            yield number, encoded(_typed(fields.rename_fields(dict(zip(names, cells, strict=False)))))
+            return row
+        named = dict(zip(self._names, cells, strict=False))
+        return encoded(_typed(self._fields.rename_fields(named))) if cells else None
 
 
 def _typed(page: dict[str, Any]) -> dict[str, Any]:

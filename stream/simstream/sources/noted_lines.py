@@ -1,7 +1,8 @@
-"""Remembers where each page's line is, to copy lines of JSONL files byte for byte."""
+"""Remembers where each page's line or row is, to copy lines of JSONL and rows of CSV files byte for byte."""
 
 from __future__ import annotations
 
+import io
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from typing import BinaryIO
 
 from simstream.errors import InputError
 from simstream.model import Record
+from simstream.sources.csv_rows import CsvTable
 from simstream.sources.fields import FieldNames
 from simstream.sources.file_pages import jsonl_value
 from simstream.sources.input_files import Inputs, files_of, opened, opened_at_rest, shown_path
@@ -49,30 +51,46 @@ class NotedLines(RecordNotes):
         """
         wanted = iter(numbers)
         following = next(wanted, None)
-        for number, (path, line) in enumerate(self._lines(inputs)):
+        for number, (path, line, value) in enumerate(self._lines(inputs)):
             if following is None:
                 return
             if number == following:
-                bare = line.removesuffix(b"\n").removesuffix(b"\r")
-                if hash64(jsonl_value(bare, self._limit, self._fields)) != self._hashes[number]:
+                if hash64(value) != self._hashes[number]:
                     raise changed_while_judged(path)
                 yield line
                 following = next(wanted, None)
 
-    def _lines(self, inputs: Inputs) -> Iterator[tuple[str, bytes]]:
-        """Yield the path of the file and the line, for each noted line."""
+    def _lines(self, inputs: Inputs) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield the path of the file, the line, and the value of its record, for each noted line."""
         noted, ends = deque(self._files), deque([first for _, first in self._files[1:]] + [len(self._hashes)])
         for file in files_of(inputs):
             if not noted or noted[0][0] != shown_path(file.path):
                 continue  # a file that had no records
             missing = ends.popleft() - noted.popleft()[1]
             with opened_at_rest(file.path) as handle:
-                source = lines(unpacked(CountedFile(handle), file.path), file.path, self._limit, ends=True)
-                for _, line in islice(source, missing):
+                source = self._read(unpacked(CountedFile(handle), file.path), file.path)
+                for line, value in islice(source, missing):
                     missing -= 1
-                    yield file.path, line
+                    yield file.path, line, value
             if missing:
                 raise changed_while_judged(file.path)
+
+    def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield each line of a file and the value of its record."""
+        for _, line in lines(stream, path, self._limit, ends=True):
+            bare = line.removesuffix(b"\n").removesuffix(b"\r")
+            yield line, jsonl_value(bare, self._limit, self._fields)
+
+
+class NotedRows(NotedLines):
+    """The same for rows of CSV files."""
+
+    def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, bytes]]:
+        table = CsvTable(stream, path, self._limit, self._fields)
+        for _, row in table.rows:
+            value = table.value_of(row)
+            if value is not None:
+                yield row, value
 
 
 def file_stamp(handle: BinaryIO) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, Protocol
 
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from simstream.errors import UsageError
 from simstream.model import PageSource, Record
+from simstream.sources.csv_rows import CsvTable
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import FileKind, Inputs, files_of, shown_path
-from simstream.sources.noted_lines import NotedLines
+from simstream.sources.input_files import CSV, TEXT, FileKind, InputFile, Inputs, files_of, opened, shown_path
+from simstream.sources.lines import COMPRESSIONS, CountedFile, unpacked
+from simstream.sources.noted_lines import NotedLines, NotedRows
 from simstream.tools.dedup.archive_copy import ArchiveCopier
 from simstream.tools.dedup.parquet_copy import ParquetCopier
 from simstream.tools.dedup.table_file import is_table, names_unwritten_format
@@ -56,6 +59,66 @@ class LineCopier:
             out.write(line if line.endswith(b"\n") else line + b"\n")
 
 
+class RowCopier:
+    """Copies rows of CSV files byte for byte, behind their first row. Memory: that of `NotedRows`.
+
+    Raises UsageError if the files have different first rows.
+    """
+
+    compresses: Final = True
+
+    def __init__(self, inputs: Inputs, limit: int, fields: FieldNames) -> None:
+        self._inputs, self._rows = inputs, NotedRows(limit, fields)
+        self.noted, self.notes, self.restore = self._rows.noted, self._rows.notes, self._rows.restore
+        files = files_of(inputs)
+        firsts = [_first_row(file, limit, fields) for file in files]
+        self._first = firsts[0]
+        for file, first in zip(files, firsts, strict=True):
+            if first != self._first:
+                what = f"{shown_path(file.path)} has other columns than {shown_path(files[0].path)}"
+                raise UsageError(what, "give all inputs one first row, or name the others with --against")
+
+    def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
+        """Write the first row, then the rows, each with a line end."""
+        out.write(self._first + b"\n")
+        for row in self._rows.again(self._inputs, numbers.tolist()):
+            out.write(row + b"\n")
+
+
+class PathCopier:
+    """Writes the paths of HTML and text files, one a line. Memory: the paths."""
+
+    compresses: Final = True
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._paths = {shown_path(file.path): file.path for file in files_of(inputs)}
+        self._names: list[str] = []
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records unchanged."""
+        for record in records:
+            self._names.append(record.topic)
+            yield record
+
+    def notes(self, _begin: int, _end: int) -> bytes:
+        """Return nothing: the source of a record is its file."""
+        return b""
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Remember the files of these records."""
+        self._names.extend(source.topic for source in sources)
+
+    def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
+        """Write the paths, as they were named."""
+        for number in numbers.tolist():
+            out.write(os.fsencode(self._paths[self._names[number]]) + b"\n")
+
+
+def _first_row(file: InputFile, limit: int, fields: FieldNames) -> bytes:
+    with opened(file.path) as handle:
+        return CsvTable(unpacked(CountedFile(handle), file.path), file.path, limit, fields).first
+
+
 def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> InputCopier:
     """Return the copier of pages of the inputs to a file named `path`, in the format of the inputs.
 
@@ -72,14 +135,25 @@ def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> In
         return ParquetCopier(inputs, path)
     if kinds == {FileKind.ARCHIVE}:
         return ArchiveCopier(inputs, path)
-    if len(kinds) > 1 and kinds <= {FileKind.PARQUET, FileKind.JSONL, FileKind.ARCHIVE}:
+    of_files = kinds <= {FileKind.HTML, FileKind.TEXT}
+    if len(kinds) > 1 and not of_files:
         what = "the inputs are of several formats, but --keep writes one format"
         raise UsageError(what, "name inputs of one format, and the others with --against")
-    for file in files:
-        if file.kind is not FileKind.JSONL:
-            what = f"--keep cannot copy the pages of {shown_path(file.path)}"
-            raise UsageError(what, "name files of JSONL, Parquet or WARC, or leave out --keep")
+    if of_files:
+        _check_ending(path, TEXT, "the paths of files")
+        return PathCopier(inputs)
+    if kinds == {FileKind.CSV}:
+        _check_ending(path, CSV, "rows of CSV, as the inputs have them")
+        return RowCopier(inputs, limit, fields)
     if is_table(path) or names_unwritten_format(path):
         what = f"{path} names another format, but --keep writes lines of JSONL, as the inputs have them"
         raise UsageError(what, "name a file that ends in .jsonl")
     return LineCopier(inputs, limit, fields)
+
+
+def _check_ending(path: str, wanted: str, written: str) -> None:
+    """Raise UsageError if a path does not have this ending, with that of a compression or without."""
+    if not path.lower().endswith((wanted, *(wanted + ending for ending in COMPRESSIONS))):
+        raise UsageError(
+            f"--keep writes {written}, and {path} does not end in {wanted}", f"name a file that ends in {wanted}"
+        )
