@@ -49,6 +49,7 @@ PROGRAMS = {
     "schemes.py",
     "shards.py",
     "state.py",
+    "tables.py",
     "unindexed.py",
 }
 STARTED_BY_OTHERS = {"crawl_spider.py", "peer_datatrove.py"}
@@ -144,6 +145,11 @@ def test_articles_by_kernels_are_set_beside_the_parser(cache: Path, tmp_path: Pa
     (tmp_path / "a.html").write_text(ordinary(5_000))
     real = said(cache, "tests.bench.extraction", *small, "--pages", tmp_path, "--least", 1)
     expect(real, "1 pages of # KB", *lines)
+
+
+def test_tables_are_set_beside_lists_of_dicts(cache: Path) -> None:
+    text = said(cache, "tests.bench.tables", "--pages", 100, "--rounds", 1)
+    expect(text, "checked: judge and judge_table give the same verdicts", "to that by lists of dicts: # x")
 
 
 def test_parquet_is_set_beside_jsonl(cache: Path) -> None:
