@@ -1,4 +1,4 @@
-"""`python -m tests.bench.tables`: what a row costs on its way through `Deduper.judge_table`, beside lists of dicts."""
+"""`python -m tests.bench.tables`: what a row costs on its way through `judge_table`, beside lists of dicts."""
 
 from __future__ import annotations
 
