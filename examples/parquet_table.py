@@ -2,8 +2,8 @@
 
     python examples/parquet_table.py pages.parquet judged.parquet
 
-`judge_table` takes tables of pandas and polars, too. With duckdb, pass `duckdb.sql("...").arrow()`; with Hugging
-Face's datasets, `dataset.with_format("arrow")[:]`. `to_pandas()` of its answer is a frame again.
+`judge_table` takes tables of pandas and polars, too (`to_pandas()` of its answer is a frame again), and those of
+duckdb and of Hugging Face's datasets: examples/other_tables.py.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
-from simstream import AsyncClient, Client, fingerprint
+from simstream import AsyncClient, Client, Deduper, fingerprint
 from simstream.client import aio, pages, sync
 from tests.e2e.harness import PATIENCE_S, Program
 from tests.kafka_fixtures import TopicPlace
@@ -93,6 +93,22 @@ def test_parquet_table_adds_the_verdicts_as_columns(run: Run, tmp_path: Path) ->
         ("b", "near_duplicate", "a"),
         ("c", "new", None),
     ]
+
+
+@pytest.mark.parametrize("way", ["duckdb", "datasets"])
+def test_other_tables_keeps_the_new_rows_with_all_their_columns(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table({name: [row[name] for row in read_lines(PAGES)] for name in ("url", "text")})
+    pq.write_table(table, tmp_path / "in.parquet")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    said = run("other_tables.py", way, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    with Deduper() as deduper:
+        kinds = deduper.judge_table(table)["verdict"].to_pylist()
+    unique = table.filter(pa.array([kind == "new" for kind in kinds]))
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == unique.to_pylist()
+    assert f"{unique.num_rows} of 30 rows are new: " in said
 
 
 def test_match_corpus_finds_the_page_of_a_text(run: Run, tmp_path: Path) -> None:
