@@ -85,14 +85,17 @@ def test_the_whole_service_works_by_tokens_that_end_while_it_runs(program: Progr
     variables = {f"SIMSTREAM_KAFKA_{name.replace('.', '_').upper()}": value for name, value in CLIENT.items()}
     assert run(program, "topics", "create", "--config", config).returncode == 0
     begun = time.monotonic()
-    with program.serve("--config", config, **path) as service:
+    with program.serve("--config", config, **path) as service, program.news("--config", config, **path) as news:
         service.ready()
+        news.ready()
         with Client(program.place.address, program.place.prefix, config=str(config)) as client:
             for number in range(2):
                 page = {"id": f"{number}", "text": "Too short."}
                 assert client.submit(page).result(30).reason == "few_words"
                 while time.monotonic() < begun + 8:  # the first tokens have ended
                     time.sleep(0.2)
+        news.until(lambda: '"total":0' in news.get("/api/stories")[1], "it answers")
+        assert news.end() == 0, news.output
         assert service.end() == 0, service.output
     shown = program.on_log("verdicts", "--json", SIMSTREAM_KAFKA_OAUTH_CB="functions:good", **variables, **path)
     assert len(shown.stdout.splitlines()) == 2, shown.stderr.decode()
