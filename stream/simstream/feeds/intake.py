@@ -33,6 +33,8 @@ class NewsIntake:
     MAX_RECORDS: Final = 500
     """The most records of a topic that are taken at once."""
     POLL_S: Final = 0.25
+    SLICE_S: Final = 0.005
+    """Seconds of folding after which other tasks have their turn."""
     WRITE_EVERY_S: Final = 0.05
     """Seconds between two writes of the table. A kill in between costs no story, but its webhook comes twice."""
     MAX_CHANGES: Final = 20_000
@@ -111,11 +113,15 @@ class NewsIntake:
         reader = await self._in_thread(partial(self._log.open_reader, topic, start))
         with reader:
             while not self._stopping.is_set():
-                for record in await self._poll(reader):
+                records, began = await self._poll(reader), time.perf_counter()
+                for record in records:
                     take(record)
                     offsets[record.partition] = record.offset + 1
                     self._feed.condition.take(FeedPartition(info.name, record.partition), record.offset + 1)
                     await self._feed.settle()
+                    if time.perf_counter() - began > self.SLICE_S:
+                        await asyncio.sleep(0)  # the web has its turn
+                        began = time.perf_counter()
                 self._note_passed(reader, info)
                 await self._wait_for_room()
 
