@@ -13,6 +13,7 @@ import pytest
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import DeliveryFailed, LogLocked, TopicRecreated
 from simstream.feeds import table
+from simstream.feeds.condition import FeedPartition
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
 from simstream.feeds.state import FeedState
@@ -148,6 +149,23 @@ def test_an_intake_goes_on_where_its_table_says(log: Log, monkeypatch: pytest.Mo
     feed = play(log, topic, HeldPlace(), lambda feed: count(feed) == 9)
     assert count(feed) == 9
     assert sorted(record.offset for record in taken) == [5, 5, 6, 6, 7, 7, 8, 8]
+    feed.condition.hear({FeedPartition(log.topic(PAGES).name, 0): 10})
+    assert feed.condition.behind == 1
+
+
+def test_after_a_start_only_what_is_not_read_yet_counts_as_behind(log: Log) -> None:
+    topic = KeptTopic()
+    tell(log, range(5))
+    play(log, topic, HeldPlace(), lambda feed: count(feed) == 5)
+    asked: list[int] = []
+
+    def ask(feed: FeedState) -> bool:
+        feed.condition.hear({FeedPartition(log.topic(name).name, 0): 7 for name in (PAGES, VERDICTS)})
+        asked.append(feed.condition.behind)
+        return asked[-1] == 4
+
+    play(log, topic, HeldPlace(), ask)
+    assert asked[-1] == 4
 
 
 def test_an_intake_writes_nothing_without_its_place_and_ends_if_another_has_it(log: Log) -> None:

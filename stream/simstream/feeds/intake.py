@@ -110,6 +110,9 @@ class NewsIntake:
         info = await self._in_thread(partial(self._log.topic, topic))
         start = self._table.begin(topic, info)
         offsets = self._table.places[topic].offsets
+        firsts = await self._in_thread(partial(self._log.low_watermarks, topic))
+        for partition, first in firsts.items():
+            self._feed.condition.take(FeedPartition(info.name, partition), max(first, start.get(partition, 0)))
         reader = await self._in_thread(partial(self._log.open_reader, topic, start))
         with reader:
             while not self._stopping.is_set():
