@@ -18,11 +18,12 @@ def with_duckdb(source: str, target: str) -> None:
     """Join the rows with their verdicts, place by place, and write the new ones."""
     import duckdb
 
-    pages = duckdb.read_parquet(source).to_arrow_table()
+    database = duckdb.connect()
+    pages = database.read_parquet(source).to_arrow_table()
     with Deduper() as deduper:
         verdicts = deduper.judge_table(pages)
     places = verdicts.select(["verdict"]).rename_columns(["simstream_verdict"])
-    joined = duckdb.sql("from pages positional join places").filter("simstream_verdict = 'new'")
+    joined = database.sql("from pages positional join places where simstream_verdict = 'new'")
     joined.select("* exclude (simstream_verdict)").write_parquet(target)
     print(f"{len(joined)} of {pages.num_rows} rows are new: {target}; {places.num_rows} verdicts")
 

@@ -20,6 +20,8 @@ from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits, decode
 from tests.e2e.harness import by_ordinal, naive_verdicts, read_topic
 
+OWN = ("simstream-format", b"1")
+"""The header that every verdict has behind its kind."""
 WORDS = {
     PageKind.READABLE: ("new", "near_duplicate", "unchanged"),
     PageKind.TOO_SHORT: ("too_short",),
@@ -66,7 +68,7 @@ def check_headers(source: Sequence[Record], published: Sequence[Record]) -> None
     pages = {(record.partition, record.offset): record.headers for record in source}
     for record in published:
         place = wire.decode(record.value or b"").source
-        assert record.headers[1:] == pages[place.partition, place.offset], f"headers differ at {place}"
+        assert record.headers[1:] == (OWN, *pages[place.partition, place.offset]), f"headers differ at {place}"
 
 
 @remember

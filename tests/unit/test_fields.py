@@ -167,7 +167,7 @@ def test_quotes_that_never_close_are_an_error_in_bounded_memory(tmp_path: Path) 
     tracemalloc.stop()
 
 
-def test_dedup_takes_csv_and_names_and_keeps_no_lines_of_it(
+def test_dedup_takes_csv_and_names_and_keeps_rows_in_csv_alone(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -180,4 +180,7 @@ def test_dedup_takes_csv_and_names_and_keeps_no_lines_of_it(
     assert [(v["id"], v["near_duplicate_of"]) for v in verdicts] == [("a", None), ("b", "a")]
     capsys.readouterr()
     assert invoke(["dedup", "p.csv", "--keep", "kept"]) == 2
-    assert "--keep cannot copy the pages of" in capsys.readouterr().err
+    assert (
+        "--keep writes rows of CSV, as the inputs have them, and kept does not end in .csv"
+        in capsys.readouterr().err
+    )
