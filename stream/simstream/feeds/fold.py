@@ -18,6 +18,7 @@ from simstream.feeds.expiry_times import ExpiryTimes
 from simstream.feeds.groups import PageGroups
 from simstream.feeds.records import (
     COUNTS_KEY,
+    GONE,
     NOWHERE,
     ClusterMerge,
     Entry,
@@ -137,6 +138,21 @@ class VerdictFold:
         address = version.title or tidy(version.url or page_id)
         self._count(msgspec.structs.replace(self.counts, untitled=self.counts.untitled + 1))
         self._put(page_id, msgspec.structs.replace(version, title=address, awaits_title=False))
+
+    def forget_places(self) -> None:
+        """Forget where the records of all pages were: the topic `pages` was created again.
+
+        Pages that wait for their records are shown by their addresses.
+        """
+        for source in list(self._sheets):
+            self._drop_sheet(source)
+        for page_id, version in list(self.versions.items()):
+            if version.is_live:
+                title = version.title or tidy(version.url or page_id)
+                self._put(
+                    page_id,
+                    msgspec.structs.replace(version, source=GONE, title=title, awaits_title=False, doubts=()),
+                )
 
     def age(self) -> bool:
         """Remove some entries that left the window, or are too many. Returns whether to call it again."""

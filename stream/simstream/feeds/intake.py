@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from simstream.errors import BrokerUnreachable
+from simstream.errors import BrokerUnreachable, LogError, LogLocked, TopicMissing
 from simstream.feeds.condition import FeedPartition
 from simstream.feeds.state import FeedState, take_page, take_verdict
-from simstream.feeds.table import NewsMembership, NewsTable, TableTopic
+from simstream.feeds.table import Changes, NewsMembership, NewsTable, TableTopic
 from simstream.log.base import PAGES, VERDICTS, Log, Reader, TopicInfo
 from simstream.model import Record
 from simstream.wire.page import PageLimits
@@ -37,6 +37,8 @@ class NewsIntake:
     """Seconds of folding after which other tasks have their turn."""
     WRITE_EVERY_S: Final = 0.05
     """Seconds between two writes of the table. A kill in between costs no story, but its webhook comes twice."""
+    LEADER_S: Final = 10.0
+    """Seconds to wait for a leader that knows all records that were read before."""
     MAX_CHANGES: Final = 20_000
     """After so many unwritten changes, reading waits for the table."""
     LAST_WRITE_S: Final = 3.0
@@ -58,6 +60,8 @@ class NewsIntake:
         self._topic = topic
         self._place = place
         self._table = NewsTable()
+        self._unwritten: Changes = {}
+        """Changes that were taken from the table, and that the brokers do not have yet."""
         self._stopping = asyncio.Event()
         self._has_room = asyncio.Event()
         self._threads = ThreadPoolExecutor(3, "news-intake")
@@ -66,9 +70,14 @@ class NewsIntake:
         """Begin with the table, then read and write until `stop`, or an error. Raises LogError, StateDamaged."""
         if self._place is not None and self._topic is not None:
             await self._wait_for_place(self._place)
-            self._table = NewsTable(await self._in_thread(self._topic.read))
+        if self._topic is not None and not self._stopping.is_set():
+            entries = await self._in_thread(self._topic.begin)
+            try:
+                self._table = NewsTable(entries)
+            except ValueError as error:
+                raise self._topic.damaged(error) from error
         if not self._stopping.is_set():
-            self._feed.begin(self._table)
+            await self._begin()
             await self._feed.settle()
             work = (
                 self._read(VERDICTS, partial(take_verdict, self._feed)),
@@ -81,6 +90,14 @@ class NewsIntake:
             finally:
                 self.stop()
                 await asyncio.wait(tasks)
+
+    async def _begin(self) -> None:
+        """Take the table's entries. The places of pages of a topic `pages` that is gone are no places any more."""
+        self._feed.begin(self._table)
+        assert self._feed.fold is not None
+        known = self._table.places.get(PAGES)
+        if known is not None and known.id != (await self._in_thread(partial(self._log.topic, PAGES))).id:
+            self._feed.fold.forget_places()
 
     def stop(self) -> None:
         """End `run` soon. What was read is written once more, unless that takes longer than LAST_WRITE_S."""
@@ -95,13 +112,12 @@ class NewsIntake:
         end, is_told = began + self.PATIENCE_S, False
         while not place.is_held and not self._stopping.is_set():
             now = time.monotonic()
-            if now > end:
-                await self._in_thread(place.check_other)
-                end = now + 1.0
+            if now > end and place.is_taken:
+                raise self._locked()
             if now > began + 1.0 and not is_told:
                 is_told = True
                 _logger.info(
-                    "another process shows the stories of this log, or was killed just now: waiting %.0f s for it",
+                    "waiting for the place of this log's news page, %.0f s at most if another process was killed",
                     self.PATIENCE_S,
                 )
             await _until(self._stopping, 0.05)
@@ -113,8 +129,7 @@ class NewsIntake:
         firsts = await self._in_thread(partial(self._log.low_watermarks, topic))
         for partition, first in firsts.items():
             self._feed.condition.take(FeedPartition(info.name, partition), max(first, start.get(partition, 0)))
-        reader = await self._in_thread(partial(self._log.open_reader, topic, start))
-        with reader:
+        with await self._open(topic, start) as reader:
             while not self._stopping.is_set():
                 records, began = await self._poll(reader), time.perf_counter()
                 for record in records:
@@ -127,6 +142,22 @@ class NewsIntake:
                         began = time.perf_counter()
                 self._note_passed(reader, info)
                 await self._wait_for_room()
+
+    async def _open(self, topic: str, start: dict[int, int]) -> Reader:
+        """Open a reader. A leader that has just been elected may not know yet how far its records go."""
+        end = time.monotonic() + self.LEADER_S
+        while True:
+            try:
+                return await self._in_thread(partial(self._log.open_reader, topic, start))
+            except (TopicMissing, BrokerUnreachable):
+                raise
+            except LogError as error:
+                if time.monotonic() > end:
+                    what = f"the news page had read more of a topic than there is ({error.what})"
+                    raise LogError(
+                        what, f"delete the topic {self._feed.name}.table, and start the news page again"
+                    ) from error
+            await _until(self._stopping, 0.5)
 
     async def _poll(self, reader: Reader) -> list[Record]:
         """Return what has come. A broker that does not answer is waited for: the condition says so."""
@@ -158,11 +189,19 @@ class NewsIntake:
         """Write the changes that are there, if this process has its place."""
         if self._topic is None or self._place is None:
             self._table.changes.clear()
-        elif not self._place.is_held:
-            await self._in_thread(self._place.check_other)
-        elif changes := self._table.take_changes():
-            await self._in_thread(partial(self._topic.write, changes))
+        elif self._place.is_held:
+            self._unwritten = self._unwritten or self._table.take_changes()
+            if self._unwritten:
+                is_written = await self._in_thread(partial(self._topic.write, self._unwritten))
+                self._unwritten = {} if is_written else self._unwritten
+        elif self._place.is_taken:
+            raise self._locked()
         self._has_room.set()
+
+    def _locked(self) -> LogLocked:
+        return LogLocked(
+            f"another process shows the stories of this log (group {self._feed.name})", "stop that process first"
+        )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -14,6 +14,10 @@ NOWHERE = -1
 """Stands for the cluster of a page that has left."""
 
 
+GONE = "-1/-1"
+"""The place of a record whose topic is gone."""
+
+
 class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A page's newest version, by its newest verdict. Times are in ms since 1970."""
 

@@ -49,7 +49,7 @@ class FeedState:
         """Start from the table's entries. Raises StateDamaged."""
         try:
             self.fold = VerdictFold(table, self.limits)
-        except (msgspec.MsgspecError, KeyError, ValueError) as error:
+        except (msgspec.MsgspecError, LookupError, ValueError) as error:
             raise StateDamaged(
                 f"the news page's table holds an entry that cannot be read ({error})",
                 f"delete the topic {self.name}.table, and start the news page again",

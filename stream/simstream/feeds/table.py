@@ -1,36 +1,47 @@
 """Keeps the fold's entries on Kafka, in a compacted topic of one partition, and how far both topics were read.
 
-The topic has the changes in the order in which they were made, and after them the places that they lead to. So
-after a kill some records are read again, which changes nothing.
+Changes and the places that they lead to are one transaction. Whoever begins fences every earlier writer: a process
+that was frozen, or cut off, can write nothing more.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any, Final
 
 import msgspec
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from simstream.closing import Closing
-from simstream.errors import BrokerUnreachable, DeliveryFailed, LogLocked
+from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, StateDamaged
 from simstream.log import options_of
-from simstream.log.base import TABLE, Appender, TopicInfo
-from simstream.log.kafka.appender import KafkaAppender
-from simstream.log.kafka.cluster import KafkaCluster, member_name
+from simstream.log.base import TABLE, TopicInfo
+from simstream.log.kafka.client_watch import ClientWatch
+from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
+from simstream.log.kafka.publisher import FENCED
 from simstream.log.kafka.reader import KafkaReader
-from simstream.log.kafka.topics import group_state
+from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.settings import Settings
 
 PLACES_KEY: Final = "p"
 """The key of the places; no key of the fold begins with it."""
-Change = tuple[str, bytes | None]
-"""A key and its new entry; None if it has none any more."""
+Changes = dict[str, bytes | None]
+"""The new entry of each key; None if it has none any more."""
 MAX_POLL_RECORDS = 5_000
-STEP_S = 0.2
+STEP_S = 0.5
 """Seconds of waiting after which a write looks whether it has to end."""
+PAUSE_S = 0.02
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "linger.ms": 0,
+    "retry.backoff.ms": 2,
+    "queue.buffering.max.messages": 100_000,
+}
+TRANSACTION_MS: Final = 300_000
+"""Milliseconds after which brokers end a transaction: they may be away so long. A new writer ends it at once."""
 _logger = logging.getLogger("simstream.news")
 
 
@@ -51,7 +62,7 @@ class NewsTable(MutableMapping[str, bytes]):
         """Begin with what `TableTopic.read` returned. Raises msgspec.MsgspecError."""
         self._entries = entries or {}
         self.places: dict[str, TopicPlace] = _places.decode(self._entries.pop(PLACES_KEY, b"{}"))
-        self.changes: list[Change] = []
+        self.changes: Changes = {}
         self._written = msgspec.json.encode(self.places)
 
     def __getitem__(self, key: str) -> bytes:
@@ -59,11 +70,11 @@ class NewsTable(MutableMapping[str, bytes]):
 
     def __setitem__(self, key: str, entry: bytes) -> None:
         self._entries[key] = entry
-        self.changes.append((key, entry))
+        self.changes[key] = entry
 
     def __delitem__(self, key: str) -> None:
         del self._entries[key]
-        self.changes.append((key, None))
+        self.changes[key] = None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -78,50 +89,66 @@ class NewsTable(MutableMapping[str, bytes]):
             place = self.places[topic] = TopicPlace(info.id, {})
         return dict(place.offsets)
 
-    def take_changes(self) -> list[Change]:
+    def take_changes(self) -> Changes:
         """Return the changes and the places after them, and count them as written. Nothing if nothing changed."""
-        changes, self.changes = self.changes, []
+        changes, self.changes = self.changes, {}
         places = msgspec.json.encode(self.places)
         if changes or places != self._written:
-            changes.append((PLACES_KEY, places))
+            changes[PLACES_KEY] = places
         self._written = places
         return changes
 
 
 class TableTopic(Closing):
-    """The table's topic. It is read and written in one thread."""
+    """The table's topic. One thread at a time reads and writes it."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
-        self._appender: Appender | None = None
+        self._name = cluster.name(TABLE)
+        self._same: KafkaTopicIdentity | None = None
+        self._producer: Any = None
+        self._watch = ClientWatch()
         self._ending = threading.Event()
 
-    def read(self) -> dict[str, bytes]:
-        """Return the newest entry of each key, or after `end` some.
+    def begin(self) -> dict[str, bytes]:
+        """Fence every earlier writer, and return the newest entry of each key, or after `end` some.
 
-        Raises LogError.
+        Raises StateDamaged and LogError.
         """
+        self._same = KafkaTopicIdentity(self._cluster, [TABLE])
+        if (count := self._same.infos[TABLE].partitions) != 1:
+            raise LogDamaged(f"{self._name} has {count} partitions, not 1", self._todo())
+        self._fence()
         found: dict[str, bytes] = {}
         with KafkaReader(self._cluster, TABLE, 0) as reader:
             while not self._ending.is_set() and not reader.caught_up():
                 for record in reader.poll(MAX_POLL_RECORDS, STEP_S):
-                    key = (record.key or b"").decode()
+                    try:
+                        key = (record.key or b"").decode()
+                    except UnicodeDecodeError as error:
+                        raise self.damaged(error) from error
                     if record.value is None:
                         found.pop(key, None)
                     else:
                         found[key] = record.value
         return found
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Append the changes, and wait until the brokers have all of them, or until `end`. Raises LogError."""
-        while not self._ending.is_set():
-            try:
-                self._append(changes)
-                return
-            except (DeliveryFailed, BrokerUnreachable) as error:
-                _logger.debug("the table is written again: %s", error)
-                self._discard()
-                self._ending.wait(STEP_S)
+    def damaged(self, error: Exception) -> StateDamaged:
+        """Return the error for an entry that cannot be read."""
+        return StateDamaged(f"{self._name} holds an entry that cannot be read ({error})", self._todo())
+
+    def write(self, changes: Changes) -> bool:
+        """Write the changes, all or nothing, and return True once the brokers have them.
+
+        Returns False after `end`, and if it has to be tried again. Raises LogLocked if another writer has begun
+        meanwhile; else LogError, as of TopicRecreated.
+        """
+        assert self._same is not None
+        with contextlib.suppress(BrokerUnreachable):
+            self._same.check()
+        if self._producer is None or self._watch.has_lost_brokers:
+            self._fence()
+        return self._producer is not None and self._transact(changes)
 
     def end(self) -> None:
         """Give up what is being written. May be called in another thread."""
@@ -130,20 +157,79 @@ class TableTopic(Closing):
     def close(self) -> None:
         """See Closing. Drops what is not written."""
         self.end()
-        self._discard()
+        self._drop()
 
-    def _append(self, changes: Sequence[Change]) -> None:
-        appender = self._appender = self._appender or KafkaAppender(self._cluster, TABLE)
-        last = 0
-        for key, entry in changes:
-            last = appender.append(entry, key.encode())
-        while appender.flush(STEP_S) < last and not self._ending.is_set():
-            pass
+    def _fence(self) -> None:
+        """Become the writer, unless `end` comes first."""
+        self._drop()
+        self._watch = ClientWatch()
+        fixed = {
+            "transactional.id": self._cluster.options.prefix,
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "acks": "all",
+            "error_cb": note_error,
+            **self._watch.settings,
+        }
+        producer = make(Producer, self._cluster.config("news", DEFAULTS, fixed))
+        if self._insist(producer, producer.init_transactions):
+            self._producer = producer
 
-    def _discard(self) -> None:
-        if self._appender is not None:
-            self._appender.discard()
-            self._appender = None
+    def _transact(self, changes: Changes) -> bool:
+        producer = self._producer
+        try:
+            producer.begin_transaction()
+            for key, entry in changes.items():
+                self._produce(producer, key.encode(), entry)
+        except KafkaException as error:
+            self._raise_lasting(error)
+            return self._abort(producer)
+        return self._insist(producer, producer.commit_transaction)
+
+    def _produce(self, producer: Any, key: bytes, entry: bytes | None) -> None:
+        while not self._ending.is_set():
+            try:
+                producer.produce(self._name, value=entry, key=key, partition=0)
+                return
+            except BufferError:
+                producer.poll(STEP_S)
+
+    def _insist(self, producer: Any, call: Callable[[float], None]) -> bool:
+        """Repeat a call until it succeeds. Returns False if the transaction was aborted instead, or after `end`."""
+        while not self._ending.is_set() and not self._watch.has_lost_brokers:
+            try:
+                call(STEP_S)
+                return True
+            except KafkaException as error:
+                self._raise_lasting(error)
+                if error.args[0].txn_requires_abort():
+                    return self._abort(producer)
+            self._ending.wait(PAUSE_S)
+        return False
+
+    def _abort(self, producer: Any) -> bool:
+        self._insist(producer, producer.abort_transaction)
+        return False
+
+    def _raise_lasting(self, caught: KafkaException) -> None:
+        """Raise the error of ours for one that neither a repetition nor an abort mends."""
+        error: KafkaError = caught.args[0]
+        if error.code() in FENCED or error.code() == KafkaError._FATAL or error.fatal():
+            raise LogLocked(
+                f"another news page writes {self._name}, or the brokers have forgotten this one",
+                "stop the other one, or start this one again",
+            ) from None
+        if not (error.retriable() or error.txn_requires_abort() or error.code() in AWAY):
+            raise self._cluster.make_error(caught, TABLE, "Write", self._cluster.options.prefix) from None
+
+    def _drop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with contextlib.suppress(KafkaException):
+                producer.purge()
+                producer.flush(0)
+
+    def _todo(self) -> str:
+        return f"delete the topic {self._name}, and start the news page again: it then reads everything again"
 
 
 class NewsMembership(PolledMember, Closing):
@@ -151,6 +237,7 @@ class NewsMembership(PolledMember, Closing):
 
     def __init__(self, cluster: KafkaCluster) -> None:
         """Apply for the place. Raises LogError."""
+        self._is_taken = False
         group = cluster.options.prefix
         super().__init__(cluster, MemberKind("news", TABLE, group, "the news page's place"))
 
@@ -161,19 +248,14 @@ class NewsMembership(PolledMember, Closing):
             raise self._error
         return bool(self._owned)
 
-    def check_other(self) -> None:
-        """Ask the brokers who has the place. Raises LogLocked if it is another process."""
-        try:
-            members = group_state(self._cluster, self._kind.group).members
-        except BrokerUnreachable:
-            return
-        own = member_name(self._cluster, self._kind.role)  # an earlier client of this process may still count
-        holders = [one for one in members if one.assignment.topic_partitions and one.client_id != own]
-        if holders and not self.is_held:
-            hosts = ", ".join(sorted({one.host.lstrip("/") for one in holders}))
-            raise LogLocked(
-                f"another process shows the stories of this log (on {hosts})", "stop that process first"
-            )
+    @property
+    def is_taken(self) -> bool:
+        """Whether the group has given the place to another process."""
+        return self._is_taken and not self._owned
+
+    def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        self._is_taken = not partitions
+        super()._on_assign(consumer, partitions)
 
     def _warn_lost(self) -> None:
         _logger.warning("the group %s went on without this news page", self._kind.group)
