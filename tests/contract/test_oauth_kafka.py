@@ -94,11 +94,13 @@ def test_the_whole_service_works_by_tokens_that_end_while_it_runs(program: Progr
                 assert client.submit(page).result(30).reason == "few_words"
                 while time.monotonic() < begun + 8:  # the first tokens have ended
                     time.sleep(0.2)
-        news.until(lambda: '"total":0' in news.get("/api/stories")[1], "it answers")
+            story = {"id": "story", "text": "The night train stops at the mill village again after forty years."}
+            assert client.submit(story).result(30).verdict == "new"
+        news.until(lambda: '"total":1' in news.get("/api/stories")[1], "it shows what came after the first tokens")
         assert news.end() == 0, news.output
         assert service.end() == 0, service.output
     shown = program.on_log("verdicts", "--json", SIMSTREAM_KAFKA_OAUTH_CB="functions:good", **variables, **path)
-    assert len(shown.stdout.splitlines()) == 2, shown.stderr.decode()
+    assert len(shown.stdout.splitlines()) == 3, shown.stderr.decode()
     calls = (program.folder / "calls").read_text().splitlines()
     assert "S3CRET" in calls
     assert len(calls) > 4

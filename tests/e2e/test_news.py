@@ -452,7 +452,8 @@ def test_a_second_process_would_write_the_same_table_and_is_refused(room: NewsFe
     assert any("waiting for the place of this log's news page, 12 s at most" in line for line in told)
     assert "another process shows the stories of this log (group " in told[-1]
     assert "stop that process first" in told[-1]
-    room.titled(room.stories()[0]["title"], room.stories()[0]["versions"])
+    room.tell(page("a.example/second", "After the refusal", story(81), room.next_days()))
+    room.titled("After the refusal")
 
 
 @pytest.mark.long

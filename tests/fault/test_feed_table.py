@@ -228,6 +228,23 @@ def test_a_table_is_read_as_it_was_written_and_by_the_newest_writer_alone(cluste
 
 
 @pytest.mark.kafka
+def test_a_writer_that_has_lost_its_client_goes_on_unless_another_has_written(cluster: KafkaCluster) -> None:
+    with TableTopic(cluster) as first, TableTopic(cluster) as second:
+        first.begin()
+        assert first.write({"va": b"1", "p": b"{}"})
+        first._drop()
+        assert first.write({"va": b"2", "p": b'{"a":1}'})
+        assert second.begin()["va"] == b"2"
+        assert second.write({"va": b"3", "p": b'{"a":2}'})
+        first._drop()
+        with pytest.raises(LogLocked):
+            first.write({"va": b"stale", "p": b'{"a":3}'})
+        assert second.write({"va": b"4", "p": b'{"a":4}'})  # it was not fenced
+    with TableTopic(cluster) as third:
+        assert third.begin()["va"] == b"4"
+
+
+@pytest.mark.kafka
 def test_what_a_writer_left_half_written_is_never_read(cluster: KafkaCluster) -> None:
     with TableTopic(cluster) as first, TableTopic(cluster) as second:
         first.begin()

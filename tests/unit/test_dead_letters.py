@@ -67,7 +67,9 @@ def test_the_added_headers_fit_their_schema(tmp_path: Path) -> None:
             for value in (b"{", b"x" * (9 << 20)):
                 page = Record("simstream.pages", 0, 7, b"k", value)
                 dead_letters.append(dead, page, bad(page))
-        for letter in letters(log, LetterFilter()):
+        found = list(letters(log, LetterFilter()))
+        assert [letter.cut for letter in found] == [False, True]
+        for letter in found:
             check({name: value.decode() for name, value in letter.record.headers})
             assert ("simstream-cut" in dict(letter.record.headers)) == letter.cut
             with pytest.raises(jsonschema.ValidationError):

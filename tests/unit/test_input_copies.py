@@ -93,8 +93,9 @@ def test_files_of_pages_are_listed_by_their_paths(tmp_path: Path) -> None:
             "--keep writes rows of CSV, as the inputs have them, and kept.jsonl does not end",
         ),
         (["a.csv"], "kept", "does not end in .csv"),
-        (["a.csv", "c.csv"], "kept.csv", "c.csv has other columns than"),
+        (["a.csv", "c.csv"], "kept.csv", "c.csv has another first row than"),
         (["page.html"], "kept.html", "--keep writes the paths of files, and kept.html does not end in .txt"),
+        (["new\nline.html"], "kept.txt", "only paths without a line end"),
         (["a.csv", "page.html"], "kept.csv", "the inputs are of several formats"),
         (["pages.jsonl"], "kept.csv", "names another format"),
     ],
@@ -102,8 +103,9 @@ def test_files_of_pages_are_listed_by_their_paths(tmp_path: Path) -> None:
 def test_a_copy_of_another_form_is_refused(tables: list[str], names: list[str], keep: str, said: str) -> None:
     folder = Path(tables[0]).parent
     (folder / "c.csv").write_bytes(table(ROWS, names="id,more,text"))
-    (folder / "page.html").write_text("<p>A page.</p>")
+    for name in ("page.html", "new\nline.html"):
+        (folder / name).write_text("<p>A page.</p>")
     (folder / "pages.jsonl").write_text('{"text": "t"}\n')
-    with pytest.raises(UsageError, match=r"format|columns|end in") as caught:
+    with pytest.raises(UsageError, match=r"format|first row|end in|line end") as caught:
         make_copier([str(folder / name) for name in names], keep, LIMIT, FieldNames())
     assert said in str(caught.value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from simstream.errors import LogError, PageUnknown
 from simstream.feeds.reasons import REASONS
-from simstream.feeds.records import PageVersion, parts
+from simstream.feeds.records import GONE, PageVersion, parts
 from simstream.log.base import PAGES, Log
 from simstream.log.committed_records import committed
 from simstream.model import Record
@@ -43,7 +43,7 @@ class PageTexts:
         return side_by_side(self._text(*a), self._text(*b))
 
     def _text(self, page_id: str, version: PageVersion) -> str:
-        record = self._record(*parts(version.source))
+        record = None if version.source == GONE else self._record(*parts(version.source))
         if record is None:
             raise PageUnknown(*REASONS["record_gone"])
         page = decode(record, self._limits)

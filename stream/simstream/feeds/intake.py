@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from simstream.errors import BrokerUnreachable, LogError, LogLocked, TopicMissing
+from simstream.errors import BrokerUnreachable, LogError, LogLocked
 from simstream.feeds.condition import FeedPartition
 from simstream.feeds.state import FeedState, take_page, take_verdict
 from simstream.feeds.table import Changes, NewsMembership, NewsTable, TableTopic
@@ -79,17 +79,17 @@ class NewsIntake:
         if not self._stopping.is_set():
             await self._begin()
             await self._feed.settle()
-            work = (
-                self._read(VERDICTS, partial(take_verdict, self._feed)),
-                self._read(PAGES, partial(take_page, self._feed, self._limits)),
-                self._write(),
-            )
-            tasks = [asyncio.ensure_future(one) for one in work]
+            reading = [
+                asyncio.ensure_future(self._read(VERDICTS, partial(take_verdict, self._feed))),
+                asyncio.ensure_future(self._read(PAGES, partial(take_page, self._feed, self._limits))),
+            ]
+            tasks = [*reading, asyncio.ensure_future(self._write(reading))]
             try:
                 await asyncio.gather(*tasks)
             finally:
                 self.stop()
                 await asyncio.wait(tasks)
+                self._threads.shutdown(wait=False)
 
     async def _begin(self) -> None:
         """Take the table's entries. The places of pages of a topic `pages` that is gone are no places any more."""
@@ -149,9 +149,9 @@ class NewsIntake:
         while True:
             try:
                 return await self._in_thread(partial(self._log.open_reader, topic, start))
-            except (TopicMissing, BrokerUnreachable):
-                raise
             except LogError as error:
+                if type(error) is not LogError or self._stopping.is_set():
+                    raise
                 if time.monotonic() > end:
                     what = f"the news page had read more of a topic than there is ({error.what})"
                     raise LogError(
@@ -179,11 +179,15 @@ class NewsIntake:
             self._has_room.clear()
             await self._has_room.wait()
 
-    async def _write(self) -> None:
+    async def _write(self, reading: list[asyncio.Task[None]]) -> None:
         while not self._stopping.is_set():
             await _until(self._stopping, self.WRITE_EVERY_S)
             await self._write_changes()
-        await self._write_changes()
+        await asyncio.wait(reading)
+        end = time.monotonic() + self.LAST_WRITE_S
+        while (self._unwritten or self._table.changes) and time.monotonic() < end:
+            await self._write_changes()
+            await asyncio.sleep(self.WRITE_EVERY_S)
 
     async def _write_changes(self) -> None:
         """Write the changes that are there, if this process has its place."""

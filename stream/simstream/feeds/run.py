@@ -170,9 +170,7 @@ def _named(error: BaseException | None) -> SimstreamError:
     if isinstance(error, SimstreamError):
         return error
     _logger.debug("the news page ended", exc_info=error)
-    return LogError(
-        f"the news page ended ({type(error).__name__}: {error})", "check the broker, and start it again"
-    )
+    return LogError(f"the news page ended ({type(error).__name__}: {error})", "start it again")
 
 
 class _ComparisonRunner:

@@ -1,7 +1,7 @@
 """Keeps the fold's entries on Kafka, in a compacted topic of one partition, and how far both topics were read.
 
-Changes and the places that they lead to are one transaction. Whoever begins fences every earlier writer: a process
-that was frozen, or cut off, can write nothing more.
+Changes and the places that they lead to are one transaction. A process that begins fences every earlier one: a
+process that was frozen, or cut off, can write nothing more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
 from simstream.log.kafka.publisher import FENCED
-from simstream.log.kafka.reader import KafkaReader
+from simstream.log.kafka.reader import KafkaReader, last_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.settings import Settings
 
@@ -59,7 +59,7 @@ class NewsTable(MutableMapping[str, bytes]):
     """The entries in memory, the places of what led to them, and the changes that are not written yet."""
 
     def __init__(self, entries: dict[str, bytes] | None = None) -> None:
-        """Begin with what `TableTopic.read` returned. Raises msgspec.MsgspecError."""
+        """Begin with what `TableTopic.begin` returned. Raises msgspec.MsgspecError."""
         self._entries = entries or {}
         self.places: dict[str, TopicPlace] = _places.decode(self._entries.pop(PLACES_KEY, b"{}"))
         self.changes: Changes = {}
@@ -108,6 +108,10 @@ class TableTopic(Closing):
         self._same: KafkaTopicIdentity | None = None
         self._producer: Any = None
         self._watch = ClientWatch()
+        self._last: bytes | None = None
+        """The newest places in the topic, as far as this writer knows."""
+        self._attempted: bytes | None = None
+        """The places of a transaction that may have been committed, or not."""
         self._ending = threading.Event()
 
     def begin(self) -> dict[str, bytes]:
@@ -131,6 +135,7 @@ class TableTopic(Closing):
                         found.pop(key, None)
                     else:
                         found[key] = record.value
+        self._last = found.get(PLACES_KEY)
         return found
 
     def damaged(self, error: Exception) -> StateDamaged:
@@ -147,8 +152,14 @@ class TableTopic(Closing):
         with contextlib.suppress(BrokerUnreachable):
             self._same.check()
         if self._producer is None or self._watch.has_lost_brokers:
+            self._check_last()  # before the fencing, which would end a successor
             self._fence()
-        return self._producer is not None and self._transact(changes)
+            self._check_last()
+        self._attempted = changes.get(PLACES_KEY)
+        if self._producer is None or not self._transact(changes):
+            return False
+        self._last = self._attempted
+        return True
 
     def end(self) -> None:
         """Give up what is being written. May be called in another thread."""
@@ -173,6 +184,18 @@ class TableTopic(Closing):
         producer = make(Producer, self._cluster.config("news", DEFAULTS, fixed))
         if self._insist(producer, producer.init_transactions):
             self._producer = producer
+
+    def _check_last(self) -> None:
+        """Raise LogLocked if another writer has written since. The places are the last record of a transaction."""
+        record = last_record(self._cluster, TABLE)
+        if record is not None and record.value not in (self._last, self._attempted):
+            raise self._locked()
+
+    def _locked(self) -> LogLocked:
+        return LogLocked(
+            f"another news page writes {self._name}, or the brokers have forgotten this one",
+            "stop the other one, or start this one again",
+        )
 
     def _transact(self, changes: Changes) -> bool:
         producer = self._producer
@@ -214,10 +237,7 @@ class TableTopic(Closing):
         """Raise the error of ours for one that neither a repetition nor an abort mends."""
         error: KafkaError = caught.args[0]
         if error.code() in FENCED or error.code() == KafkaError._FATAL or error.fatal():
-            raise LogLocked(
-                f"another news page writes {self._name}, or the brokers have forgotten this one",
-                "stop the other one, or start this one again",
-            ) from None
+            raise self._locked() from None
         if not (error.retriable() or error.txn_requires_abort() or error.code() in AWAY):
             raise self._cluster.make_error(caught, TABLE, "Write", self._cluster.options.prefix) from None
 
@@ -254,7 +274,7 @@ class NewsMembership(PolledMember, Closing):
         return self._is_taken and not self._owned
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        self._is_taken = not partitions
+        self._is_taken = not partitions and not self._owned
         super()._on_assign(consumer, partitions)
 
     def _warn_lost(self) -> None:

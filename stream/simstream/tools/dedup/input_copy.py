@@ -75,7 +75,7 @@ class RowCopier:
         self._first = firsts[0]
         for file, first in zip(files, firsts, strict=True):
             if first != self._first:
-                what = f"{shown_path(file.path)} has other columns than {shown_path(files[0].path)}"
+                what = f"{shown_path(file.path)} has another first row than {shown_path(files[0].path)}"
                 raise UsageError(what, "give all inputs one first row, or name the others with --against")
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
@@ -86,11 +86,18 @@ class RowCopier:
 
 
 class PathCopier:
-    """Writes the paths of HTML and text files, one a line. Memory: the paths."""
+    """Writes the paths of HTML and text files, one a line. Memory: the paths.
+
+    Raises UsageError for addresses, whose names here would not be whole, and for paths with a line end.
+    """
 
     compresses: Final = True
 
     def __init__(self, inputs: Inputs) -> None:
+        for file in files_of(inputs):
+            if file.is_remote or "\n" in file.path:
+                what = f"--keep cannot list {shown_path(file.path)}: only paths without a line end"
+                raise UsageError(what, "leave it out, or leave out --keep")
         self._paths = {shown_path(file.path): file.path for file in files_of(inputs)}
         self._names: list[str] = []
 
