@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO
@@ -20,6 +20,8 @@ from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.ranges import RemoteFile
 from simstream.sources.record_notes import RecordNotes
 from simstream.sources.repeated_names import hash64
+
+ValueOf = Callable[[bytes], bytes | None]
 
 
 class NotedLines(RecordNotes):
@@ -51,17 +53,17 @@ class NotedLines(RecordNotes):
         """
         wanted = iter(numbers)
         following = next(wanted, None)
-        for number, (path, line, value) in enumerate(self._lines(inputs)):
+        for number, (path, line, value_of) in enumerate(self._lines(inputs)):
             if following is None:
                 return
             if number == following:
-                if hash64(value) != self._hashes[number]:
+                if hash64(value_of(line) or b"") != self._hashes[number]:
                     raise changed_while_judged(path)
                 yield line
                 following = next(wanted, None)
 
-    def _lines(self, inputs: Inputs) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield the path of the file, the line, and the value of its record, for each noted line."""
+    def _lines(self, inputs: Inputs) -> Iterator[tuple[str, bytes, ValueOf]]:
+        """Yield the path of the file, the line, and what gives the value of its record, for each noted line."""
         noted, ends = deque(self._files), deque([first for _, first in self._files[1:]] + [len(self._hashes)])
         for file in files_of(inputs):
             if not noted or noted[0][0] != shown_path(file.path):
@@ -69,28 +71,29 @@ class NotedLines(RecordNotes):
             missing = ends.popleft() - noted.popleft()[1]
             with opened_at_rest(file.path) as handle:
                 source = self._read(unpacked(CountedFile(handle), file.path), file.path)
-                for line, value in islice(source, missing):
+                for line, value_of in islice(source, missing):
                     missing -= 1
-                    yield file.path, line, value
+                    yield file.path, line, value_of
             if missing:
                 raise changed_while_judged(file.path)
 
-    def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield each line of a file and the value of its record."""
+    def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, ValueOf]]:
+        """Yield each line of a file, and what gives the value of its record."""
         for _, line in lines(stream, path, self._limit, ends=True):
-            bare = line.removesuffix(b"\n").removesuffix(b"\r")
-            yield line, jsonl_value(bare, self._limit, self._fields)
+            yield line, self._value_of
+
+    def _value_of(self, line: bytes) -> bytes:
+        return jsonl_value(line.removesuffix(b"\n").removesuffix(b"\r"), self._limit, self._fields)
 
 
 class NotedRows(NotedLines):
     """The same for rows of CSV files."""
 
-    def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, bytes]]:
+    def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, ValueOf]]:
         table = CsvTable(stream, path, self._limit, self._fields)
         for _, row in table.rows:
-            value = table.value_of(row)
-            if value is not None:
-                yield row, value
+            if row.strip():
+                yield row, table.value_of
 
 
 def file_stamp(handle: BinaryIO) -> tuple[object, ...]:
