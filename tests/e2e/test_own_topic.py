@@ -88,14 +88,19 @@ def judged(program: Program, *flags: object) -> list[bytes]:
         return by_ordinal(watcher.rest())
 
 
-def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Program, tmp_path: Path) -> None:
-    place = on_folder.place
-    assert place is not None
+def write_theirs(place: TopicPlace, *first: bytes) -> None:
+    """Write these pages, and 1,100 with a text at `body.content`, to a topic of somebody else."""
     with TopicPlace(place.address, "crawl").open() as theirs:
         theirs.create_topics(1)
         with theirs.open_appender(PAGES) as appender:
-            for number in range(1_100):
-                appender.append(b'{"body":{"content":"text"}}', b"%d" % number)
+            for number, page in enumerate([*first, *[b'{"body":{"content":"text"}}'] * 1_100]):
+                appender.append(page, b"%d" % number)
+
+
+def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Program, tmp_path: Path) -> None:
+    place = on_folder.place
+    assert place is not None
+    write_theirs(place)
     file = tmp_path / "simstream.toml"
     file.write_text('pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\n')
     on_folder.good("topics", "create")
@@ -114,12 +119,7 @@ def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Pro
 def test_many_unreadable_pages_stop_the_service_where_they_are_to(on_folder: Program, tmp_path: Path) -> None:
     place = on_folder.place
     assert place is not None
-    with TopicPlace(place.address, "crawl").open() as theirs:
-        theirs.create_topics(1)
-        with theirs.open_appender(PAGES) as appender:
-            appender.append(b'{"body":{"contents":"one page has it"}}', b"first")
-            for number in range(1_100):
-                appender.append(b'{"body":{"content":"text"}}', b"%d" % number)
+    write_theirs(place, b'{"body":{"contents":"one page has it"}}')
     (tmp_path / "simstream.toml").write_text(
         'pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\nurl = "lnik"\n'
         "[dead_letters]\nstop_ratio = 0.5\n"

@@ -13,8 +13,8 @@ from simstream.log import Log, open_log
 from simstream.log.base import FINGERPRINTS, PAGES
 from simstream.model import Record
 from simstream.roles.fingerprint.absent_fields import (
-    LEAST_PAGES,
     LOOKED_AT,
+    MIN_PAGES,
     SAMPLE,
     AbsentFields,
     refuse_absent_paths,
@@ -85,14 +85,14 @@ def admit(records: Sequence[Record]) -> Sequence[Record]:
 def test_a_first_start_is_refused_where_no_page_has_a_text_or_an_id(
     paths: dict[str, str | None], told: str, tmp_path: Path
 ) -> None:
-    with topic_of(tmp_path, *[{"text": "t"}] * LEAST_PAGES) as log, pytest.raises(SettingsError) as caught:
+    with topic_of(tmp_path, *[{"text": "t"}] * MIN_PAGES) as log, pytest.raises(SettingsError) as caught:
         refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
     assert told in caught.value.what
 
 
 def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read(tmp_path: Path) -> None:
     limits = PageLimits(paths=parse_paths({"text": "a.b"}))
-    some, last = [{"text": "t"}] * (LEAST_PAGES - 1), {"a": {"b": "text"}}
+    some, last = [{"text": "t"}] * (MIN_PAGES - 1), {"a": {"b": "text"}}
     for name, values in {
         "few": some,
         "one of them": [*some, last],
@@ -100,7 +100,7 @@ def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read
     }.items():
         with topic_of(tmp_path / name, *values) as log:
             refuse_absent_paths(log, limits, admit)
-    with topic_of(tmp_path / "read", *[{"text": "t"}] * (2 * LEAST_PAGES)) as log:
+    with topic_of(tmp_path / "read", *[{"text": "t"}] * (2 * MIN_PAGES)) as log:
         refuse_absent_paths(log, PageLimits(paths=parse_paths({"time": "a.b"})), admit)
         with log.open_appender(FINGERPRINTS) as appender:
             appender.append(b"a frame")

@@ -70,8 +70,7 @@ class NewsIntake:
         """Begin with the table, then read and write until `stop`, or an error. Raises LogError, StateDamaged."""
         if self._place is not None and self._topic is not None:
             await self._wait_for_place(self._place)
-        if self._topic is not None and not self._stopping.is_set():
-            entries = await self._in_thread(self._topic.begin)
+            entries = {} if self._stopping.is_set() else await self._in_thread(self._topic.begin)
             try:
                 self._table = NewsTable(entries)
             except ValueError as error:

@@ -17,12 +17,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, StateDamaged
-from simstream.log import options_of
+from simstream.log import KAFKA, options_of
 from simstream.log.base import TABLE, TopicInfo
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
-from simstream.log.kafka.publisher import FENCED
+from simstream.log.kafka.publisher import has_ended
 from simstream.log.kafka.reader import KafkaReader, last_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.settings import Settings
@@ -236,7 +236,7 @@ class TableTopic(Closing):
     def _raise_lasting(self, caught: KafkaException) -> None:
         """Raise the error of ours for one that neither a repetition nor an abort mends."""
         error: KafkaError = caught.args[0]
-        if error.code() in FENCED or error.code() == KafkaError._FATAL or error.fatal():
+        if has_ended(error):
             raise self._locked() from None
         if not (error.retriable() or error.txn_requires_abort() or error.code() in AWAY):
             raise self._cluster.make_error(caught, TABLE, "Write", self._cluster.options.prefix) from None
@@ -286,4 +286,4 @@ def table_cluster(settings: Settings, name: str, pages: TopicInfo) -> KafkaClust
     options = options_of(
         msgspec.structs.replace(settings, prefix=name, publish_to=None, pages_topic=pages.name), settings.give_up_s
     )
-    return KafkaCluster(settings.log.removeprefix("kafka://"), options)
+    return KafkaCluster(settings.log.removeprefix(KAFKA), options)

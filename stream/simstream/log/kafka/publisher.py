@@ -44,7 +44,8 @@ class _FencedError(Exception):
     """
 
 
-def _ended(error: KafkaError) -> bool:
+def has_ended(error: KafkaError) -> bool:
+    """Return whether an error ends a transactional producer: nothing that it does can succeed any more."""
     return error.code() in FENCED or error.code() == KafkaError._FATAL or bool(error.fatal())
 
 
@@ -279,7 +280,7 @@ class KafkaPublisher(Publisher):
             raise self._cluster.make_error(
                 caught, VERDICTS, "Write", f"{self._cluster.options.prefix}.judge"
             ) from None
-        if _ended(error):
+        if has_ended(error):
             raise _FencedError from caught
         if error.txn_requires_abort():
             self._abort()
@@ -298,7 +299,7 @@ class KafkaPublisher(Publisher):
                 return
             except KafkaException as caught:
                 error: KafkaError = caught.args[0]
-                if _ended(error):
+                if has_ended(error):
                     raise _FencedError from caught
                 if not error.retriable() and error.code() not in AWAY:
                     raise LogError(

@@ -16,7 +16,7 @@ LOOKED_AT: Final = 50
 """The number of pages that are looked at, the first ones of a process."""
 SAMPLE: Final = 200
 """The number of records at each end of a topic that are looked at before its first page is read."""
-LEAST_PAGES: Final = 20
+MIN_PAGES: Final = 20
 """With fewer pages, a start is not refused."""
 SAMPLE_S: Final = 5.0
 """The most seconds that looking at the first, and at the last records takes."""
@@ -80,7 +80,7 @@ def refuse_absent_paths(
         if all(found.intersection(group) for group in wanted):
             return
     for group in wanted:
-        if pages >= LEAST_PAGES and not found.intersection(group):
+        if pages >= MIN_PAGES and not found.intersection(group):
             where = " or ".join(f"fields.{name} at {paths.paths[name]}" for name in group if name in paths.paths)
             raise SettingsError(
                 f"none of {pages} pages of {log.topic(PAGES).name} has a value for {where}",

@@ -94,11 +94,13 @@ class PathCopier:
     compresses: Final = True
 
     def __init__(self, inputs: Inputs) -> None:
+        self._paths: dict[str, str] = {}
+        """The path of each file, by the topic of its records."""
         for file in files_of(inputs):
             if file.is_remote or "\n" in file.path:
                 what = f"--keep cannot list {shown_path(file.path)}: only paths without a line end"
                 raise UsageError(what, "leave it out, or leave out --keep")
-        self._paths = {shown_path(file.path): file.path for file in files_of(inputs)}
+            self._paths[shown_path(file.path)] = file.path
         self._names: list[str] = []
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
