@@ -1,4 +1,4 @@
-"""Holds back Ctrl-C while something must not be left half done."""
+"""Holds back Ctrl-C while something must not be left half done, and knows it where a library hid it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ def interrupts_held() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
     if held:
         raise KeyboardInterrupt
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether this is a KeyboardInterrupt, or stands in the place of one.
+
+    A signal's handler may run while a library written in C calls back. If the library then returns a value as if
+    nothing had happened, the interpreter raises a SystemError, and the handler's error is its cause.
+    """
+    return isinstance(error.__cause__ if isinstance(error, SystemError) else error, KeyboardInterrupt)
 
 
 def _handles(handler: object) -> bool:

@@ -46,8 +46,18 @@ def test_an_error_is_one_line_and_its_exit_code(
     assert capsys.readouterr().err == line
 
 
-def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    raising(monkeypatch, KeyboardInterrupt())
+def hidden_interrupt() -> SystemError:
+    """What the interpreter raises if a library returns a value although Ctrl-C was raised within it."""
+    error = SystemError("a call returned a result with an exception set")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), hidden_interrupt()])
+def test_an_interrupt_is_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    raising(monkeypatch, error)
     assert invoke(["config"]) == 130
     assert capsys.readouterr().err.strip() == "simstream: interrupted"
 

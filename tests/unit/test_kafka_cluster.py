@@ -64,3 +64,19 @@ def test_an_offset_that_a_broker_does_not_know_yet_is_asked_for_again(monkeypatc
     monkeypatch.setattr(cluster, "admin", lambda: broker)
     assert cluster.offsets_of("pages", range(2), "end") == {0: 7, 1: 9}
     assert not broker.answers
+
+
+def test_a_ctrl_c_that_the_client_hid_stays_one() -> None:
+    def ask(patience: float) -> None:
+        raise SystemError("describe_configs returned a result with an exception set") from KeyboardInterrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        KafkaCluster("127.0.0.1:1", LogOptions()).ask(ask)
+
+
+def test_another_error_within_the_client_is_told() -> None:
+    def ask(patience: float) -> None:
+        raise SystemError("error return without exception set")
+
+    with pytest.raises(SystemError, match="without exception"):
+        KafkaCluster("127.0.0.1:1", LogOptions()).ask(ask)

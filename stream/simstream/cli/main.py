@@ -17,6 +17,7 @@ import click
 
 from simstream import __version__
 from simstream.errors import SimstreamError
+from simstream.interrupts import is_interrupt
 from simstream.terminal import printable
 
 COMMANDS = {
@@ -127,6 +128,8 @@ def invoke(arguments: list[str]) -> int:
             debug,
         )
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
+        if is_interrupt(error):
+            return _fail("interrupted", "", 130, debug=False)
         return _fail(
             f"{type(error).__name__}: {str(error)[:200]}", "run again with --debug and report it", 1, debug
         )

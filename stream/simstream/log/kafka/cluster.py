@@ -24,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported undeclared
 
 from simstream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
+from simstream.interrupts import is_interrupt
 from simstream.kafka_settings import without_secrets
 from simstream.log.base import LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
@@ -83,6 +84,14 @@ RENEW_S = TRY_S + 2 * GRACE_S
 """Seconds that an admin client without answers is kept before a new one replaces it, and then until it ends.
 
 Longer than a question: if a client ends, its open questions may never get an answer or an error.
+"""
+GROUP_REQUEST_S = 600.0
+"""Seconds until the client itself ends a request of the admin client to a group's coordinator. Whoever asks waits
+only for its own patience.
+
+If the client ends such a request while the coordinator is away, it still sends it once the coordinator is back, and
+then an assertion (`eonce->refcnt > 0`) ends the whole process (confluentinc/librdkafka, issue 4605). Until this
+time has passed, a client without answers has been replaced, and its open requests ended with it.
 """
 COMMON: Mapping[str, Any] = {
     "socket.timeout.ms": SOCKET_MS,
@@ -207,6 +216,10 @@ class KafkaCluster:
             except KafkaException as error:
                 if error.args[0].code() not in AWAY or time.monotonic() + PAUSE_S > end:
                     raise self.make_error(error, topic, operation, group) from None
+            except SystemError as error:
+                if is_interrupt(error):
+                    raise KeyboardInterrupt from None
+                raise
             self._is_silent = True
             self.check_admission()
             time.sleep(PAUSE_S)

@@ -13,7 +13,7 @@ from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamEr
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
+from simstream.log.kafka.cluster import GROUP, GROUP_REQUEST_S, KafkaCluster, logger, make, member_name, note_error
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.reader import (
     DEFAULTS,
@@ -340,7 +340,7 @@ def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) 
         for p, offset in sorted(offsets.items())
     ]
     request, patience = [ConsumerGroupTopicPartitions(group, wanted)], cluster.options.patience
-    (future,) = cluster.admin().alter_consumer_group_offsets(request, request_timeout=patience).values()
+    (future,) = cluster.admin().alter_consumer_group_offsets(request, request_timeout=GROUP_REQUEST_S).values()
     try:
         for done in cluster.answer(future, patience).topic_partitions:
             if done.error is not None:

@@ -28,7 +28,7 @@ from simstream.log.base import (
     TopicReport,
     largest_record,
 )
-from simstream.log.kafka.cluster import AWAY, KafkaCluster
+from simstream.log.kafka.cluster import AWAY, GROUP_REQUEST_S, KafkaCluster
 
 DEFAULT_PARTITIONS = 8
 MIN_REPLICAS = 2
@@ -253,7 +253,7 @@ def group_state(cluster: KafkaCluster, group: str) -> Any:
     """Return the members of a consumer group, as the broker describes them."""
 
     def ask(patience: float) -> Any:
-        future = cluster.admin().describe_consumer_groups([group], request_timeout=patience)[group]
+        future = cluster.admin().describe_consumer_groups([group], request_timeout=GROUP_REQUEST_S)[group]
         return cluster.answer(future, patience)
 
     return cluster.ask(ask, group=group)
