@@ -82,3 +82,36 @@ def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_time
         code = service.end()
         assert time.monotonic() - began < 12
         assert code == 0, service.output  # nothing was under way
+
+
+def test_a_news_page_that_finds_no_broker_says_so_and_goes_on_once_there_is_one(
+    own_broker: KafkaBroker, tmp_path: Path, cache: Path
+) -> None:
+    program = Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
+    program.good("topics", "create", "--partitions", 1)
+    own_broker.kill()
+    with program.news() as news:
+        news.until(lambda: "no broker has answered" in news.get("/health/ready")[1], "it names the broker")
+        assert news.get("/health/live")[0] == 200
+        own_broker.start()
+        news.ready()
+        assert news.end() == 0
+        assert "Traceback" not in news.output
+
+
+def test_a_news_page_that_waits_for_a_broker_ends_soon_with_0_when_asked(tmp_path: Path, cache: Path) -> None:
+    with Program(tmp_path, cache, TopicPlace("kafka://127.0.0.1:1", "away")).news() as news:
+        assert news.get("/health/live")[0] == 200
+        assert news.get("/health/ready")[0] == 503
+        assert news.end(timeout=4) == 0
+        assert "Traceback" not in news.output
+
+
+def test_a_news_page_gives_up_after_its_patience_with_one_line(tmp_path: Path, cache: Path) -> None:
+    program = Program(tmp_path, cache, TopicPlace("kafka://127.0.0.1:1", "away"))
+    with program.news(SIMSTREAM_GIVE_UP_AFTER="1s") as news:
+        assert news.wait() == 1
+        assert news.output.splitlines()[-1].startswith(
+            "simstream: no Kafka broker answered at 127.0.0.1:1 within 1 s"
+        )
+        assert "Traceback" not in news.output

@@ -20,11 +20,11 @@ from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
 from simstream.feeds.records import GONE
 from simstream.feeds.state import FeedState
-from simstream.feeds.table import Changes, NewsTable, TableTopic, table_cluster
+from simstream.feeds.table import Changes, NewsTable, TableAccess, TableTopic, table_cluster
 from simstream.log import Log
 from simstream.log.base import PAGES, TABLE, VERDICTS, TopicInfo
 from simstream.log.kafka.cluster import KafkaCluster
-from simstream.log.kafka.topics import create_table
+from simstream.log.kafka.topics import create_table, topic_settings
 from simstream.model import PageSource
 from simstream.settings import Settings
 from simstream.wire import verdict as wire
@@ -77,6 +77,9 @@ class HeldPlace:
         self.is_held = True
         self.is_taken = False
 
+    def close(self) -> None:
+        pass
+
 
 class KeptTopic:
     """A table's topic in memory."""
@@ -94,6 +97,9 @@ class KeptTopic:
     def end(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
 
 def play(log: Log, topic: KeptTopic, place: Any, until: Callable[[FeedState], bool]) -> FeedState:
     """Run an intake until a condition holds, then stop it; raise what ends it."""
@@ -101,13 +107,13 @@ def play(log: Log, topic: KeptTopic, place: Any, until: Callable[[FeedState], bo
     async def run() -> FeedState:
         feed = FeedState(FoldLimits())
         stored: Any = topic
-        intake = NewsIntake(log, feed, PageLimits(), stored, place)
-        running = asyncio.ensure_future(intake.run())
-        async with asyncio.timeout(30):
-            while not running.done() and not (feed.fold is not None and until(feed)):
-                await asyncio.sleep(0.02)
-            intake.stop()
-            await running
+        with NewsIntake(log, feed, PageLimits(), lambda: TableAccess(stored, place)) as intake:
+            running = asyncio.ensure_future(intake.run())
+            async with asyncio.timeout(30):
+                while not running.done() and not (feed.fold is not None and until(feed)):
+                    await asyncio.sleep(0.02)
+                intake.stop()
+                await running
         return feed
 
     return asyncio.run(run())
@@ -153,7 +159,7 @@ def test_an_intake_goes_on_where_its_table_says(log: Log, monkeypatch: pytest.Mo
     feed = play(log, topic, HeldPlace(), lambda feed: count(feed) == 9)
     assert count(feed) == 9
     assert sorted(record.offset for record in taken) == [5, 5, 6, 6, 7, 7, 8, 8]
-    feed.condition.hear({FeedPartition(log.topic(PAGES).name, 0): 10})
+    feed.condition.hear({FeedPartition(PAGES, 0): 10})
     assert feed.condition.behind == 1
 
 
@@ -164,7 +170,7 @@ def test_after_a_start_only_what_is_not_read_yet_counts_as_behind(log: Log) -> N
     asked: list[int] = []
 
     def ask(feed: FeedState) -> bool:
-        feed.condition.hear({FeedPartition(log.topic(name).name, 0): 7 for name in (PAGES, VERDICTS)})
+        feed.condition.hear({FeedPartition(name, 0): 7 for name in (PAGES, VERDICTS)})
         asked.append(feed.condition.behind)
         return asked[-1] == 4
 
@@ -292,6 +298,19 @@ def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
             write_for(topic, 30.0)
     with TableTopic(cluster) as other, pytest.raises(LogDamaged, match="has 3 partitions, not 1"):
         other.begin()
+
+
+@pytest.mark.kafka
+def test_a_table_whose_entries_would_expire_is_refused(broker: KafkaBroker, cluster: KafkaCluster) -> None:
+    place = TopicPlace(broker.address, cluster.options.prefix)
+    assert topic_settings(cluster, TABLE)["segment.bytes"] == str(50 << 20)
+    place.delete(TABLE)
+    admin = AdminClient({"bootstrap.servers": broker.address.removeprefix("kafka://")})
+    admin.create_topics([NewTopic(cluster.name(TABLE), 1, 1)])[cluster.name(TABLE)].result()
+    create_table(cluster)
+    with TableTopic(cluster) as other, pytest.raises(LogDamaged, match=r"cleanup\.policy=delete") as refused:
+        other.begin()
+    assert refused.value.todo.startswith("set it to compact, or delete the topic")
 
 
 def moved(topic: KeptTopic, name: str, **changed: Any) -> None:

@@ -20,7 +20,7 @@ from simstream.feeds.web import FeedWeb
 from tests.manual_clock import ManualClock
 from tests.unit.test_feed_costs import feed_of
 
-PAGES, VERDICTS = FeedPartition("t.pages", 0), FeedPartition("t.verdicts", 0)
+PAGES, VERDICTS = FeedPartition("pages", 0), FeedPartition("verdicts", 0)
 
 
 def begun(clock: ManualClock) -> FeedCondition:
@@ -103,13 +103,17 @@ def test_a_silent_broker_is_reported_with_the_time_and_missed_records_are_read_f
     assert condition.state == "ready"
 
 
-def test_the_ends_of_both_topics_are_asked_under_their_full_names() -> None:
+def test_the_ends_of_both_topics_are_asked() -> None:
     log: Any = SimpleNamespace(end_offsets=lambda topic: {0: 7, 1: 0} if topic == "verdicts" else {0: 3})
-    assert ends_of(log, {"verdicts": "t.verdicts", "pages": "t.pages"}) == {
-        VERDICTS: 7,
-        FeedPartition("t.verdicts", 1): 0,
-        PAGES: 3,
-    }
+    assert ends_of(log) == {VERDICTS: 7, FeedPartition("verdicts", 1): 0, PAGES: 3}
+
+
+def test_silence_is_told_before_the_table_is_read_too() -> None:
+    condition = FeedCondition(clock := ManualClock())
+    clock.now += 11
+    assert condition.to_json() == {"state": "away", "silent_s": 11}
+    condition.hear({})
+    assert condition.state == "reading"
 
 
 def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +176,7 @@ def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monke
             assert '"code":"story_gone"' in (await asked("/api/stories/999"))[1]
             assert '"code":"bad_question"' in (await asked("/api/stories?sort=best"))[1]
             assert (await asked("/health/live"))[0] == (await asked("/health/started"))[0] == 200
+            feed.condition.hear({PAGES: 5})
             feed.condition.has_read_table, feed.sign = False, ""
             status, said, _ = await asked("/api/stories")
             assert (status, '"condition":{"state":"reading"}' in said) == (503, True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from typing import Any
 
 import click
@@ -37,6 +39,7 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
     Over Kafka, run only one news process for each log. It keeps its state in a topic of its own, so a restart goes
     on from there. A log in a directory is read from its beginning at each start.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the page has a handler of its own
     refuse_misspelt_variables()
     settings = _settle(config, flags)
     if settings.pages_format != "json":

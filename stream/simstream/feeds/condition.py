@@ -11,7 +11,7 @@ State = Literal["reading", "loading", "away", "ready"]
 
 
 class FeedPartition(NamedTuple):
-    """A partition: the full name of its topic, and its number."""
+    """A partition: its topic, such as PAGES, and its number."""
 
     topic: str
     number: int
@@ -41,11 +41,11 @@ class FeedCondition:
 
     @property
     def state(self) -> State:
-        """Return the condition in one word; `away` has precedence over `loading`."""
-        if not self.has_read_table:
-            return "reading"
+        """Return the condition in one word; `away` has precedence over `reading` and `loading`."""
         if self.silent_s > self.SILENT_S:
             return "away"
+        if not self.has_read_table:
+            return "reading"
         is_fresh = self._fresh_at is not None and self._clock() - self._fresh_at <= self.FRESH_S
         return "ready" if is_fresh else "loading"
 

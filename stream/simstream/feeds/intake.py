@@ -2,24 +2,27 @@
 
 Each topic is read by a thread that hands over what has come, and the event loop folds it: so nothing else has to
 wait for a broker. On Kafka only committed records are read. A log in a directory has no table: it is read from its
-beginning at each start.
+beginning at each start. Until the brokers answer, the page is served without stories.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogError, LogLocked
 from simstream.feeds.condition import FeedPartition
+from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState, take_page, take_verdict
-from simstream.feeds.table import Changes, NewsMembership, NewsTable, TableTopic
-from simstream.log.base import PAGES, VERDICTS, Log, Reader, TopicInfo
+from simstream.feeds.table import Changes, NewsMembership, NewsTable, TableAccess, TableTopic
+from simstream.log.base import PAGES, VERDICTS, Log, Reader
 from simstream.model import Record
 from simstream.wire.page import PageLimits
 
@@ -27,8 +30,12 @@ T = TypeVar("T")
 _logger = logging.getLogger("simstream.news")
 
 
-class NewsIntake:
-    """Reads, folds and writes until it is stopped. `topic` and `place` are None for a log in a directory."""
+class _StoppedError(Exception):
+    """The news page is to end before a question has its answer."""
+
+
+class NewsIntake(Closing):
+    """Reads, folds and writes until it is stopped. Close it after `run`."""
 
     MAX_RECORDS: Final = 500
     """The most records of a topic that are taken at once."""
@@ -51,14 +58,15 @@ class NewsIntake:
         log: Log,
         feed: FeedState,
         limits: PageLimits,
-        topic: TableTopic | None,
-        place: NewsMembership | None,
+        open_table: Callable[[], TableAccess | None],
     ) -> None:
+        """`open_table` is called in a thread; it returns None for a log in a directory, and may raise LogError."""
         self._log = log
         self._feed = feed
         self._limits = limits
-        self._topic = topic
-        self._place = place
+        self._open_table = open_table
+        self._topic: TableTopic | None = None
+        self._place: NewsMembership | None = None
         self._table = NewsTable()
         self._unwritten: Changes = {}
         """Changes that were taken from the table, and that the brokers do not have yet."""
@@ -68,34 +76,48 @@ class NewsIntake:
 
     async def run(self) -> None:
         """Begin with the table, then read and write until `stop`, or an error. Raises LogError, StateDamaged."""
-        if self._place is not None and self._topic is not None:
+        with contextlib.suppress(_StoppedError):
+            await self._open_place()
+            await self._ask(self._begin)
+            await self._feed.settle()
+        if self._stopping.is_set():
+            return
+        reading = [
+            asyncio.ensure_future(self._read(VERDICTS, partial(take_verdict, self._feed))),
+            asyncio.ensure_future(self._read(PAGES, partial(take_page, self._feed, self._limits))),
+        ]
+        tasks = [*reading, asyncio.ensure_future(self._write(reading))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            self.stop()
+            await asyncio.wait(tasks)
+
+    def close(self) -> None:
+        """See Closing. Leaves the group."""
+        self._threads.shutdown(wait=False)
+        for one in (self._place, self._topic):
+            if one is not None:
+                one.close()
+
+    async def _open_place(self) -> None:
+        """Open the table, become its writer, and read it."""
+        access = await self._ask(self._open_table)
+        if access is not None:
+            self._topic, self._place = access
             await self._wait_for_place(self._place)
-            entries = {} if self._stopping.is_set() else await self._in_thread(self._topic.begin)
+            entries = await self._ask(self._topic.begin)
             try:
                 self._table = NewsTable(entries)
             except ValueError as error:
                 raise self._topic.damaged(error) from error
-        if not self._stopping.is_set():
-            await self._begin()
-            await self._feed.settle()
-            reading = [
-                asyncio.ensure_future(self._read(VERDICTS, partial(take_verdict, self._feed))),
-                asyncio.ensure_future(self._read(PAGES, partial(take_page, self._feed, self._limits))),
-            ]
-            tasks = [*reading, asyncio.ensure_future(self._write(reading))]
-            try:
-                await asyncio.gather(*tasks)
-            finally:
-                self.stop()
-                await asyncio.wait(tasks)
-                self._threads.shutdown(wait=False)
 
-    async def _begin(self) -> None:
+    def _begin(self) -> None:
         """Take the table's entries. The places of pages of a topic `pages` that is gone are no places any more."""
         self._feed.begin(self._table)
         assert self._feed.fold is not None
         known = self._table.places.get(PAGES)
-        if known is not None and known.id != (await self._in_thread(partial(self._log.topic, PAGES))).id:
+        if known is not None and known.id != self._log.topic(PAGES).id:
             self._feed.fold.forget_places()
 
     def stop(self) -> None:
@@ -122,24 +144,29 @@ class NewsIntake:
             await _until(self._stopping, 0.05)
 
     async def _read(self, topic: str, take: Callable[[Record], None]) -> None:
-        info = await self._in_thread(partial(self._log.topic, topic))
+        with contextlib.suppress(_StoppedError):
+            await self._follow(topic, take)
+
+    async def _follow(self, topic: str, take: Callable[[Record], None]) -> None:
+        """Read and fold a topic. Raises _StoppedError if the end comes before its reader is open."""
+        info = await self._ask(partial(self._log.topic, topic))
         start = self._table.begin(topic, info)
         offsets = self._table.places[topic].offsets
-        firsts = await self._in_thread(partial(self._log.low_watermarks, topic))
+        firsts = await self._ask(partial(self._log.low_watermarks, topic))
         for partition, first in firsts.items():
-            self._feed.condition.take(FeedPartition(info.name, partition), max(first, start.get(partition, 0)))
+            self._feed.condition.take(FeedPartition(topic, partition), max(first, start.get(partition, 0)))
         with await self._open(topic, start) as reader:
             while not self._stopping.is_set():
                 records, began = await self._poll(reader), time.perf_counter()
                 for record in records:
                     take(record)
                     offsets[record.partition] = record.offset + 1
-                    self._feed.condition.take(FeedPartition(info.name, record.partition), record.offset + 1)
+                    self._feed.condition.take(FeedPartition(topic, record.partition), record.offset + 1)
                     await self._feed.settle()
                     if time.perf_counter() - began > self.SLICE_S:
                         await asyncio.sleep(0)  # the web has its turn
                         began = time.perf_counter()
-                self._note_passed(reader, info)
+                self._note_passed(reader, topic)
                 await self._wait_for_room()
 
     async def _open(self, topic: str, start: dict[int, int]) -> Reader:
@@ -147,7 +174,7 @@ class NewsIntake:
         end = time.monotonic() + self.LEADER_S
         while True:
             try:
-                return await self._in_thread(partial(self._log.open_reader, topic, start))
+                return await self._ask(partial(self._log.open_reader, topic, start))
             except LogError as error:
                 if type(error) is not LogError or self._stopping.is_set():
                     raise
@@ -167,10 +194,10 @@ class NewsIntake:
             await asyncio.sleep(self.POLL_S)
             return []
 
-    def _note_passed(self, reader: Reader, info: TopicInfo) -> None:
+    def _note_passed(self, reader: Reader, topic: str) -> None:
         """Note which partitions were read to their ends: markers of transactions may come after the last record."""
         for where, end in self._feed.condition.ends.items():
-            if where.topic == info.name and reader.passed({where.number: end}):
+            if where.topic == topic and reader.passed({where.number: end}):
                 self._feed.condition.take(where, end)
 
     async def _wait_for_room(self) -> None:
@@ -205,6 +232,18 @@ class NewsIntake:
         return LogLocked(
             f"another process shows the stories of this log (group {self._feed.name})", "stop that process first"
         )
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, called in a thread. Raises _StoppedError if the end comes first."""
+        answer = asyncio.ensure_future(call_in_daemon(work))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        either: list[asyncio.Future[Any]] = [answer, stopping]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not answer.done():
+            answer.cancel()
+            raise _StoppedError
+        return answer.result()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -20,13 +20,14 @@ from simstream.compiling import announced
 from simstream.errors import LogError, SimstreamError, UsageError
 from simstream.feeds.comparison import READ_S, PageTexts
 from simstream.feeds.connections import BoundedRunner
+from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import PageVersion
 from simstream.feeds.state import FeedState, news_name
 from simstream.feeds.story_events import StoryEvents
-from simstream.feeds.table import NewsMembership, TableTopic, table_cluster
+from simstream.feeds.table import NewsMembership, TableAccess, TableTopic, table_cluster
 from simstream.feeds.title_words import TitleWords
 from simstream.feeds.warming import warm_news
 from simstream.feeds.watch import FeedWatch, ends_of
@@ -56,34 +57,37 @@ class WebhookOptions(NamedTuple):
 def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> None:
     """Serve the page until SIGTERM or Ctrl-C. Raises the errors of the log, and LogError for any other error."""
     callers = callers_of(settings.allowed_hosts, settings.http_host, settings.token_file)
-    verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
     with ExitStack() as stack:
         listening = stack.enter_context(_listen(settings.http_host, settings.http_port))
         words = TitleWords(settings.cache_folder)
         with announced(_logger.info, "the news page"):
             warm_news(words)
         limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
-        feed = FeedState(limits, words, news_name(settings, verdicts))
-        table: TableTopic | None = None
-        place: NewsMembership | None = None
-        if settings.log.startswith(KAFKA):
-            cluster = table_cluster(settings, feed.name, pages)
-            create_table(cluster)
-            table = stack.enter_context(TableTopic(cluster))
-            place = stack.enter_context(NewsMembership(cluster))
+        feed = FeedState(limits, words)
         impatient = stack.enter_context(open_log(settings.log, options_of(settings, READ_S)))
         of_pages = PageLimits(settings.max_record_bytes, settings.field_paths)
         metrics = NewsMetrics(settings.publish_to or settings.prefix)
         web_app = web.Application()
         compare = _ComparisonRunner(feed, PageTexts(impatient, of_pages))
         FeedWeb(feed, compare, callers, metrics).serve_on(web_app)
-        ends = partial(ends_of, impatient, {VERDICTS: verdicts.name, PAGES: pages.name})
-        beside = [FeedWatch(feed, ends).run]
+        beside = [FeedWatch(feed, partial(ends_of, impatient)).run]
         if webhook is not None:
             events = StoryEvents(feed, webhook.updates)
             beside.append(WebhookSender(webhook.target, events, metrics).run)
+        intake = stack.enter_context(NewsIntake(log, feed, of_pages, partial(_open_table, settings, log, feed)))
         deadline = stack.enter_context(_StopDeadline(settings.stop_timeout_s))
-        asyncio.run(_serve(web_app, listening, NewsIntake(log, feed, of_pages, table, place), beside, deadline))
+        asyncio.run(_serve(web_app, listening, intake, beside, deadline))
+
+
+def _open_table(settings: Settings, log: Log, feed: FeedState) -> TableAccess | None:
+    """Name the feed after its topic, and open its table; a log in a directory has none. Raises LogError."""
+    verdicts, pages = log.topic(VERDICTS), log.topic(PAGES)
+    feed.name = news_name(settings, verdicts)
+    if not settings.log.startswith(KAFKA):
+        return None
+    cluster = table_cluster(settings, feed.name, pages)
+    create_table(cluster)
+    return TableAccess(TableTopic(cluster), NewsMembership(cluster))
 
 
 async def _serve(
@@ -193,7 +197,7 @@ class _ComparisonRunner:
         self._waiting += 1
         try:
             async with self._turn:
-                return await asyncio.to_thread(self._texts.compare, *pages)
+                return await call_in_daemon(partial(self._texts.compare, *pages))
         finally:
             self._waiting -= 1
 

@@ -10,13 +10,13 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from simstream.closing import Closing
-from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, StateDamaged
+from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, NotPermitted, StateDamaged
 from simstream.log import KAFKA, options_of
 from simstream.log.base import TABLE, TopicInfo
 from simstream.log.kafka.client_watch import ClientWatch
@@ -25,6 +25,7 @@ from simstream.log.kafka.polled_member import MemberKind, PolledMember
 from simstream.log.kafka.publisher import has_ended
 from simstream.log.kafka.reader import KafkaReader, last_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
+from simstream.log.kafka.topics import POLICY, topic_settings
 from simstream.settings import Settings
 
 PLACES_KEY: Final = "p"
@@ -122,6 +123,7 @@ class TableTopic(Closing):
         self._same = KafkaTopicIdentity(self._cluster, [TABLE])
         if (count := self._same.infos[TABLE].partitions) != 1:
             raise LogDamaged(f"{self._name} has {count} partitions, not 1", self._todo())
+        self._check_policy()
         self._fence()
         found: dict[str, bytes] = {}
         with KafkaReader(self._cluster, TABLE, 0) as reader:
@@ -137,6 +139,13 @@ class TableTopic(Closing):
                         found[key] = record.value
         self._last = found.get(PLACES_KEY)
         return found
+
+    def _check_policy(self) -> None:
+        """Raise LogDamaged if brokers would remove entries for their age."""
+        with contextlib.suppress(NotPermitted):
+            if (policy := topic_settings(self._cluster, TABLE).get(POLICY)) != "compact":
+                todo = f"set it to compact, or {self._todo()}"
+                raise LogDamaged(f"{self._name} has cleanup.policy={policy}, and would lose stories", todo)
 
     def damaged(self, error: Exception) -> StateDamaged:
         """Return the error for an entry that cannot be read."""
@@ -279,6 +288,13 @@ class NewsMembership(PolledMember, Closing):
 
     def _warn_lost(self) -> None:
         _logger.warning("the group %s went on without this news page", self._kind.group)
+
+
+class TableAccess(NamedTuple):
+    """What the one writer of a table needs: the topic, and its membership in the group."""
+
+    topic: TableTopic
+    place: NewsMembership
 
 
 def table_cluster(settings: Settings, name: str, pages: TopicInfo) -> KafkaCluster:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from simstream.errors import SimstreamError
 from simstream.feeds.condition import Ends, FeedPartition
+from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState
 from simstream.feeds.title_deadline import TitleDeadline
-from simstream.log.base import Log
+from simstream.log.base import PAGES, VERDICTS, Log
 
 _logger = logging.getLogger("simstream.news")
 
@@ -32,7 +33,7 @@ class FeedWatch:
         """Look every EVERY_S seconds."""
         while True:
             try:
-                self._condition.hear(await asyncio.to_thread(self._ends))
+                self._condition.hear(await call_in_daemon(self._ends))
             except SimstreamError as error:
                 _logger.debug("the ends of the topics are not known: %s", error)
             self._tell()
@@ -48,10 +49,10 @@ class FeedWatch:
             self._told = state
 
 
-def ends_of(log: Log, names: Mapping[str, str]) -> Ends:
-    """Return the ends of the partitions of these topics. `names` has their full names. Raises LogError."""
+def ends_of(log: Log) -> Ends:
+    """Return the ends of the partitions of both topics. Raises LogError."""
     return {
-        FeedPartition(full, partition): end
-        for topic, full in names.items()
+        FeedPartition(topic, partition): end
+        for topic in (VERDICTS, PAGES)
         for partition, end in log.end_offsets(topic).items()
     }

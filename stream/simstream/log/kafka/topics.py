@@ -41,6 +41,8 @@ REPLICAS = "min.insync.replicas"
 BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
 """With LogAppendTime brokers accept every record; otherwise they refuse a writer whose clock is an hour ahead."""
 POLICY = "cleanup.policy"
+TABLE_SEGMENT_BYTES = 50 << 20
+"""Brokers compact only whole segments; with their default, a start could have to read a GiB of old entries."""
 SOON_S = 0.3
 """Seconds that the first request may take before it is sent again; later requests may take longer."""
 
@@ -59,7 +61,8 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
         truth = {"unclean.leader.election.enable": "false"}
         return kept | BROKERS_TIME | truth | safe | limit
     if topic in (POSITIONS, TABLE):
-        return {POLICY: "compact"} | safe
+        segments = {"segment.bytes": str(TABLE_SEGMENT_BYTES)} if topic == TABLE else {}
+        return {POLICY: "compact"} | segments | safe
     if topic == PAGES:
         return limit
     return {POLICY: "delete"} | limit | safe
