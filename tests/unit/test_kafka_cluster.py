@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -12,11 +13,25 @@ from confluent_kafka import KafkaException
 
 from simstream.log.base import LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
-from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.kafka.cluster import KafkaCluster, RareMessages
 
 END_S = 30.0
 NO_OFFSET = -1001
 """A broker's answer for a partition whose leader was just killed."""
+
+
+def test_the_client_is_heard_once_in_half_a_minute_and_not_about_short_waits() -> None:
+    heard = RareMessages()
+
+    def passes(text: str, level: int = logging.WARNING) -> bool:
+        return heard.filter(logging.LogRecord("k", level, "", 0, "GETPID [a] %s", (text,), None))
+
+    failed = "Failed to acquire transactional PID from broker 1: "
+    assert [passes("broker 1 is down") for _ in range(2)] == [True, False]
+    assert passes("broker 2 is down")
+    assert [passes("x", logging.DEBUG) for _ in range(2)] == [True, True]
+    assert not passes(failed + "Broker: Coordinator load in progress: retrying")
+    assert passes(failed + "Broker: Cluster authorization failed: retrying")
 
 
 class UnansweredQuestion(Future[Any]):

@@ -33,8 +33,11 @@ from simstream.log.kafka.tokens import token_settings
 
 
 class RareMessages(logging.Filter):
-    """Lets each message of the client through once in half a minute. The client repeats itself while a broker is
-    away."""
+    """Lets each message of the client through once in half a minute: it repeats itself while a broker is away.
+
+    Lets none through that only tells of a short wait: a new writer waits until the brokers have ended what the one
+    before it left open, and for a coordinator that has just started.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +47,10 @@ class RareMessages(logging.Filter):
         """See logging.Filter."""
         if record.levelno <= logging.DEBUG:
             return True
-        message, now = record.getMessage()[:80], time.monotonic()
+        whole, now = record.getMessage(), time.monotonic()
+        if any(wait in whole for wait in SHORT_WAITS):
+            return False
+        message = whole[:80]
         if now - self._last.get(message, -QUIET_S) < QUIET_S:
             return False
         if len(self._last) > 1000:
@@ -53,6 +59,10 @@ class RareMessages(logging.Filter):
         return True
 
 
+SHORT_WAITS = (
+    "another concurrent operation on the same transaction was ongoing: retrying",
+    "Coordinator load in progress: retrying",
+)
 QUIET_S = 30.0
 """Seconds between two equal log lines of the client."""
 logger = logging.getLogger(__name__)
