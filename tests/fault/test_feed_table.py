@@ -163,6 +163,21 @@ def test_an_intake_goes_on_where_its_table_says(log: Log, monkeypatch: pytest.Mo
     assert feed.condition.behind == 1
 
 
+def test_records_that_expired_before_they_were_read_are_told(
+    log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = KeptTopic()
+    tell(log, range(5))
+    play(log, topic, HeldPlace(), lambda feed: count(feed) == 5)
+    monkeypatch.setattr(log, "low_watermarks", lambda topic: {0: 5 if topic == PAGES else 9})
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    play(log, topic, HeldPlace(), lambda feed: bool(told()))
+    assert told() == ["about 4 records of simstream.verdicts expired before the news page read them"]
+
+
 def test_after_a_start_only_what_is_not_read_yet_counts_as_behind(log: Log) -> None:
     topic = KeptTopic()
     tell(log, range(5))

@@ -93,7 +93,7 @@ class FeedCondition:
 
     def __str__(self) -> str:
         return {
-            "reading": "the news page reads its table: ask again in a moment",
+            "reading": "the news page is starting: ask again in a moment",
             "loading": f"the news page still has to read about {self.behind:,} records",
             "away": f"no broker has answered for {self.silent_s:.0f} s: the stories do not change",
             "ready": "ready",

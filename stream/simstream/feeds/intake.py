@@ -155,6 +155,8 @@ class NewsIntake(Closing):
         firsts = await self._ask(partial(self._log.low_watermarks, topic))
         for partition, first in firsts.items():
             self._feed.condition.take(FeedPartition(topic, partition), max(first, start.get(partition, 0)))
+        if expired := sum(max(0, firsts.get(partition, 0) - offset) for partition, offset in start.items()):
+            _logger.warning("about %d records of %s expired before the news page read them", expired, info.name)
         with await self._open(topic, start) as reader:
             while not self._stopping.is_set():
                 records, began = await self._poll(reader), time.perf_counter()
