@@ -200,7 +200,9 @@ def test_what_the_readme_says_to_try_runs_from_the_root(
             assert run(name, *arguments) != "", name
 
 
-@pytest.mark.parametrize("name", sorted({path.name for path in EXAMPLES.glob("*.py")} - {"spider.py"}))
+@pytest.mark.parametrize(
+    "name", sorted({path.name for path in EXAMPLES.glob("*.py")} - {"spider.py", "crawl4ai_crawler.py"})
+)
 def test_a_program_without_arguments_says_how_to_call_it(run: Run, name: str) -> None:
     with pytest.raises(SystemExit, match=f"python examples/{name} "):
         run(name)
@@ -291,6 +293,19 @@ def test_the_crawlee_crawl_follows_the_links_of_copies_last(served: TopicPlace, 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "1 near_duplicate, 2 new, 1 too_short"
     assert not list(tmp_path.iterdir())  # its queue is in memory
+
+
+@pytest.mark.kafka
+@pytest.mark.skipif("CRAWL4AI" not in os.environ, reason="CRAWL4AI names no Python that has crawl4ai")
+def test_the_crawl4ai_crawl_follows_the_links_of_copies_last(served: TopicPlace, tmp_path: Path) -> None:
+    with site(STORIES[4], STORIES[5]) as start:
+        command = [os.environ["CRAWL4AI"], str(EXAMPLES / "crawl4ai_crawler.py"), served.address, start]
+        variables = os.environ | {"SIMSTREAM_PREFIX": served.prefix, "PYTHONPATH": str(EXAMPLES.parent / "stream")}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "1 near_duplicate, 2 new, 1 not fetched"  # it has hardly any text
 
 
 @pytest.mark.kafka
