@@ -94,6 +94,7 @@ def test_html_from_json_stays_text_for_the_extraction() -> None:
         (b'{"text":["a"]}', "wrong_type"),
         (b'{"text":"a","title":5}', "wrong_type"),
         (b'{"text":"a","id":5.0}', "wrong_type"),
+        (b'{"text":"a","status":200.5}', "wrong_type"),
         (b'{"text":"a","id":true}', "wrong_type"),
         (b'{"text":"a","id":' + b"9" * 5000 + b"}", "wrong_type"),
         (b'{"text":"a","time":true}', "wrong_type"),
@@ -116,6 +117,12 @@ def test_a_value_of_a_registrys_serializer_asks_for_the_format(paths: dict[str, 
     assert page.reason == "bad_json"
     assert page.detail.endswith("it begins as a schema registry's values do: is pages_format missing?")
     assert "pages_format" not in decode(record(b"{", b"k"), limits).detail
+
+
+def test_status_and_time_may_be_written_with_a_point() -> None:
+    page = decode(record(b'{"id":5,"text":"a","status":200.0,"time":12.0}', None), LIMITS)
+    assert (page.kind, page.id, page.time) == (PageKind.READABLE, "5", 12)
+    assert decode(record(b'{"id":5,"text":"a","status":404.0}', None), LIMITS).kind is PageKind.TOO_SHORT
 
 
 def test_a_page_of_a_wrong_type_keeps_its_id_url_and_time() -> None:

@@ -352,6 +352,8 @@ def _sort_out(tree: dict[str, object], paths: FieldPaths | None = None) -> tuple
         value = tree.get(name)
         if value is None:
             continue
+        if name == "status" and isinstance(value, float) and value.is_integer():
+            value = int(value)  # tables with missing values write whole numbers so; an id may have been rounded
         if name in _STRINGS:
             fits = isinstance(value, str) or (name == "id" and _is_integer(value))
         elif name == "status":
