@@ -106,6 +106,24 @@ def test_files_of_a_store_give_the_bytes_that_local_files_give(
     assert b'"near_duplicate"' in (alone.folder / "v.jsonl").read_bytes()
 
 
+def test_the_addresses_of_html_files_are_listed(alone: Program, bucket: tuple[Any, str]) -> None:
+    store, name = bucket
+    for number, page in enumerate((PAGES[0], PAGES[0], PAGES[1])):
+        store.pipe_file(f"{name}/html/{number}.html", f"<p>{page['text']}".encode())
+    done = alone.run("dedup", f"s3://{name}/html/*.html", "-o", "v.jsonl", "--keep", f"s3://{name}/kept.txt")
+    assert done.returncode == 0, done.stderr
+    listed = store.cat_file(f"{name}/kept.txt").decode().splitlines()
+    assert listed == [f"s3://{name}/html/{number}.html" for number in (0, 2)]
+    web = WebServer()
+    web.body = b"<p>A page."
+    try:
+        done = alone.run("dedup", web.address("plain/a.html?key=1"), "--keep", "kept.txt")
+    finally:
+        web.close()
+    assert done.returncode == 2
+    assert b"/plain/a.html: a part of this address may be secret" in done.stderr
+
+
 def test_a_run_over_a_store_goes_on_and_refuses_a_file_that_has_changed(
     alone: Program, cache: Path, bucket: tuple[Any, str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -95,7 +95,7 @@ def test_files_of_pages_are_listed_by_their_paths(tmp_path: Path) -> None:
         (["a.csv"], "kept", "does not end in .csv"),
         (["a.csv", "c.csv"], "kept.csv", "c.csv has another first row than"),
         (["page.html"], "kept.html", "--keep writes the paths of files, and kept.html does not end in .txt"),
-        (["new\nline.html"], "kept.txt", "only paths without a line end"),
+        (["new\nline.html"], "kept.txt", "it has a line end"),
         (["a.csv", "page.html"], "kept.csv", "the inputs are of several formats"),
         (["pages.jsonl"], "kept.csv", "names another format"),
     ],

@@ -86,9 +86,9 @@ class RowCopier:
 
 
 class PathCopier:
-    """Writes the paths of HTML and text files, one a line. Memory: the paths.
+    """Writes the paths or addresses of HTML and text files, one a line. Memory: the paths.
 
-    Raises UsageError for addresses, whose names here would not be whole, and for paths with a line end.
+    Raises UsageError for addresses of which a part is secret, and for paths with a line end.
     """
 
     compresses: Final = True
@@ -97,9 +97,10 @@ class PathCopier:
         self._paths: dict[str, str] = {}
         """The path of each file, by the topic of its records."""
         for file in files_of(inputs):
-            if file.is_remote or "\n" in file.path:
-                what = f"--keep cannot list {shown_path(file.path)}: only paths without a line end"
-                raise UsageError(what, "leave it out, or leave out --keep")
+            is_whole = not file.is_remote or shown_path(file.path) == file.path
+            if not is_whole or "\n" in file.path:
+                reason = "it has a line end" if is_whole else "a part of this address may be secret"
+                raise UsageError(f"--keep cannot list {shown_path(file.path)}: {reason}", "leave it out, or --keep")
             self._paths[shown_path(file.path)] = file.path
         self._names: list[str] = []
 
