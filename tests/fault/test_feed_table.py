@@ -1,4 +1,4 @@
-"""The news page's table: its changes with their places, its one writer, and what a kill leaves of it."""
+"""The news page's table: its changes with their progress, its one writer, and what a kill leaves of it."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def held(changes: Changes, entries: dict[str, bytes] | None = None) -> dict[str,
     return found
 
 
-def test_a_table_gives_the_last_change_of_each_key_once_and_the_places() -> None:
+def test_a_table_gives_the_last_change_of_each_key_once_and_the_progress() -> None:
     first = NewsTable()
     assert first.begin(PAGES, INFO) == {}
     first["va"], first["vb"] = b"1", b"2"
     del first["va"]
-    first.places[PAGES].offsets[1] = 7
+    first.progress[PAGES].offsets[1] = 7
     changes = first.take_changes()
     assert {key: entry for key, entry in changes.items() if key != "p"} == {"va": None, "vb": b"2"}
     assert first.take_changes() == {}
-    first.places[PAGES].offsets[1] = 8
+    first.progress[PAGES].offsets[1] = 8
     assert list(first.take_changes()) == ["p"]
     again = NewsTable(held(changes))
     assert (dict(again), again.begin(PAGES, INFO)) == ({"vb": b"2"}, {1: 7})
@@ -64,7 +64,7 @@ def test_a_table_gives_the_last_change_of_each_key_once_and_the_places() -> None
 def test_a_topic_that_was_created_again_is_read_from_its_beginning() -> None:
     first = NewsTable()
     first.begin(PAGES, INFO)
-    first.places[PAGES].offsets[0] = 7
+    first.progress[PAGES].offsets[0] = 7
     again = NewsTable(held(first.take_changes()))
     assert again.begin(PAGES, INFO._replace(id="another id")) == {}
     assert again.begin(PAGES, INFO) == {}
@@ -145,8 +145,8 @@ def test_an_intake_goes_on_where_its_table_says(log: Log, monkeypatch: pytest.Mo
     topic = KeptTopic()
     tell(log, range(5))
     play(log, topic, HeldPlace(), lambda feed: count(feed) == 5)
-    places = msgspec.json.decode(topic.entries["p"])
-    assert [places[name]["offsets"] for name in (VERDICTS, PAGES)] == [{"0": 5}, {"0": 5}]
+    progress = msgspec.json.decode(topic.entries["p"])
+    assert [progress[name]["offsets"] for name in (VERDICTS, PAGES)] == [{"0": 5}, {"0": 5}]
     tell(log, range(5, 9))
     taken = []
     apply = NewsIntake._poll
@@ -330,9 +330,9 @@ def test_a_table_whose_entries_would_expire_is_refused(broker: KafkaBroker, clus
 
 def moved(topic: KeptTopic, name: str, **changed: Any) -> None:
     """Change what the table says of the place in a topic."""
-    places = msgspec.json.decode(topic.entries["p"])
-    places[name] |= changed
-    topic.entries["p"] = msgspec.json.encode(places)
+    progress = msgspec.json.decode(topic.entries["p"])
+    progress[name] |= changed
+    topic.entries["p"] = msgspec.json.encode(progress)
 
 
 def test_pages_of_a_topic_that_is_gone_take_no_titles_of_the_new_one(log: Log) -> None:
@@ -363,7 +363,7 @@ def test_a_damaged_table_is_called_so(log: Log, entries: dict[str, bytes]) -> No
 
 
 def test_a_place_behind_the_end_of_a_topic_names_the_table(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NewsIntake, "LEADER_S", 0.1)
+    monkeypatch.setattr(NewsIntake, "MAX_LEADER_WAIT_S", 0.1)
     topic = KeptTopic()
     tell(log, range(3))
     play(log, topic, HeldPlace(), lambda feed: count(feed) == 3)

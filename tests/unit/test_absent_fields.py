@@ -13,9 +13,9 @@ from simstream.log import Log, open_log
 from simstream.log.base import FINGERPRINTS, PAGES
 from simstream.model import Record
 from simstream.roles.fingerprint.absent_fields import (
-    LOOKED_AT,
+    MAX_LOOKED_AT,
     MIN_PAGES,
-    SAMPLE,
+    SAMPLE_RECORDS,
     AbsentFields,
     refuse_absent_paths,
 )
@@ -38,25 +38,25 @@ def test_a_path_without_a_value_is_told_once_and_none_that_a_single_page_has(
 ) -> None:
     page = {"meta": {"id": 7, "link": "https://a.example/"}, "body": {}}
     timed = {"meta": {"id": 7.5, "time": "of another type"}}
-    looked_at(PATHS, timed, *[page] * (LOOKED_AT - 2))
+    looked_at(PATHS, timed, *[page] * (MAX_LOOKED_AT - 2))
     assert not caplog.messages
-    looked_at(PATHS, timed, *[page] * (3 * LOOKED_AT))
+    looked_at(PATHS, timed, *[page] * (3 * MAX_LOOKED_AT))
     assert caplog.messages == [
         "none of the first 50 pages has a value for fields.url at meta.lnik: is the path right?"
     ]
 
 
 def test_records_that_are_not_read_by_paths_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
-    looked_at(PATHS, *[None, b"", b"{", b"\xff", [1]] * LOOKED_AT)
-    looked_at(PATHS, *[b"<p>raw"] * (2 * LOOKED_AT), headers=(("content-type", b"text/html"),))
-    looked_at({}, *[{}] * (2 * LOOKED_AT))
+    looked_at(PATHS, *[None, b"", b"{", b"\xff", [1]] * MAX_LOOKED_AT)
+    looked_at(PATHS, *[b"<p>raw"] * (2 * MAX_LOOKED_AT), headers=(("content-type", b"text/html"),))
+    looked_at({}, *[{}] * (2 * MAX_LOOKED_AT))
     assert not caplog.messages
 
 
 @pytest.mark.parametrize(("name", "told"), [("Doc-Id", 0), ("docid", 1)])
 def test_an_id_in_a_header_is_looked_for_there(name: str, told: int, caplog: pytest.LogCaptureFixture) -> None:
     paths: dict[str, str | None] = {"id": "header:doc-id"}
-    looked_at(paths, *[{"id": "own", "text": "t"}] * LOOKED_AT, headers=((name, b"17"),))
+    looked_at(paths, *[{"id": "own", "text": "t"}] * MAX_LOOKED_AT, headers=((name, b"17"),))
     assert len(caplog.messages) == told
 
 
@@ -96,7 +96,7 @@ def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read
     for name, values in {
         "few": some,
         "one of them": [*some, last],
-        "the last of many": [*[{"text": "t"}] * (5 * SAMPLE), last],
+        "the last of many": [*[{"text": "t"}] * (5 * SAMPLE_RECORDS), last],
     }.items():
         with topic_of(tmp_path / name, *values) as log:
             refuse_absent_paths(log, limits, admit)

@@ -261,7 +261,7 @@ def test_records_wait_for_their_schemas_and_keep_their_order(server: AnsweringSe
 def test_a_look_at_records_takes_those_whose_schemas_are_soon_known_and_holds_none(
     server: AnsweringServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simstream.roles.fingerprint.schema_wait.SOON_S", 0.5)
+    monkeypatch.setattr("simstream.roles.fingerprint.schema_wait.MAX_FIRST_WAIT_S", 0.5)
     server.has(1)
     with waiting(server) as wait:
         assert wait.admit_soon(records(1, 1)) == records(1, 1)

@@ -44,11 +44,11 @@ class NewsIntake(Closing):
     """Seconds of folding after which other tasks have their turn."""
     WRITE_EVERY_S: Final = 0.05
     """Seconds between two writes of the table. A kill in between costs no story, but its webhook comes twice."""
-    LEADER_S: Final = 10.0
+    MAX_LEADER_WAIT_S: Final = 10.0
     """Seconds to wait for a leader that knows all records that were read before."""
     MAX_CHANGES: Final = 20_000
     """After so many unwritten changes, reading waits for the table."""
-    LAST_WRITE_S: Final = 3.0
+    MAX_LAST_WRITE_S: Final = 3.0
     """Seconds that the last write may take."""
     PATIENCE_S: Final = 12.0
     """Seconds to wait for the place of a process that was killed: twice its session."""
@@ -116,14 +116,14 @@ class NewsIntake(Closing):
         """Take the table's entries. The places of pages of a topic `pages` that is gone are no places any more."""
         self._feed.begin(self._table)
         assert self._feed.fold is not None
-        known = self._table.places.get(PAGES)
+        known = self._table.progress.get(PAGES)
         if known is not None and known.id != self._log.topic(PAGES).id:
             self._feed.fold.forget_places()
 
     def stop(self) -> None:
-        """End `run` soon. What was read is written once more, unless that takes longer than LAST_WRITE_S."""
+        """End `run` soon. What was read is written once more, unless that takes longer than MAX_LAST_WRITE_S."""
         if not self._stopping.is_set() and self._topic is not None:
-            asyncio.get_running_loop().call_later(self.LAST_WRITE_S, self._topic.end)
+            asyncio.get_running_loop().call_later(self.MAX_LAST_WRITE_S, self._topic.end)
         self._stopping.set()
         self._has_room.set()
 
@@ -151,7 +151,7 @@ class NewsIntake(Closing):
         """Read and fold a topic. Raises _StoppedError if the end comes before its reader is open."""
         info = await self._ask(partial(self._log.topic, topic))
         start = self._table.begin(topic, info)
-        offsets = self._table.places[topic].offsets
+        offsets = self._table.progress[topic].offsets
         firsts = await self._ask(partial(self._log.low_watermarks, topic))
         for partition, first in firsts.items():
             self._feed.condition.take(FeedPartition(topic, partition), max(first, start.get(partition, 0)))
@@ -173,7 +173,7 @@ class NewsIntake(Closing):
 
     async def _open(self, topic: str, start: dict[int, int]) -> Reader:
         """Open a reader. A leader that has just been elected may not know yet how far its records go."""
-        end = time.monotonic() + self.LEADER_S
+        end = time.monotonic() + self.MAX_LEADER_WAIT_S
         while True:
             try:
                 return await self._ask(partial(self._log.open_reader, topic, start))
@@ -212,7 +212,7 @@ class NewsIntake(Closing):
             await _until(self._stopping, self.WRITE_EVERY_S)
             await self._write_changes()
         await asyncio.wait(reading)
-        end = time.monotonic() + self.LAST_WRITE_S
+        end = time.monotonic() + self.MAX_LAST_WRITE_S
         while (self._unwritten or self._table.changes) and time.monotonic() < end:
             await self._write_changes()
             await asyncio.sleep(self.WRITE_EVERY_S)

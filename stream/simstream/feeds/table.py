@@ -1,6 +1,6 @@
 """Keeps the fold's entries on Kafka, in a compacted topic of one partition, and how far both topics were read.
 
-Changes and the places that they lead to are one transaction. A process that begins fences every earlier one: a
+Changes and the progress that they stand for are one transaction. A process that begins fences every earlier one: a
 process that was frozen, or cut off, can write nothing more.
 """
 
@@ -28,8 +28,8 @@ from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import POLICY, topic_settings
 from simstream.settings import Settings
 
-PLACES_KEY: Final = "p"
-"""The key of the places; no key of the fold begins with it."""
+PROGRESS_KEY: Final = "p"
+"""The key of the progress; no key of the fold begins with it."""
 Changes = dict[str, bytes | None]
 """The new entry of each key; None if it has none any more."""
 MAX_POLL_RECORDS = 5_000
@@ -46,25 +46,25 @@ TRANSACTION_MS: Final = 300_000
 _logger = logging.getLogger("simstream.news")
 
 
-class TopicPlace(msgspec.Struct):
+class TopicProgress(msgspec.Struct):
     """How far a topic was read: its id, and the next offset of each partition."""
 
     id: str
     offsets: dict[int, int]
 
 
-_places = msgspec.json.Decoder(dict[str, TopicPlace])
+_progress = msgspec.json.Decoder(dict[str, TopicProgress])
 
 
 class NewsTable(MutableMapping[str, bytes]):
-    """The entries in memory, the places of what led to them, and the changes that are not written yet."""
+    """The entries in memory, the progress that led to them, and the changes that are not written yet."""
 
     def __init__(self, entries: dict[str, bytes] | None = None) -> None:
         """Begin with what `TableTopic.begin` returned. Raises msgspec.MsgspecError."""
         self._entries = entries or {}
-        self.places: dict[str, TopicPlace] = _places.decode(self._entries.pop(PLACES_KEY, b"{}"))
+        self.progress: dict[str, TopicProgress] = _progress.decode(self._entries.pop(PROGRESS_KEY, b"{}"))
         self.changes: Changes = {}
-        self._written = msgspec.json.encode(self.places)
+        self._written = msgspec.json.encode(self.progress)
 
     def __getitem__(self, key: str) -> bytes:
         return self._entries[key]
@@ -85,18 +85,18 @@ class NewsTable(MutableMapping[str, bytes]):
 
     def begin(self, topic: str, info: TopicInfo) -> dict[int, int]:
         """Return where to go on in a topic. If it was created again, begin anew."""
-        place = self.places.get(topic)
-        if place is None or place.id != info.id:
-            place = self.places[topic] = TopicPlace(info.id, {})
-        return dict(place.offsets)
+        known = self.progress.get(topic)
+        if known is None or known.id != info.id:
+            known = self.progress[topic] = TopicProgress(info.id, {})
+        return dict(known.offsets)
 
     def take_changes(self) -> Changes:
-        """Return the changes and the places after them, and count them as written. Nothing if nothing changed."""
+        """Return the changes and the progress after them, and count them as written. Nothing if nothing changed."""
         changes, self.changes = self.changes, {}
-        places = msgspec.json.encode(self.places)
-        if changes or places != self._written:
-            changes[PLACES_KEY] = places
-        self._written = places
+        progress = msgspec.json.encode(self.progress)
+        if changes or progress != self._written:
+            changes[PROGRESS_KEY] = progress
+        self._written = progress
         return changes
 
 
@@ -110,9 +110,9 @@ class TableTopic(Closing):
         self._producer: Any = None
         self._watch = ClientWatch()
         self._last: bytes | None = None
-        """The newest places in the topic, as far as this writer knows."""
+        """The newest progress in the topic, as far as this writer knows."""
         self._attempted: bytes | None = None
-        """The places of a transaction that may have been committed, or not."""
+        """The progress of a transaction that may have been committed, or not."""
         self._ending = threading.Event()
 
     def begin(self) -> dict[str, bytes]:
@@ -137,7 +137,7 @@ class TableTopic(Closing):
                         found.pop(key, None)
                     else:
                         found[key] = record.value
-        self._last = found.get(PLACES_KEY)
+        self._last = found.get(PROGRESS_KEY)
         return found
 
     def _check_policy(self) -> None:
@@ -164,7 +164,7 @@ class TableTopic(Closing):
             self._check_last()  # before the fencing, which would end a successor
             self._fence()
             self._check_last()
-        self._attempted = changes.get(PLACES_KEY)
+        self._attempted = changes.get(PROGRESS_KEY)
         if self._producer is None or not self._transact(changes):
             return False
         self._last = self._attempted
@@ -195,7 +195,7 @@ class TableTopic(Closing):
             self._producer = producer
 
     def _check_last(self) -> None:
-        """Raise LogLocked if another writer has written since. The places are the last record of a transaction."""
+        """Raise LogLocked if another writer has written since. The progress is the last record of a transaction."""
         record = last_record(self._cluster, TABLE)
         if record is not None and record.value not in (self._last, self._attempted):
             raise self._locked()

@@ -43,7 +43,7 @@ BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
 POLICY = "cleanup.policy"
 TABLE_SEGMENT_BYTES = 50 << 20
 """Brokers compact only whole segments; with their default, a start could have to read a GiB of old entries."""
-SOON_S = 0.3
+MAX_FIRST_REQUEST_S = 0.3
 """Seconds that the first request may take before it is sent again; later requests may take longer."""
 
 
@@ -130,7 +130,9 @@ def _count_brokers(cluster: KafkaCluster) -> int:
     def ask(patience: float) -> int:
         waited = time.monotonic() - began  # short at first, as it checks no admission meanwhile
         try:
-            found = cluster.admin().list_topics(cluster.name(PAGES), timeout=min(patience, max(SOON_S, waited)))
+            found = cluster.admin().list_topics(
+                cluster.name(PAGES), timeout=min(patience, max(MAX_FIRST_REQUEST_S, waited))
+            )
         except KafkaException as error:
             if error.args[0].code() in AWAY:
                 cluster.check_admission()

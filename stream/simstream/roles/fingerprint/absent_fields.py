@@ -12,9 +12,9 @@ from simstream.log.base import FINGERPRINTS, PAGES, Log
 from simstream.model import Record
 from simstream.wire.page import PageLimits, named_fields
 
-LOOKED_AT: Final = 50
+MAX_LOOKED_AT: Final = 50
 """The number of pages that are looked at, the first ones of a process."""
-SAMPLE: Final = 200
+SAMPLE_RECORDS: Final = 200
 """The number of records at each end of a topic that are looked at before its first page is read."""
 MIN_PAGES: Final = 20
 """With fewer pages, a start is not refused."""
@@ -35,7 +35,7 @@ class AbsentFields:
         self._limits = limits
         self._paths = {} if limits.paths is None else dict(limits.paths.paths)
         self._absent = self._paths.keys() - {"text", "html"}
-        self._left = LOOKED_AT
+        self._left = MAX_LOOKED_AT
 
     def look(self, records: Sequence[Record]) -> None:
         """Look at records until enough have been seen. Decodes each of them once more."""
@@ -49,7 +49,7 @@ class AbsentFields:
                 for name in sorted(self._absent):
                     _logger.warning(
                         "none of the first %d pages has a value for fields.%s at %s: is the path right?",
-                        LOOKED_AT,
+                        MAX_LOOKED_AT,
                         name,
                         self._paths[name],
                     )
@@ -91,13 +91,13 @@ def refuse_absent_paths(
 def _samples(log: Log) -> Iterator[list[Record]]:
     """Yield the first records of `pages`, then the last ones."""
     ends, behind = log.end_offsets(PAGES), log.low_watermarks(PAGES)
-    each = -(-SAMPLE // max(1, len(ends)))
+    each = -(-SAMPLE_RECORDS // max(1, len(ends)))
     for back in (None, each):
         start = behind if back is None else {one: max(behind[one], end - back) for one, end in ends.items()}
         seen, until = 0, time.monotonic() + SAMPLE_S
         with log.open_reader(PAGES, start) as reader:
-            while seen < SAMPLE and not reader.passed(ends) and time.monotonic() < until:
-                records = reader.poll(SAMPLE - seen, 0.2)
+            while seen < SAMPLE_RECORDS and not reader.passed(ends) and time.monotonic() < until:
+                records = reader.poll(SAMPLE_RECORDS - seen, 0.2)
                 seen += len(records)
                 behind = behind | {record.partition: record.offset + 1 for record in records}
                 yield records

@@ -16,7 +16,7 @@ from simstream.telemetry.metrics import Metrics
 UNKNOWN_PAUSE_S = 0.01
 """Seconds between the answer that an id is unknown and the next request: ids that a stranger makes up cost the
 registry at most 100 requests a second."""
-SOON_S = 2.0
+MAX_FIRST_WAIT_S = 2.0
 """The most seconds that `admit_soon` waits for a registry."""
 _logger = logging.getLogger("simstream.fingerprint")
 
@@ -111,10 +111,10 @@ class SchemaWait:
         return admitted
 
     def admit_soon(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return the records whose schemas are known within SOON_S. Holds none of the others."""
-        admitted, end = list(self.admit(records)), time.monotonic() + SOON_S
+        """Return the records whose schemas are known within MAX_FIRST_WAIT_S. Holds none of the others."""
+        admitted, end = list(self.admit(records)), time.monotonic() + MAX_FIRST_WAIT_S
         while self.is_waiting and time.monotonic() < end:
-            self.wait(SOON_S / 10)
+            self.wait(MAX_FIRST_WAIT_S / 10)
             admitted += self.admit()
         self.forget()
         return admitted
