@@ -9,8 +9,8 @@ import asyncio
 import sys
 from collections import Counter, deque
 
-from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, CrawlResult  # type: ignore[import-not-found]
-from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy  # type: ignore[import-not-found]
+from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, CrawlResult
+from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
 
 from simstream import AsyncClient, RawPage, Verdict
 from simstream.errors import SimstreamError
