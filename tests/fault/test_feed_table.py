@@ -207,6 +207,31 @@ def test_an_intake_writes_nothing_without_its_place_and_ends_if_another_has_it(l
     assert topic.entries == {"untouched": b""}
 
 
+def test_an_intake_that_ends_while_it_waits_for_its_place_touches_no_table(log: Log) -> None:
+    class Untouched(KeptTopic):
+        begun = False
+
+        def begin(self) -> dict[str, bytes]:
+            self.begun = True
+            return super().begin()
+
+    topic, place = Untouched(), HeldPlace()
+    place.is_held = False
+
+    async def run() -> None:
+        stored: Any = topic
+        held: Any = place
+        with NewsIntake(log, FeedState(FoldLimits()), PageLimits(), lambda: TableAccess(stored, held)) as intake:
+            running = asyncio.ensure_future(intake.run())
+            await asyncio.sleep(0.5)
+            intake.stop()
+            await asyncio.wait_for(running, 10)
+            await asyncio.sleep(0.2)  # a thread that was begun would have called by now
+
+    asyncio.run(run())
+    assert not topic.begun
+
+
 def test_reading_waits_for_a_table_that_is_slow(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NewsIntake, "MAX_CHANGES", 10)
     monkeypatch.setattr(NewsIntake, "MAX_RECORDS", 5)

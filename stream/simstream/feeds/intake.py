@@ -96,7 +96,7 @@ class NewsIntake(Closing):
     def close(self) -> None:
         """See Closing. Leaves the group."""
         self._threads.shutdown(wait=False)
-        for one in (self._place, self._topic):
+        for one in (self._topic, self._place):  # what still asks in a thread ends before the group may be left
             if one is not None:
                 one.close()
 
@@ -236,7 +236,12 @@ class NewsIntake(Closing):
         )
 
     async def _ask(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, called in a thread. Raises _StoppedError if the end comes first."""
+        """Return what `work` returns, called in a thread. Raises _StoppedError if the end comes first.
+
+        After the end nothing is called: a page that never had its place must not fence the one that has it.
+        """
+        if self._stopping.is_set():
+            raise _StoppedError
         answer = asyncio.ensure_future(call_in_daemon(work))
         stopping = asyncio.ensure_future(self._stopping.wait())
         either: list[asyncio.Future[Any]] = [answer, stopping]
