@@ -128,7 +128,7 @@ async def _serve(
 
 
 class _StopDeadline(Closing):
-    """Ends the process if it does not end by itself, such as for a comparison that still waits for a broker.
+    """Ends the process if it does not end by itself, such as for a task that hangs.
 
     Nothing is lost: what was not written is read again.
     """

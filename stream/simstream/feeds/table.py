@@ -124,8 +124,6 @@ class TableTopic(Closing):
         if (count := self._same.infos[TABLE].partitions) != 1:
             raise LogDamaged(f"{self._name} has {count} partitions, not 1", self._todo())
         self._check_policy()
-        if self._ending.is_set():
-            return {}
         self._fence()
         found: dict[str, bytes] = {}
         with KafkaReader(self._cluster, TABLE, 0) as reader:

@@ -63,6 +63,7 @@ SHORT_WAITS = (
     "another concurrent operation on the same transaction was ongoing: retrying",
     "Coordinator load in progress: retrying",
 )
+"""Parts of the messages that RareMessages leaves out."""
 QUIET_S = 30.0
 """Seconds between two equal log lines of the client."""
 logger = logging.getLogger(__name__)

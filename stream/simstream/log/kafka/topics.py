@@ -60,9 +60,10 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
         kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         truth = {"unclean.leader.election.enable": "false"}
         return kept | BROKERS_TIME | truth | safe | limit
-    if topic in (POSITIONS, TABLE):
-        segments = {"segment.bytes": str(TABLE_SEGMENT_BYTES)} if topic == TABLE else {}
-        return {POLICY: "compact"} | segments | safe
+    if topic == POSITIONS:
+        return {POLICY: "compact"} | safe
+    if topic == TABLE:
+        return {POLICY: "compact", "segment.bytes": str(TABLE_SEGMENT_BYTES)} | safe
     if topic == PAGES:
         return limit
     return {POLICY: "delete"} | limit | safe

@@ -88,7 +88,7 @@ class RowCopier:
 class PathCopier:
     """Writes the paths or addresses of HTML and text files, one a line. Memory: the paths.
 
-    Raises UsageError for addresses of which a part is secret, and for paths with a line end.
+    Raises UsageError if a part of an address may be secret, or a path has a line end.
     """
 
     compresses: Final = True
@@ -97,11 +97,12 @@ class PathCopier:
         self._paths: dict[str, str] = {}
         """The path of each file, by the topic of its records."""
         for file in files_of(inputs):
-            is_whole = not file.is_remote or shown_path(file.path) == file.path
-            if not is_whole or "\n" in file.path:
-                reason = "it has a line end" if is_whole else "a part of this address may be secret"
-                raise UsageError(f"--keep cannot list {shown_path(file.path)}: {reason}", "leave it out, or --keep")
-            self._paths[shown_path(file.path)] = file.path
+            shown = shown_path(file.path)
+            has_secret = file.is_remote and shown != file.path
+            if has_secret or "\n" in file.path:
+                reason = "a part of this address may be secret" if has_secret else "it has a line end"
+                raise UsageError(f"--keep cannot list {shown}: {reason}", "leave it out, or --keep")
+            self._paths[shown] = file.path
         self._names: list[str] = []
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
