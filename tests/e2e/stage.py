@@ -13,6 +13,7 @@ from aiohttp import web
 from deploy.kafka.broker import free_port
 from simstream.feeds.comparison import side_by_side
 from simstream.feeds.condition import FeedCondition, FeedPartition
+from simstream.feeds.fold import FoldLimits
 from simstream.feeds.state import FeedState
 from simstream.feeds.web import FeedWeb
 from tests.unit.test_feed_costs import feed_of
@@ -23,9 +24,11 @@ PAGES = FeedPartition("pages", 0)
 class NewsStage:
     """A feed of so many stories of two pages each, on a port of its own."""
 
-    def __init__(self, stories: int, cluster_of: Callable[[int], int] | None = None) -> None:
+    def __init__(
+        self, stories: int, cluster_of: Callable[[int], int] | None = None, limits: FoldLimits | None = None
+    ) -> None:
         self.now = 0.0
-        self.feed: FeedState = feed_of(2 * stories, cluster_of or (lambda number: number - number % 2))
+        self.feed: FeedState = feed_of(2 * stories, cluster_of or (lambda number: number - number % 2), limits)
         self.feed.condition = FeedCondition(lambda: self.now)
         self.feed.condition.has_read_table = True
         self.texts = ("The same. One more.", "The same. Another.")
@@ -87,9 +90,11 @@ class NewsStage:
 
 
 @contextmanager
-def on_stage(stories: int, cluster_of: Callable[[int], int] | None = None) -> Iterator[NewsStage]:
+def on_stage(
+    stories: int, cluster_of: Callable[[int], int] | None = None, limits: FoldLimits | None = None
+) -> Iterator[NewsStage]:
     """A stage that ends with its test."""
-    stage = NewsStage(stories, cluster_of)
+    stage = NewsStage(stories, cluster_of, limits)
     try:
         yield stage
     finally:

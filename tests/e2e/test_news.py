@@ -151,7 +151,7 @@ def test_cards_appear_grow_and_merge_before_the_readers_eyes(room: NewsFeedProgr
     assert (merged["first_seen"], merged["last_seen"]) == (now, now + 2 * HOUR)
     browser.until(lambda: "Another half" not in browser.texts(".card h2"), "one card is left of two")
     browser.sees(".latest", "Latest: The whole of it")
-    browser.sees(".badge", "3 sites in 6 h")
+    browser.sees(".badge", "3 sites in 6 hours")
     assert room.get(f"api/stories/{second['id']}")[1]["id"] == first["id"]
     browser.click("button[data-language=zh]")
     browser.sees(".count", "3 个网站 · 3 篇")
@@ -297,7 +297,7 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: NewsFeedProgram) -> None
     room.open_feed()
     assert room.titled("Before the kill", 2)["newest_title"] == "While it was away"
     room.until(lambda: room.stories(words="other") == before, "it knows again what it had shown")
-    assert "begins with 0 pages" not in room.news.output
+    assert "pages in its table: 0" not in room.news.output
 
 
 class WebhookReceiver(ThreadingHTTPServer):
@@ -440,7 +440,9 @@ def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(
 def test_it_ends_cleanly_when_it_is_asked_to(room: NewsFeedProgram) -> None:
     room.open_feed()
     for how in (signal.SIGTERM, signal.SIGINT):
+        room.news.process.send_signal(how)
         assert room.news.end(how, 100) == 0
+        assert "the news page ends on request" in room.news.output
         assert not set(room.news.output.split()) & {"Traceback", "ERROR", "WARNING"}, room.news.output
         room.open_feed()
 

@@ -9,6 +9,7 @@ import feedparser
 import pytest
 
 from simstream.feeds import web
+from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.stage import PAGES, NewsStage, on_stage
@@ -248,6 +249,24 @@ def test_pages_that_are_left_out_are_counted_on_the_page(stage: NewsStage, brows
     assert stage.feed.fold is not None
     stage.feed.fold.apply(verdict(1000, 1000, ahead=-100 * 3_600_000))
     browser.sees("#not-shown", "Not shown: 1 page older than the window of 72 hours.")
+
+
+def test_a_short_window_is_told_in_minutes(browser: Browser) -> None:
+    with on_stage(2, limits=FoldLimits(window_ms=3_600_000)) as stage:
+        browser.open(stage.url)
+        browser.sees(".badge", "2 sites in 15 minutes")
+        assert stage.feed.fold is not None
+        stage.feed.fold.apply(verdict(1000, 1000, ahead=-2 * 3_600_000))
+        browser.sees("#not-shown", "Not shown: 1 page older than the window of 60 minutes.")
+
+
+def test_a_page_that_finds_no_broker_at_its_start_promises_no_old_stories(
+    stage: NewsStage, browser: Browser
+) -> None:
+    stage.feed.condition.has_read_table, stage.feed.sign = False, ""
+    stage.now += 17
+    browser.open(stage.url)
+    browser.sees("#notice-text", "No Kafka broker has answered for 17 s. New stories come once one does.")
 
 
 def test_pages_without_records_are_shown_by_address_and_counted(stage: NewsStage, browser: Browser) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.kafka.broker import KafkaBroker
-from simstream.errors import LogDamaged, LogError, LogLocked, StateDamaged, TopicRecreated
+from simstream.errors import LogDamaged, LogError, LogLocked, StateDamaged, TopicMissing, TopicRecreated
 from simstream.feeds.condition import FeedPartition
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
@@ -89,6 +89,9 @@ class KeptTopic:
 
     def begin(self) -> dict[str, bytes]:
         return dict(self.entries)
+
+    def look(self) -> None:
+        pass
 
     def write(self, changes: Changes) -> bool:
         self.entries = held(changes, self.entries)
@@ -317,10 +320,10 @@ def test_an_aborted_write_is_made_again(cluster: KafkaCluster, monkeypatch: pyte
         assert again.begin() == {"va": b"1"}
 
 
-def write_for(topic: TableTopic, seconds: float) -> None:
+def look_for(topic: TableTopic, seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        topic.write({"va": b"1"})
+        topic.look()
         time.sleep(0.1)
 
 
@@ -335,9 +338,21 @@ def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
         place.delete(TABLE)
         admin.create_topics([NewTopic(cluster.name(TABLE), 3, 1)])[cluster.name(TABLE)].result()
         with pytest.raises(TopicRecreated):
-            write_for(topic, 30.0)
+            look_for(topic, 30.0)
     with TableTopic(cluster) as other, pytest.raises(LogDamaged, match="has 3 partitions, not 1"):
         other.begin()
+
+
+@pytest.mark.kafka
+def test_a_table_that_is_deleted_under_an_idle_page_is_told_by_its_name(
+    broker: KafkaBroker, cluster: KafkaCluster
+) -> None:
+    with TableTopic(cluster) as topic:
+        topic.begin()
+        TopicPlace(broker.address, cluster.options.prefix).delete(TABLE)
+        with pytest.raises(TopicMissing, match=r"there is no topic .*\.table") as missing:
+            look_for(topic, 30.0)
+    assert missing.value.todo.startswith("start the news page again: it creates the topic")
 
 
 @pytest.mark.kafka

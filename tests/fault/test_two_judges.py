@@ -141,7 +141,7 @@ def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Pro
         with log.join_election() as rival:
             with frozen(judge):
                 held(rival)
-            judge.until(lambda: "went on without this judge" in judge.output, "it notices")
+            judge.until(lambda: "did not confirm this judge's place" in judge.output, "it notices")
             judge.until(lambda: judge.metric(ELECTED) == 0, "it says so")
             feed(on_kafka, tmp_path, 100, seed=2)
             watcher.wait(200, judge)

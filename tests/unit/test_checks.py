@@ -65,6 +65,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('log = "kafka:broker"', "", ["'kafka:broker' does not name a place for a log"]),
         ('log = "127.0.0.1:9092"', "", ["did you mean kafka://127.0.0.1:9092?"]),
         ('log = "kafka://"', "", ["names no broker"]),
+        ('log = "kafka://a:9092,b:99999"', "", ["kafka://a:9092,b:99999 has the port 99999"]),
         (KAFKA + '[kafka]\n"security.protocol" = "SLL"', "", ['"SLL" for configuration property "security.pro']),
         (KAFKA + '[kafka]\n"no.such" = 1', "", ["no.such"]),
         (KAFKA + '[kafka]\n"sasl.password.file" = "nowhere"', "", ["sasl.password.file"]),

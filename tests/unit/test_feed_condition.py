@@ -179,6 +179,10 @@ def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monke
             feed.condition.hear({PAGES: 5})
             feed.condition.has_read_table, feed.sign = False, ""
             status, said, _ = await asked("/api/stories")
-            assert (status, '"condition":{"state":"reading"}' in said) == (503, True)
+            assert (status, '"code":"reading","condition":{"state":"reading"}' in said) == (503, True)
+            clock.now += 17.9
+            status, said, _ = await asked("/api/stories")
+            assert (status, '"code":"away","condition":{"state":"away","silent_s":17}' in said) == (503, True)
+            assert "for 17 s" in said
 
     asyncio.run(run())

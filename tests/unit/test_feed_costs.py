@@ -51,9 +51,9 @@ def verdict(number: int, cluster: int, merged: tuple[int, ...] = (), ahead: int 
     )
 
 
-def feed_of(pages: int, cluster_of: Callable[[int], int]) -> FeedState:
+def feed_of(pages: int, cluster_of: Callable[[int], int], limits: FoldLimits | None = None) -> FeedState:
     """A feed that has read so many pages, and has cards of all."""
-    feed = FeedState(FoldLimits())
+    feed = FeedState(limits or FoldLimits())
     feed.begin({})
     assert feed.fold is not None
     for number in range(pages):

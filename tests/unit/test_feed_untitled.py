@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from simstream.feeds.condition import FeedCondition
 from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
@@ -49,6 +51,25 @@ def test_a_page_that_waits_for_a_whole_ready_round_is_shown_by_its_address() -> 
     after_a_round(feed, deadline, clock)
     again = VerdictFold(table)
     assert (again.counts.untitled, again.versions["https://s0.example/0"].title) == (1, "https://s0.example/0")
+
+
+def test_pages_that_a_shorter_window_removes_at_the_start_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    table: dict[str, bytes] = {}
+    feed = FeedState(FoldLimits())
+    feed.begin(table)
+    assert feed.fold is not None
+    for number, ahead in ((0, 0), (1, 1), (2, 2 * 3_600_000)):
+        feed.fold.apply(verdict(number, number, ahead=ahead))
+    caplog.set_level("INFO", "simstream.news")
+    again = FeedState(FoldLimits(), name="simstream.news2.x")
+    again.begin(dict(table))
+    assert [record.getMessage() for record in caplog.records] == ["the news page begins; pages in its table: 3"]
+    shorter = FeedState(FoldLimits(window_ms=3_600_000), name="simstream.news2.x")
+    shorter.begin(table)
+    assert caplog.records[-1].getMessage() == (
+        "pages that are older than the window of 1 h, and left the news page: 2; to have them back with a longer "
+        "one, stop it, and delete the topic simstream.news2.x.table"
+    )
 
 
 def test_a_feed_that_is_behind_waits_for_its_titles() -> None:

@@ -92,10 +92,11 @@ class FeedCondition:
         return told
 
     def __str__(self) -> str:
+        behind = f"about {self.behind:,}" if self.behind else "some"
         return {
             "reading": "the news page is starting: ask again in a moment",
-            "loading": f"the news page still has to read about {self.behind:,} records",
-            "away": f"no broker has answered for {self.silent_s:.0f} s: the stories do not change",
+            "loading": f"the news page still has to read {behind} records",
+            "away": f"no broker has answered for {int(self.silent_s)} s: the stories do not change",
             "ready": "ready",
         }[self.state]
 

@@ -86,8 +86,11 @@ class VerdictFold:
             self._restore(name, entry)
         for source in self._sheets.keys() & self._awaited.keys():  # a crash came in between
             self.read(source, self._drop_sheet(source))
+        before = self._live()
         while self.age():
             pass
+        self.aged_at_start = before - self._live()
+        """The pages of the table that left at once: the window is shorter than it was."""
 
     def apply(self, verdict: Verdict, partition: int = 0) -> None:
         """Take a verdict from this partition of `verdicts`. A repeated verdict changes nothing."""
@@ -253,6 +256,9 @@ class VerdictFold:
         if version.is_shown:
             self.groups.remove(page_id)
         self.revision += 1
+
+    def _live(self) -> int:
+        return sum(version.is_live for version in self.versions.values())
 
     def _restore(self, name: str, entry: Entry) -> None:
         """Take an entry from the table. Merges come before versions."""

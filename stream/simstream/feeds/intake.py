@@ -94,7 +94,7 @@ class NewsIntake(Closing):
             await asyncio.wait(tasks)
 
     def close(self) -> None:
-        """See Closing. Leaves the group."""
+        """See Closing. Leaves the group. May be called again."""
         self._threads.shutdown(wait=False)
         for one in (self._topic, self._place):  # what still asks in a thread ends before the group may be left
             if one is not None:
@@ -221,7 +221,10 @@ class NewsIntake(Closing):
         """Write the changes that are there, if this process has its place."""
         if self._topic is None or self._place is None:
             self._table.changes.clear()
-        elif self._place.is_held:
+            self._has_room.set()
+            return
+        await self._in_thread(self._topic.look)
+        if self._place.is_held:
             self._unwritten = self._unwritten or self._table.take_changes()
             if self._unwritten:
                 is_written = await self._in_thread(partial(self._topic.write, self._unwritten))

@@ -22,11 +22,12 @@ REASONS: Final = {
 """What happened and what to do, by the reason's code."""
 NO_ANSWER: Final = "no_answer"
 READING: Final = "reading"
+AWAY: Final = "away"
 _KINDS: Final = (("bad_question", UsageError), ("unknown_page", PageUnknown), ("log", LogError))
 _REFUSALS: Final = {401: "token", 403: "origin", 421: "host"}
 _CODES: Final = {what: code for code, (what, _) in REASONS.items()}
 FAILED: Final = "failed"
-CODES: Final = (*REASONS, NO_ANSWER, READING, *dict(_KINDS), *_REFUSALS.values(), FAILED)
+CODES: Final = (*REASONS, NO_ANSWER, READING, AWAY, *dict(_KINDS), *_REFUSALS.values(), FAILED)
 """All codes."""
 
 

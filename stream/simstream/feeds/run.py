@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,7 +65,8 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
             warm_news(words)
         limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
         feed = FeedState(limits, words)
-        impatient = stack.enter_context(open_log(settings.log, options_of(settings, READ_S)))
+        options = replace(options_of(settings, READ_S), tells_silence=False)
+        impatient = stack.enter_context(open_log(settings.log, options))
         of_pages = PageLimits(settings.max_record_bytes, settings.field_paths)
         metrics = NewsMetrics(settings.publish_to or settings.prefix)
         web_app = web.Application()
@@ -113,6 +115,8 @@ async def _serve(
     failed: SimstreamError | None = None
     try:
         ended, _ = await asyncio.wait([reading, stopping, *others], return_when=asyncio.FIRST_COMPLETED)
+        if stopping in ended:
+            _logger.info("the news page ends on request")
         failed = next((_named(one.exception()) for one in ended - {stopping}), None)
     finally:
         deadline.begin(failed)
@@ -121,6 +125,7 @@ async def _serve(
             one.cancel()
         await asyncio.wait([reading, stopping, *others])
         await runner.cleanup()
+        await call_in_daemon(intake.close)  # here, where a second signal does not end it
     if failed is None and (late := reading.exception()) is not None:
         failed = _named(late)
     if failed is not None:

@@ -56,7 +56,15 @@ class FeedState:
             ) from error
         self.cards, self.sign = StoryCards(self.fold, self._words), ""
         self.condition.has_read_table = False
-        _logger.info("the news page begins with %d pages", len(self.fold.versions))
+        _logger.info("the news page begins; pages in its table: %d", len(self.fold.versions))
+        if aged := self.fold.aged_at_start:
+            _logger.warning(
+                "pages that are older than the window of %g h, and left the news page: %d; to have them back with "
+                "a longer one, stop it, and delete the topic %s.table",
+                self.limits.window_ms / 3_600_000,
+                aged,
+                self.name,
+            )
 
     async def settle(self) -> None:
         """Remove what is too old, and refresh the cards, in slices: other tasks go on in between."""

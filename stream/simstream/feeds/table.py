@@ -151,15 +151,23 @@ class TableTopic(Closing):
         """Return the error for an entry that cannot be read."""
         return StateDamaged(f"{self._name} holds an entry that cannot be read ({error})", self._todo())
 
+    def look(self) -> None:
+        """Take the client's reports, which pile up until they are. Never waits.
+
+        Raises TopicMissing or TopicRecreated if the topic was deleted.
+        """
+        assert self._same is not None
+        if self._producer is not None:
+            self._producer.poll(0)
+        with contextlib.suppress(BrokerUnreachable):
+            self._same.check()
+
     def write(self, changes: Changes) -> bool:
         """Write the changes, all or nothing, and return True once the brokers have them.
 
         Returns False after `end`, and if it has to be tried again. Raises LogLocked if another writer has begun
-        meanwhile; else LogError, as of TopicRecreated.
+        meanwhile; else LogError.
         """
-        assert self._same is not None
-        with contextlib.suppress(BrokerUnreachable):
-            self._same.check()
         if self._producer is None or self._watch.has_lost_brokers:
             self._check_last()  # before the fencing, which would end a successor
             self._fence()
@@ -287,7 +295,9 @@ class NewsMembership(PolledMember, Closing):
         super()._on_assign(consumer, partitions)
 
     def _warn_lost(self) -> None:
-        _logger.warning("the group %s went on without this news page", self._kind.group)
+        _logger.warning(
+            "the brokers did not confirm this news page's place in the group %s in time", self._kind.group
+        )
 
 
 class TableAccess(NamedTuple):

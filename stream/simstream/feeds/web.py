@@ -12,7 +12,7 @@ from aiohttp import web
 
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
 from simstream.feeds.cards import StoryCards
-from simstream.feeds.reasons import NO_ANSWER, READING, REASONS, code_of, code_of_status
+from simstream.feeds.reasons import AWAY, NO_ANSWER, READING, REASONS, code_of, code_of_status
 from simstream.feeds.slices import SearchRunner, unhurried
 from simstream.feeds.state import FeedState
 from simstream.feeds.web_feeds import WRITERS, FeedAnswers
@@ -98,7 +98,8 @@ class FeedWeb:
                 return _json({"error": late, "code": NO_ANSWER}, 503)
             except _TableUnread:
                 condition = self._feed.condition
-                body = {"error": str(condition), "code": READING, "condition": condition.to_json()}
+                code = AWAY if condition.state == "away" else READING
+                body = {"error": str(condition), "code": code, "condition": condition.to_json()}
                 return _json(body, 503)
 
         return answer

@@ -125,9 +125,9 @@ class WebhookSender:
         finally:
             if count := self._count():
                 _logger.warning(
-                    "%d webhooks for %s still waited, and may be lost: /feed.json has their stories",
-                    count,
+                    "webhooks for %s that still waited, and may be lost: %d; /feed.json has their stories",
                     self._target.host,
+                    count,
                 )
 
     def _count(self) -> int:
@@ -185,7 +185,11 @@ class WebhookSender:
             ) as answer:
                 answer.close()  # the body may never end
                 return answer.status, f"it answers {answer.status}"
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
+        except TimeoutError:
+            return 0, f"it does not answer within {self._limits.answer_s:g} s"
+        except aiohttp.ClientConnectorError:
+            return 0, "it cannot be reached"
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             return 0, f"it does not answer ({type(error).__name__})"
 
     def _drop(self, result: str, why: str, event: StoryEvent) -> None:

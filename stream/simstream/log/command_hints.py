@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from simstream.log.base import MATCHES, PAGES, LogOptions
+from simstream.log.base import MATCHES, PAGES, TABLE, LogOptions
 
 USUAL_SHARDS = 8
 """The number of shards that the command for a missing topic of answers proposes."""
@@ -13,8 +13,11 @@ USUAL_SHARDS = 8
 def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
     """Return what to do about a missing topic of a log; `address` is the value of `--log`.
 
-    It is the command that creates the topic, with all others. `pages_topic` is never created.
+    It is the command that creates the topic, with all others. `pages_topic` is never created, and the news page
+    creates its table itself.
     """
+    if topic == TABLE:
+        return "start the news page again: it creates the topic, and reads everything again"
     if topic == PAGES and options.pages_topic is not None:
         return (
             "name an existing topic with pages_topic, or create it with your own tools: simstream never creates it"

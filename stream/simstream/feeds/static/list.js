@@ -49,13 +49,13 @@ export function showList(data) {
   byId("previous").disabled = currentPage() <= 1;
   byId("next").disabled = currentPage() >= data.pages;
   setText(byId("status"), data.stream_time ? words.stories(data.total, moment(data.stream_time)) : "");
-  tellLeftOut(data.left_out, data.untitled, Math.round(data.window_ms / 3_600_000));
+  tellLeftOut(data.left_out, data.untitled, words.duration(data.window_ms / 1000));
 }
 
-function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, untitled, hours) {
+function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, untitled, window) {
   const { words } = speech;
   const told = [];
-  if (tooOld) told.push(words.too_old(number(tooOld), number(hours)));
+  if (tooOld) told.push(words.too_old(number(tooOld), window));
   if (lists) told.push(words.lists(number(lists)));
   if (tooMany) told.push(words.too_many(number(tooMany)));
   const sentences = told.length ? [words.not_shown(told)] : [];
@@ -92,5 +92,5 @@ function fillCard(node, story, growthMs) {
   setText(node.querySelector(".when"), span(story.first_seen, story.last_seen));
   const badge = node.querySelector(".badge");
   badge.hidden = story.growth === 0 || story.versions < 2;
-  setText(badge, words.growth(story.growth, Math.round(growthMs / 3_600_000)));
+  setText(badge, words.growth(story.growth, words.duration(growthMs / 1000)));
 }

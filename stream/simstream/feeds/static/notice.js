@@ -10,7 +10,10 @@ export function noticeOf(answer) {
   answered = Date.now();
   if (condition?.state === "reading") return ["loading", words.reading];
   if (condition?.state === "loading") return ["loading", words.behind(number(condition.behind))];
-  if (condition?.state === "away") return ["away", words.silent(words.duration(condition.silent_s))];
+  if (condition?.state === "away") {
+    const silence = answer.error === undefined ? words.silent : words.no_stories;
+    return ["away", silence(words.duration(condition.silent_s))];
+  }
   if (answer.error !== undefined && status !== 404) return ["error", words.refused(reasonOf(answer))];
   return ["", ""];
 }

@@ -46,4 +46,7 @@ class KafkaElection(PolledMember, Election):
         self._was_elected = True
 
     def _warn_lost(self) -> None:
-        _logger.warning("the group %s went on without this judge; another may be elected", self._kind.group)
+        _logger.warning(
+            "the brokers did not confirm this judge's place in the group %s in time: another may be elected",
+            self._kind.group,
+        )

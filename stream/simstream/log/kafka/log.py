@@ -7,9 +7,11 @@ Each module says what can go wrong in its part: `appender` (delivery), `page_con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from simstream.errors import SettingsError
+from simstream.kafka_settings import KAFKA
 from simstream.log.base import (
     Appender,
     Election,
@@ -36,6 +38,8 @@ from simstream.log.kafka.shard_membership import KafkaShardMembership
 from simstream.log.kafka.topics import create_topics, differences, topic_settings
 from simstream.log.participants import LogMembers
 
+_PORT = re.compile(r":(\d+)(?=,|$)")
+
 
 class KafkaLog(Log):
     """A log on a Kafka cluster."""
@@ -48,6 +52,9 @@ class KafkaLog(Log):
             raise SettingsError(
                 "the address names a user", "give kafka://HOST:PORT, and the user in [kafka] of the settings"
             )
+        for port in _PORT.findall(servers):
+            if not 0 < int(port) < 1 << 16:  # the client would take it, and wait for a broker there
+                raise SettingsError(f"the address {KAFKA}{servers} has the port {port}", "a port is 1 to 65535")
         self._cluster = KafkaCluster(servers, options or LogOptions())
 
     def check(self) -> None:

@@ -82,7 +82,7 @@ class PolledMember:
         """Note that this member has got partitions."""
 
     def _warn_lost(self) -> None:
-        """Warn that the group went on without this member, and gave its partitions away."""
+        """Warn that this member has lost its place: brokers were away, or the group went on without it."""
 
     def _find_refusal(self, error: KafkaError) -> LogError | None:
         """Return the error to raise if waiting does not mend this error, else None."""

@@ -54,7 +54,10 @@ class KafkaShardMembership(PolledMember, ShardMembership):
         return self._owned
 
     def _warn_lost(self) -> None:
-        _logger.warning("the group %s went on without this matcher; others may have its shards", self._kind.group)
+        _logger.warning(
+            "the brokers did not confirm this matcher's place in the group %s in time: others may have its shards",
+            self._kind.group,
+        )
 
     def _find_refusal(self, error: KafkaError) -> LogError | None:
         if error.code() == KafkaError._FATAL and FENCED in error.str():
