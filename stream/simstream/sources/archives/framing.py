@@ -72,11 +72,17 @@ class RecordFramer:
     where: Callable[[], int]
     damage: ArchiveDamage = field(default_factory=ArchiveDamage)
     _number: int = 0
+    _head_lines: list[bytes] = field(default_factory=list)
     _lost: bool = False
     """Whether the next bytes are known to be damaged."""
     _alone: bool = False
     """Whether the last header began a compressed member. Then records probably have members of their own."""
     _patience: int = _PATIENCE
+
+    @property
+    def head(self) -> bytes:
+        """The last record's header as the file has it, with the blank line at its end."""
+        return b"".join(self._head_lines)
 
     def __iter__(self) -> Iterator[ArchiveRecord]:
         while True:
@@ -112,11 +118,13 @@ class RecordFramer:
             if found := _WARC.search(line):
                 if found.start():
                     self._note("bytes that belong to no record")
+                self._head_lines = [found[0]]
                 fields = self._warc_fields()
                 if fields is not None:
                     self._lost = False
                     return fields, False
             elif arc := _arc_fields(line):
+                self._head_lines = [line]
                 self._lost = False
                 return arc, True
             else:
@@ -130,6 +138,7 @@ class RecordFramer:
             if _WARC.match(self.flow.peek_line(_HEAD_BYTES)):
                 break
             line = self.flow.line(_HEAD_BYTES)
+            self._head_lines.append(line)
             room -= len(line)
             if not line.endswith(b"\n"):
                 break

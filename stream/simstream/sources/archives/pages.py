@@ -75,7 +75,7 @@ class ArchivePages:
         self._topic = shown_path(path)
         self._limit = limit
         self._tally = tally
-        self._framer = RecordFramer(ArchiveFlow(pieces(handle, path)), 2 * limit + _HEAD_ROOM, lambda: handle.taken)
+        self._framer = framer_of(handle, path, limit)
         self.pages = 0
 
     @property
@@ -143,6 +143,11 @@ class ArchivePages:
             body = record.block[: self._limit + 1]  # too large, even before it is unpacked
         key = url or self._path + b":%d" % record.number
         return Record(self._topic, 0, record.number - 1, key, body, tuple(headers), NO_TIME)
+
+
+def framer_of(handle: CountedFile, path: str, limit: int) -> RecordFramer:
+    """Return the framer of an archive whose pages have at most `limit` bytes."""
+    return RecordFramer(ArchiveFlow(pieces(handle, path)), 2 * limit + _HEAD_ROOM, lambda: handle.taken)
 
 
 def _type(media: bytes) -> bytes:

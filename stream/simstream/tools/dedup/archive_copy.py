@@ -1,49 +1,66 @@
-"""Copies records of WARC files byte for byte, compressed as they are: `dedup --keep`."""
+"""Copies records of web archives, byte for byte where the file allows it: `dedup --keep`."""
 
 from __future__ import annotations
 
+import gzip
 from array import array
+from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import InputError, UsageError
+from simstream.files.zstandard import zstd
 from simstream.model import Record
+from simstream.sources.archives.framing import ArchiveRecord
+from simstream.sources.archives.pages import framer_of
 from simstream.sources.archives.raw_records import IrregularArchive, raw_records
 from simstream.sources.input_files import Inputs, files_of, opened, shown_path
+from simstream.sources.lines import CountedFile
 from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
 from simstream.sources.record_notes import RecordNotes
 from simstream.sources.repeated_names import hash64
 
-_PLAIN: Final = (".warc", ".warc.wet")
-_PACKED: Final = (".warc.gz", ".warc.wet.gz")
+_WARC: Final = (".warc", ".warc.wet")
+_ARC: Final = (".arc",)
+_PLAIN: Final = ""
+_GZIP: Final = ".gz"
+_PACKERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    _PLAIN: bytes,
+    _GZIP: lambda data: gzip.compress(data, 6, mtime=0),
+    ".zst": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
+}
+"""Packs a record as a member of its own, by the file's last ending."""
 _STEP_BYTES: Final = 1 << 20
 
 
 class ArchiveCopier(RecordNotes):
-    """Copies records of `inputs`, which are WARC files, all plain or all with a gzip member for each record.
+    """Copies records of `inputs`, which are all WARC or all ARC files, to a file named `path`.
 
-    Memory: 16 bytes a page. Raises UsageError if an input is another archive, or if `path` does not end as the
-    inputs do.
+    Bytes are copied as they are from files that are plain or have a gzip member for each record, if `path` ends so,
+    too. Records of other files, and those behind damage, are packed anew, each as a member of its own. Pages have
+    at most `limit` bytes. Memory: 16 bytes a page, and a record. Raises UsageError if an input or `path` does not
+    fit.
     """
 
     compresses: Final = False
 
-    def __init__(self, inputs: Inputs, path: str) -> None:
+    def __init__(self, inputs: Inputs, path: str, limit: int) -> None:
         super().__init__()
+        self._limit = limit
         self._files = [file.path for file in files_of(inputs)]
-        self._packed = shown_path(self._files[0]).lower().endswith(_PACKED)
-        endings = _PACKED if self._packed else _PLAIN
+        self._is_arc, _ = _format(self._files[0])
         for name in self._files:
-            if not shown_path(name).lower().endswith(endings):
-                what = f"--keep cannot copy records of {shown_path(name)}"
-                todo = f"name only files that end in {' or '.join(_PLAIN)}, or only in {' or '.join(_PACKED)}"
-                raise UsageError(what, todo)
-        if not path.lower().endswith(endings):
-            what = f"--keep copies records of {shown_path(self._files[0])} as they are, but {path} ends otherwise"
-            raise UsageError(what, f"name a file that ends in {endings[0]}")
-        self._stamps = [self._checked(name) for name in self._files]
+            if _format(name)[0] != self._is_arc:
+                what = "the inputs are WARC and ARC files, but --keep writes one format"
+                raise UsageError(what, "name inputs of one format, and the others with --against")
+        endings = _ARC if self._is_arc else _WARC
+        self._ending = next((end for end in _PACKERS if path.lower().endswith(tuple(e + end for e in endings))), "")
+        if not path.lower().endswith(tuple(e + self._ending for e in endings)):
+            what = f"--keep writes records of {shown_path(self._files[0])}, but {path} ends otherwise"
+            raise UsageError(what, f"name a file that ends in {endings[0]}, {endings[0]}.gz or {endings[0]}.zst")
+        self._stamps = [_stamp(name) for name in self._files]
         self._place = array("q")
         """Of each page, the file's number and the record's number in it. The hashes are those of URLs."""
         self._file, self._last = 0, -1
@@ -60,56 +77,102 @@ class ArchiveCopier(RecordNotes):
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the records of these pages, ascending and numbered from 0 over all inputs.
 
-        Raises InputError if a file has changed since this object was made, or has no whole record at a place. The
-        records before that place are written, and those of all other files.
+        Raises InputError if a file has changed since this object was made. The records of all other files are
+        written.
         """
         places, first_error = np.asarray(self._place, np.int64)[numbers], None
+        if self._is_arc:
+            self._copy_version(out)
         for file in range(len(self._files)):
             low, high = np.searchsorted(places, [file << 40, (file + 1) << 40])
             try:
-                self._copy_file(file, numbers[low:high], out)
+                self._copy_file(file, numbers[low:high].tolist(), out)
             except InputError as error:
                 first_error = first_error or error
         if first_error:
             raise first_error
 
-    def _copy_file(self, file: int, numbers: NDArray[np.int64], out: BinaryIO) -> None:
-        """Write the records of these pages, which are of this file. Raises InputError."""
-        path, stamp, wanted = self._files[file], self._stamps[file], iter(numbers.tolist())
-        page = next(wanted, None)
-        if page is None:
-            return
-        with opened_unchanged(path, stamp) as handle:
-            try:
-                for number, record in enumerate(raw_records(handle, self._packed)):
-                    if self._place[page] != file << 40 | number:
-                        continue
-                    if _hash_of(record.url) != self._hashes[page]:
-                        raise IrregularArchive(record.begin)
-                    _copy_bytes(handle, record.begin, record.end, out)
-                    page = next(wanted, None)
-                    if page is None:
-                        break
-            except IrregularArchive as error:
-                raise _irregular(path, error.at) from error
-            if page is not None:
-                raise changed_while_judged(path)
+    def _copy_version(self, out: BinaryIO) -> None:
+        """Write the first record of the first ARC, which says which version of the format this is."""
+        with opened_unchanged(self._files[0], self._stamps[0]) as handle:
+            framer = framer_of(CountedFile(handle), self._files[0], self._limit)
+            first = next(iter(framer), None)
+            if first is not None and first.fields.get("warc-type") == b"warcinfo":
+                out.write(self._packed(framer.head, first))
 
-    def _checked(self, path: str) -> tuple[object, ...]:
-        """Return the stamp of a file. Raises UsageError if its first record cannot be copied."""
-        with opened(path) as handle:
-            try:
-                next(raw_records(handle, self._packed), None)
-            except IrregularArchive as error:
-                own = " in a gzip member of its own" if self._packed else ""
-                what = f"{shown_path(path)} does not begin with a record{own}"
-                raise UsageError(what, "repack it with a tool for WARC, or leave out --keep") from error
-            return file_stamp(handle)
+    def _copy_file(self, file: int, numbers: list[int], out: BinaryIO) -> None:
+        """Write the records of these pages, which are of this file. Raises InputError."""
+        if not numbers:
+            return
+        path = self._files[file]
+        is_arc, ending = _format(path)
+        with opened_unchanged(path, self._stamps[file]) as handle:
+            if not is_arc and ending == self._ending in (_PLAIN, _GZIP):
+                numbers = self._copy_raw(handle, numbers, out)
+            if numbers:
+                handle.seek(0)
+                self._pack_anew(CountedFile(handle), path, numbers, out)
+
+    def _copy_raw(self, handle: BinaryIO, numbers: list[int], out: BinaryIO) -> list[int]:
+        """Copy the bytes of these pages' records, up to the first irregular one. Returns the other pages."""
+        done = 0
+        try:
+            for number, record in enumerate(raw_records(handle, self._ending == _GZIP)):
+                if not self._is_at(numbers[done], number):
+                    continue
+                if _hash_of(record.url) != self._hashes[numbers[done]]:
+                    break
+                _copy_bytes(handle, record.begin, record.end, out)
+                done += 1
+                if done == len(numbers):
+                    break
+        except IrregularArchive:
+            pass
+        return numbers[done:]
+
+    def _pack_anew(self, handle: CountedFile, path: str, numbers: list[int], out: BinaryIO) -> None:
+        """Pack the records of these pages as the judge read them. Raises InputError if the file has changed."""
+        wanted = iter(numbers)
+        page = next(wanted, None)
+        framer = framer_of(handle, path, self._limit)
+        for record in framer:
+            if page is None:
+                return
+            if self._is_at(page, record.number - 1):
+                if _hash_of(record.fields.get("warc-target-uri", b"")) != self._hashes[page]:
+                    raise changed_while_judged(path)
+                out.write(self._packed(framer.head, record))
+                page = next(wanted, None)
+        if page is not None:
+            raise changed_while_judged(path)
+
+    def _is_at(self, page: int, record: int) -> bool:
+        """Return whether this is the page's record in its file, by its number from 0."""
+        return self._place[page] & ((1 << 40) - 1) == record
+
+    def _packed(self, head: bytes, record: ArchiveRecord) -> bytes:
+        return _PACKERS[self._ending](head + record.block + (b"\n" if self._is_arc else b"\r\n\r\n"))
+
+
+def _format(path: str) -> tuple[bool, str]:
+    """Return whether an archive is an ARC by its name, and the ending of its compression."""
+    name = shown_path(path).lower()
+    ending = next((end for end in _ARC + _WARC if name.endswith(end)), None)
+    if ending is not None:
+        return ending in _ARC, _PLAIN
+    bare, _, packed = name.rpartition(".")
+    return bare.endswith(_ARC), f".{packed}"
+
+
+def _stamp(path: str) -> tuple[object, ...]:
+    with opened(path) as handle:
+        return file_stamp(handle)
 
 
 def _hash_of(url: bytes) -> int:
     """Return a hash of a URL up to its first space: a folded line of a header is read in more than one way."""
-    return hash64(b"".join(url.split()[:1]))
+    bare = url.removeprefix(b"<").removesuffix(b">")
+    return hash64(b"".join(bare.split()[:1]))
 
 
 def _copy_bytes(handle: BinaryIO, begin: int, end: int, out: BinaryIO) -> None:
@@ -117,8 +180,3 @@ def _copy_bytes(handle: BinaryIO, begin: int, end: int, out: BinaryIO) -> None:
     while begin < end and (part := handle.read(min(_STEP_BYTES, end - begin))):
         out.write(part)
         begin += len(part)
-
-
-def _irregular(path: str, at: int) -> InputError:
-    what = f"{shown_path(path)} has no whole record at byte {at:,}; kept records before it are copied"
-    return InputError(what, "get the file again, or repack it with a tool for WARC")

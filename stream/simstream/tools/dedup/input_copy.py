@@ -145,7 +145,7 @@ def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> In
     if kinds == {FileKind.PARQUET}:
         return ParquetCopier(inputs, path)
     if kinds == {FileKind.ARCHIVE}:
-        return ArchiveCopier(inputs, path)
+        return ArchiveCopier(inputs, path, limit)
     of_files = kinds <= {FileKind.HTML, FileKind.TEXT}
     if len(kinds) > 1 and not of_files:
         what = "the inputs are of several formats, but --keep writes one format"
