@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -89,6 +90,12 @@ def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp
     assert "pages of it were read: get these files again" in said
 
 
+def without_this_python(env: dict[str, str]) -> dict[str, str]:
+    """An environment whose `python3` is another one, as where no virtual environment is active."""
+    here = str(Path(sys.executable).parent)
+    return env | {"PATH": os.pathsep.join(one for one in env["PATH"].split(os.pathsep) if one != here)}
+
+
 @pytest.mark.long
 def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path: Path) -> None:
     demo = (resources.files("simstream.sources") / "demo_pages.jsonl").read_bytes()
@@ -116,7 +123,7 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=tmp_path,
-        env=environment(cache, SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=sys.executable),
+        env=without_this_python(environment(cache, SPARK_CONF_DIR=str(tmp_path))),
         timeout=PATIENCE_S,
         check=False,
     )

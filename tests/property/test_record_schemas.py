@@ -36,6 +36,11 @@ VALUES = st.one_of(
 
 @given(st.dictionaries(st.sampled_from([*PageFields.__struct_fields__, "more"]), VALUES))
 @example({"text": "a text", "status": 200.0})
+@example({"text": "a text", "status": "404"})
+@example({"text": "a text", "status": " "})
+@example({"text": "a text", "status": "OK"})
+@example({"text": "a text", "status": "²00"})
+@example({"text": "a text", "status": "1234567890"})
 @example({"text": "a text", "status": True})
 @example({"text": "a text", "time": False})
 @example({"text": "a text", "status": 404.5})

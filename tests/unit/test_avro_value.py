@@ -77,6 +77,21 @@ def test_names_are_found_in_their_namespaces_and_references() -> None:
     assert found == {"f0": {"f0": "x"}, "f1": {"f0": 7, "f1": []}}
 
 
+def test_a_topic_may_hold_records_of_several_types() -> None:
+    inner = record("string", name="Inner", namespace="a.b")
+    data = {0: number(1) + b"x", 1: number(7), 2: b""}
+    for schema in (
+        [inner, record("long", name="Other"), "null"],
+        ["a.b.Inner", record("long", name="Other"), "null"],
+    ):
+        references = (("inner", json.dumps(inner)),) if isinstance(schema[0], str) else ()
+        assert read(schema, number(0) + data[0], references) == {"f0": "x"}
+        assert read(schema, number(1) + data[1], references) == {"f0": 7}
+        with pytest.raises(BadValueError, match="the value is no record"):
+            read(schema, number(2), references)
+    assert read([inner, "null"], written([inner, "null"], {"f0": "x"})) == {"f0": "x"}
+
+
 def test_every_cut_of_a_value_is_bad_and_so_is_a_byte_behind_it() -> None:
     schema = record("string", "double", {"type": "array", "items": "string"}, {"type": "map", "values": "bytes"})
     data = written(schema, {"f0": "abc", "f1": 2.0, "f2": ["x", "y"], "f3": {"k": b"v"}})
@@ -126,6 +141,9 @@ def test_a_hostile_value_is_bad_within_a_second_or_two(schema: Any, data: bytes,
         "",
         "7",
         "[]",
+        "[7]",
+        '["string", "long"]',
+        '[["string"]]',
         "{}",
         '"string"',
         '{"type":"string"}',

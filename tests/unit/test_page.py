@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from hashlib import blake2b
 
 import pytest
@@ -98,7 +99,7 @@ def test_html_from_json_stays_text_for_the_extraction() -> None:
         (b'{"text":"a","id":true}', "wrong_type"),
         (b'{"text":"a","id":' + b"9" * 5000 + b"}", "wrong_type"),
         (b'{"text":"a","time":true}', "wrong_type"),
-        (b'{"text":"a","status":"200"}', "wrong_type"),
+        (b'{"text":"a","status":"OK"}', "wrong_type"),
         (b'{"text":"a","status":' + b"9" * 5000 + b"}", "wrong_type"),
     ],
 )
@@ -174,15 +175,22 @@ def test_null_key_and_null_value_withdraw_the_position() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(404, PageKind.TOO_SHORT), (410, PageKind.TOO_SHORT), (500, PageKind.FAILED), (301, PageKind.FAILED)],
+    [
+        (404, PageKind.TOO_SHORT),
+        ("410", PageKind.TOO_SHORT),
+        (410, PageKind.TOO_SHORT),
+        (500, PageKind.FAILED),
+        (301, PageKind.FAILED),
+        ("301", PageKind.FAILED),
+    ],
 )
-def test_an_error_page_is_too_short_even_without_text(status: int, kind: PageKind) -> None:
+def test_an_error_page_is_too_short_even_without_text(status: int | str, kind: PageKind) -> None:
     page = page_of({"id": "i", "status": status})
     assert (page.kind, page.reason, page.text) == (kind, "http_status", None)
 
 
-@pytest.mark.parametrize("status", [200, 204, 299, None])
-def test_a_page_of_a_good_status_is_read(status: int | None) -> None:
+@pytest.mark.parametrize("status", [200, 204, 299, None, "200", " 204 ", ""])
+def test_a_page_of_a_good_status_is_read(status: int | str | None) -> None:
     assert page_of({"text": "a", "status": status}).kind is PageKind.READABLE
 
 
@@ -297,3 +305,13 @@ def test_json_of_very_many_values_is_not_decoded_as_a_whole(many: bytes) -> None
     assert (page.reason, page.detail) == ("bad_json", "the JSON has more than 500,000 arrays, objects and fields")
     ordinary = decode(record(surrogate.replace(b"\\udc00", b"")), PageLimits(10 << 20))
     assert (ordinary.id, ordinary.text) == ("i", "a")
+
+
+def test_a_status_of_a_megabyte_of_spaces_costs_no_more_than_its_size() -> None:
+    seconds = []
+    for size in (100_000, 800_000):
+        value = b'{"id":"a","text":"a","status":"' + b" " * size + b'x"}'
+        began = time.process_time()
+        assert decode(record(value, None), LIMITS).reason == "wrong_type"
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 30 * max(seconds[0], 0.001)

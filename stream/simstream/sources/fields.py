@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from simstream.errors import InputError, UsageError
+from simstream.wire.page import status_of
 
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
@@ -103,7 +104,7 @@ def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, No
     tree = _tree(line)
     if tree is None:
         return wanted
-    status = tree.get("status")
+    status = status_of(tree.get("status"))
     if not isinstance(status, int) or 200 <= status < 300:
         names.update(dict.fromkeys(tree))
     return {option: columns for option, columns in wanted.items() if not set(columns) & tree.keys()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import lzma
 import zlib
@@ -17,7 +16,7 @@ COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading from a damaged file."""
 _BUFFER_BYTES = 1 << 18
-_STEP_BYTES = 512
+_STEP_BYTES = 1024
 """Bytes that are unpacked at once, so that damage costs few of the lines before it."""
 _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
@@ -56,7 +55,7 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
     path = path.lower()
     if path.endswith(".gz"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=packed), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, _GzipMember, b"\0"), _BUFFER_BYTES)
     if path.endswith(".xz"):
         return io.BufferedReader(_CompressedStreams(packed, _xz, b"\0"), _BUFFER_BYTES)
     if path.endswith(".zst"):
@@ -104,7 +103,7 @@ def _xz() -> lzma.LZMADecompressor:
 
 
 class _Decompressor(Protocol):
-    """What `lzma` and `zstd` have in common."""
+    """What `lzma`, `zstd` and _GzipMember have in common."""
 
     @property
     def needs_input(self) -> bool: ...
@@ -118,8 +117,33 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
+class _GzipMember:
+    """Unpacks one member of a gzip file. (`gzip.GzipFile` loses up to a whole buffer before damage.)"""
+
+    def __init__(self) -> None:
+        self._unpacker = zlib.decompressobj(31)
+        self._has_more = False
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._has_more
+
+    @property
+    def eof(self) -> bool:
+        return self._unpacker.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._unpacker.unused_data
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        out = self._unpacker.decompress(self._unpacker.unconsumed_tail + data, max(0, max_length))
+        self._has_more = bool(self._unpacker.unconsumed_tail) or len(out) == max_length
+        return out
+
+
 class _CompressedStreams(io.RawIOBase):
-    """Streams of xz, or frames of Zstandard, one after another in bounded memory.
+    """Members of gzip, streams of xz, or frames of Zstandard, one after another in bounded memory.
 
     It unpacks in small steps: an error loses only what its own step has unpacked. A stream that breaks off is an
     error, not an end. Between streams it skips `padding`.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pyspark import StorageLevel, TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
 from simstream.deduper.deduper import MAX_RECORD_BYTES
@@ -89,6 +91,7 @@ def near_duplicates(
     if id_field is None and not {"id", "url"} & set(wanted):
         raise UsageError(f"{_THE_FRAME} has no column id or url", "name the column of the id with id_field")
     load_pyarrow(f"reading {_THE_FRAME}")
+    _use_this_python(pages.sparkSession)
     folder = cache or default_cache()
     with Fingerprinter(recipe_of(recipe), folder, workers=0) as made:
         named = None if similarity is None else str(similarity)
@@ -103,6 +106,13 @@ def near_duplicates(
     numbered = _numbered(printed)
     found = PageComparison(pages.sparkSession, policy, printing.versions, _kept).run(numbered)
     return _on_disk(_verdicts(numbered, found))
+
+
+def _use_this_python(session: SparkSession) -> None:
+    """Let tasks on this machine run in this program's Python: by default Spark takes the `python3` of PATH."""
+    context = getattr(session, "sparkContext", None)  # Spark Connect has none
+    if context is not None and context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
 
 
 def _quoted(name: str) -> str:

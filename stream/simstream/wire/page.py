@@ -8,9 +8,11 @@ checks follow.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Annotated, Final
 
 import msgspec
 
@@ -46,6 +48,10 @@ class PageLimits:
     """Reads a value of another format than JSON, and raises BadValueError; None: values are JSON."""
 
 
+_STATUS_TEXT: Final = r"^\s*([0-9]{1,9}\s*)?$"
+"""In linear time, also for a stranger's megabyte of spaces."""
+
+
 class PageFields(msgspec.Struct, gc=False):
     """The fields of a JSON page that simstream knows; a null counts as absent."""
 
@@ -62,8 +68,8 @@ class PageFields(msgspec.Struct, gc=False):
     time: int | float | str | None = None
     """ISO 8601 (UTC if it names no zone), or milliseconds since 1970. Without it, or if its text
     cannot be read, the time of the record counts."""
-    status: int | None = None
-    """The HTTP status; a page with any but 2xx is `too_short`."""
+    status: int | Annotated[str, msgspec.Meta(pattern=_STATUS_TEXT)] | None = None
+    """The HTTP status, also as text; a page with any but 2xx is `too_short`. Blank text counts as absent."""
 
 
 class _PageNames(msgspec.Struct, gc=False):
@@ -223,8 +229,9 @@ def _from_fields(record: Record, fields: PageFields, wrong: str, no_text: str) -
         page.time = own
     if wrong:
         return _refuse(page, "wrong_type", wrong)
-    if fields.status is not None and not 200 <= fields.status < 300:
-        return _failed(page, fields.status)
+    status = status_of(fields.status)
+    if isinstance(status, int) and not 200 <= status < 300:
+        return _failed(page, status)
     if page.kind is not PageKind.READABLE:
         return page
     if fields.text is not None:
@@ -352,8 +359,8 @@ def _sort_out(tree: dict[str, object], paths: FieldPaths | None = None) -> tuple
         value = tree.get(name)
         if value is None:
             continue
-        if name == "status" and isinstance(value, float) and value.is_integer():
-            value = int(value)  # tables with missing values write whole numbers so; an id may have been rounded
+        if name == "status" and (value := status_of(value)) is None:
+            continue
         if name in _STRINGS:
             fits = isinstance(value, str) or (name == "id" and _is_integer(value))
         elif name == "status":
@@ -367,6 +374,18 @@ def _sort_out(tree: dict[str, object], paths: FieldPaths | None = None) -> tuple
         elif name in paths.paths:
             wrong.append(f"`{name}` at {paths.paths[name]} is of the wrong type ({type(value).__name__})")
     return fields, "; ".join(wrong)
+
+
+def status_of(value: object) -> object:
+    """Return a status as an int, None for a blank one, and a value that is no status as it is.
+
+    Tables with missing values write whole numbers as floats, and many crawlers write them as text.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and re.search(_STATUS_TEXT, value):
+        return int(value) if value.strip() else None
+    return value
 
 
 def _is_integer(value: object) -> bool:
