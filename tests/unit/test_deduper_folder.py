@@ -84,7 +84,7 @@ def test_damage_is_answered_with_a_copy_or_a_new_beginning(folder: Path, cache: 
     DAMAGES[damage](folder)
     with pytest.raises(StateDamaged) as raised:
         Deduper(path=folder, cache=cache, workers=0)
-    assert raised.value.todo.endswith("delete it: a service then judges its log again, a Deduper begins empty")
+    assert raised.value.todo.endswith("and a Deduper begins empty")
     shutil.rmtree(folder)
     with Deduper(path=folder, cache=cache, workers=0) as deduper:
         assert deduper.judged == 0

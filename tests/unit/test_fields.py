@@ -30,6 +30,32 @@ def pages_of(path: Path, data: bytes, fields: FieldNames | None = None) -> list[
     return [decode(record, PageLimits(LIMIT)) for record in read_pages([str(path)], LIMIT, fields)]
 
 
+NESTED = [
+    {"meta": {"doc": "a"}, "body": {"content": "one"}},
+    {"meta": {"doc": "b"}, "body": {"content": ["two", ["three"], None]}, "text": "no"},
+    {"meta": None, "body": {"content": "four"}},
+    {"meta": {"doc": "d"}, "body": [{"content": "five"}, {"content": "six"}]},
+    {"meta": {"doc": "e"}, "body": "no"},
+    {"meta": {"doc": "f"}, "body.content": "seven"},
+]
+
+
+def test_a_name_with_dots_leads_into_objects_unless_a_field_is_called_so(tmp_path: Path) -> None:
+    data = b"".join(json.dumps(one).encode() + b"\n" for one in NESTED)
+    found = pages_of(tmp_path / "p.jsonl", data, FieldNames(text="body.content", id="meta.doc"))
+    path = f"{tmp_path}/p.jsonl:3"
+    assert [(page.id, page.text) for page in found] == [
+        ("a", "one"), ("b", "two\nthree"), (path, "four"), ("d", "five\nsix"), ("e", None), ("f", "seven")
+    ]  # fmt: skip
+
+
+def test_a_way_that_no_page_has_is_refused(tmp_path: Path) -> None:
+    data = b"".join(json.dumps(one).encode() + b"\n" for one in NESTED)
+    with pytest.raises(UsageError, match=r"no page of .* has a field body\.text") as refused:
+        pages_of(tmp_path / "p.jsonl", data, FieldNames(text="body.text"))
+    assert "there are meta, body, text" in refused.value.todo
+
+
 def test_a_named_field_is_the_text_or_id_and_counts_alone(tmp_path: Path) -> None:
     lines = [
         {"doc": 7, "id": "no", "body": "正文", "text": "no", "html": "no", "url": "u", "time": 5, "more": [1]},

@@ -170,6 +170,22 @@ def test_what_is_no_table_of_pages_is_refused_and_nothing_is_judged(
         assert deduper.judged == 0
 
 
+def test_a_column_of_structs_holds_text_and_id(cache: Path) -> None:
+    rows = [
+        {"body": {"content": STORY}, "meta": {"doc": 7}, "parts": [STORY, None, STORY]},
+        {"body": None, "meta": {"doc": 8}, "parts": None},
+    ]
+    with Deduper(cache=cache) as deduper:
+        table = pa.Table.from_pylist(rows)
+        found = deduper.judge_table(table, text_field="body.content", id_field="meta.doc").to_pylist()
+        assert [(row["id"], row["verdict"]) for row in found] == [("7", "new"), ("8", "unreadable")]
+        [one, two] = deduper.judge_table(table, text_field="parts", id_field="meta.doc").to_pylist()
+        assert (one["verdict"], two["verdict"]) == ("unchanged", "unreadable")
+        for wrong in ("body.text", "body.content.more", "nobody.content"):
+            with pytest.raises(UsageError, match="no column"):
+                deduper.judge_table(table, text_field=wrong, id_field="meta.doc")
+
+
 def test_columns_may_have_names_of_their_own(cache: Path) -> None:
     table = pa.table({"uid": [7, 8], "body": [STORY, STORY.upper()], "text": ["no", "no"]})
     with Deduper(cache=cache, workers=0) as deduper:

@@ -11,6 +11,7 @@ def load_pyarrow(doing: str) -> Any:
     """Return pyarrow with its parts for Parquet and Arrow files. Raises Unavailable: `doing` needs pyarrow."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isnan
@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from simstream.errors import InputError, UsageError
+from simstream.wire.field_paths import Steps, value_at
 from simstream.wire.page import status_of
 
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
@@ -25,9 +26,17 @@ Line = tuple[int, bytes]
 """The number and the bytes of a line."""
 
 
+def way_of(name: str, names: Container[str]) -> Steps:
+    """Return the names along the way to a field, of which the first is one of `names` if the field exists."""
+    return (name,) if name in names else tuple(name.split("."))
+
+
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """`text` and `id` name the fields that hold a page's text and id; None: they have these names."""
+    """`text` and `id` name the fields that hold a page's text and id; None: they have these names.
+
+    A name with dots that is no field leads into objects, as a path of `[fields]` does (`wire/field_paths`).
+    """
 
     text: str | None = None
     id: str | None = None
@@ -48,16 +57,16 @@ class FieldNames:
         page: dict[str, Any] = {name: tree[name] for name in KNOWN if name in tree}
         if self.text is not None:
             page.pop("html", None)
-            page["text"] = tree.get(self.text)
+            page["text"] = value_at(tree, way_of(self.text, tree), is_joined=True)
         if self.id is not None:
-            value = tree.get(self.id)
+            value = value_at(tree, way_of(self.id, tree), is_joined=False)
             page["id"] = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         return page
 
     def check(self, names: Sequence[str], path: str, header: str) -> None:
         """Raise UsageError if these columns, which `header` of `path` has, lack the text or a named field."""
         for option, columns in self._wanted().items():
-            if not set(columns) & set(names):
+            if not {way_of(column, names)[0] for column in columns} & set(names):
                 raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
 
     def require_fields(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
@@ -107,7 +116,13 @@ def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, No
     status = status_of(tree.get("status"))
     if not isinstance(status, int) or 200 <= status < 300:
         names.update(dict.fromkeys(tree))
-    return {option: columns for option, columns in wanted.items() if not set(columns) & tree.keys()}
+    found = {column for columns in wanted.values() for column in columns if _has(tree, column)}
+    return {option: columns for option, columns in wanted.items() if not found & set(columns)}
+
+
+def _has(tree: dict[str, Any], column: str) -> bool:
+    way = way_of(column, tree)
+    return column in tree or (len(way) > 1 and value_at(tree, way, is_joined=False) is not None)
 
 
 def _missing(what: str, option: str, columns: Sequence[str], there: str) -> UsageError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final
 from uuid import UUID
 
@@ -12,9 +12,10 @@ import msgspec
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of
+from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, way_of
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
+from simstream.wire.field_paths import Steps, value_at
 from simstream.wire.page import NO_TIME, own_name
 
 BATCH_ROWS: Final = 64
@@ -67,8 +68,8 @@ def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputErr
 
 def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:
     """Return which of these columns hold fields of a page. Raises UsageError if one of them is there twice."""
-    wanted = {*KNOWN, fields.text, fields.id}
-    columns = [name for name in names if name in wanted]
+    named = {way_of(name, names)[0] for name in (fields.text, fields.id) if name is not None}
+    columns = [name for name in names if name in KNOWN or name in named]
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
     return columns
@@ -76,12 +77,28 @@ def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[s
 
 def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Iterator[PageValue]:
     """Yield key, value and headers of each row of a batch of `page_columns`; a key of None: the row has no name."""
-    columns = fields.rename_fields(dict(zip(batch.schema.names, batch.columns, strict=True)))
+    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name in filter(None, (fields.text, fields.id)):
+        found[name] = _column_at(arrow, found, way_of(name, found))
+    columns = fields.rename_fields(found)
     theirs = {"text": fields.text, "id": fields.id}
     values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in columns.items()]
     for cells in zip(*values, strict=True):
         key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
         yield key, value[: limit + 1], headers
+
+
+def _column_at(arrow: Any, columns: Mapping[str, Any], way: Steps) -> Any:
+    """Return the column at the end of a way through structs. Raises UsageError."""
+    try:
+        column = columns[way[0]]
+        for step in way[1:]:
+            column = arrow.compute.struct_field(column, step)
+    except (arrow.ArrowException, LookupError, TypeError):
+        raise UsageError(
+            f"there is no column {'.'.join(way)}", "name a column, or a field in a column of structs"
+        ) from None
+    return column
 
 
 def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
@@ -110,6 +127,8 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
         if not all(isinstance(value, str | bytes | int | UUID | None) for value in names):
             raise _no_ids(shown, column)
         return [str(value) if isinstance(value, int | UUID) else _text(value) for value in names]
+    if name == "text" and shown != name:
+        return [value_at(value, (), is_joined=True) for value in values]
     return [_text(value) for value in values] if name in ("url", "title") else values
 
 

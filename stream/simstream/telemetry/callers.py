@@ -89,7 +89,9 @@ def read_token(path: Path) -> str:
             token = file.read(MAX_TOKEN_CHARS + 2).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
-        raise SettingsError(f"token_file names {path}: {why}", "name a readable file with the token") from None
+        raise SettingsError(
+            f"token_file names {path}: {why}", "name a readable file with a token in ASCII"
+        ) from None
     if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS or not token.isprintable() or " " in token:
         raise SettingsError(
             f"token_file names {path}, which holds no token of {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} characters",

@@ -46,7 +46,7 @@ class FieldPaths:
 
         Cost: about 0.2 us a field, and a pass over each array on the way for each name of the path.
         """
-        return {name: _value_at(tree, steps, name in _JOINED) for name, steps in self.steps}
+        return {name: value_at(tree, steps, name in _JOINED) for name, steps in self.steps}
 
     def explain_no_text(self) -> str:
         """Return a sentence about a page without text and HTML."""
@@ -64,7 +64,7 @@ def parse_path(name: str, path: str) -> Steps:
     steps = tuple(path.split("."))
     if path.startswith(HEADER):
         raise SettingsError(what, "name a field of the JSON: only fields.id can be a header")
-    if not all(steps):
+    if not all(steps) or steps[0] == "$":
         raise SettingsError(what, "write names with one dot between two of them, such as body.content")
     if len(steps) > MAX_STEPS:
         raise SettingsError(what, f"write at most {MAX_STEPS} names")
@@ -90,8 +90,11 @@ def parse_paths(given: Mapping[str, str | None]) -> FieldPaths | None:
     return FieldPaths(paths, tuple((name, steps) for name, steps in ways.items() if steps), id_header)
 
 
-def _value_at(tree: object, steps: Steps, is_joined: bool) -> object:
-    """Return the value at the end of the way; None if the way does not lead to one."""
+def value_at(tree: object, steps: Steps, is_joined: bool) -> object:
+    """Return the value at the end of the way; None if the way does not lead to one.
+
+    The values of arrays on the way, or at its end, are joined by line breaks if `is_joined`.
+    """
     for number, step in enumerate(steps):
         if isinstance(tree, dict):
             tree = tree.get(step)
