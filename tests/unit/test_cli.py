@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -13,6 +16,7 @@ from simstream.cli.main import COMMANDS, invoke
 from simstream.cli.progress import say
 from simstream.errors import BrokerUnreachable, SettingsError
 from simstream.wire import verdict as wire
+from tests.e2e.harness import command_line, environment
 from tests.unit.test_verdict import EXAMPLE, verdict
 
 
@@ -115,3 +119,34 @@ def test_what_a_stranger_wrote_steers_no_terminal(
         "simstream: passed over: 1 image/\ufffd]0;owned\ufffd",
         "and more",
     ]
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "said"),
+    [
+        (2, "dedup p.jsonl -o v.jsonl", 0, b""),
+        (2, "dedup p.jsonl", 0, b'"verdict"'),
+        (1, "dedup p.jsonl -o v.jsonl", 0, b"1 new"),
+        (1, "dedup p.jsonl", 1, b"Bad file descriptor"),
+        (1, "--version", 1, b"Bad file descriptor"),
+        (0, "dedup p.jsonl", 0, b'"verdict"'),
+    ],
+)
+def test_a_program_without_a_standard_stream_does_its_work(
+    closed: int, arguments: str, code: int, said: bytes, tmp_path: Path, cache: Path
+) -> None:
+    text = "The night train stops at the mill village again after forty years, before dawn."
+    (tmp_path / "p.jsonl").write_text(json.dumps({"id": "a", "text": text}) + "\n")
+    done = subprocess.run(
+        command_line(*arguments.split()),
+        cwd=tmp_path,
+        env=environment(cache),
+        capture_output=True,
+        preexec_fn=lambda: os.close(closed),
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (code, False), done.stderr
+    assert said in done.stdout + done.stderr
+    if "-o" in arguments:
+        assert b'"verdict":"new"' in (tmp_path / "v.jsonl").read_bytes()

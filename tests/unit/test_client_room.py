@@ -169,6 +169,7 @@ def test_a_record_that_is_no_verdict_is_passed_over() -> None:
 
 def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
     assert sendable({"id": "a", "url": "b", "text": ""}).key == b"a"
+    assert sendable({"id": "a", "text": "\ud83d cut"}).value == b'{"id": "a", "text": "\\ud83d cut"}'
     assert sendable({"url": "b", "text": ""}).key == b"b"
     assert [sendable({"id": number, "url": "b", "text": ""}).key for number in (7, 0)] == [b"7", b"0"]
     raw = sendable(RawPage("https://a.example/", b"<p>", "text/html; charset=gbk", time=5, status=404))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simstream import Deduper, StateDamaged, StateFormat, StateLocked, WrongLog
+from simstream import Deduper, StateDamaged, StateFormat, StateLocked, UsageError, WrongLog
 from simstream.files import header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
+from simstream.judge.resolver import Resolver
 from simstream.judge.state_facts import restore_acceptor
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
@@ -121,3 +124,69 @@ def test_a_second_deduper_of_one_program_is_told_to_close_the_first(folder: Path
     said = "close this program's other Deduper first, or use another folder"
     with Deduper(path=folder, cache=cache, workers=0), pytest.raises(StateLocked, match=said):
         Deduper(path=folder, cache=cache, workers=0)
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do this in a forked process, and return its exit code: 0, or 3 after a UsageError."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            work()
+            code = 0
+        except UsageError:
+            code = 3
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_forked_process_never_writes_the_folder_of_its_parent(tmp_path: Path, cache: Path) -> None:
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0) as deduper:
+        deduper.judge([f"{STORY} {number}" for number in range(20)])
+        assert forked(deduper.close) == 0
+        assert forked(deduper.save) == 3
+        assert forked(lambda: deduper.judge(["another text"])) == 3
+        assert forked(lambda: deduper.match(STORY)) == 0
+        deduper.judge([f"{STORY} {number}" for number in range(20, 40)])
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0) as again:
+        assert again.judged == 40
+
+
+def test_a_forked_process_may_judge_with_its_own_copy_in_memory(cache: Path) -> None:
+    with Deduper(cache=cache, workers=0) as deduper:
+        deduper.judge([STORY])
+        assert forked(lambda: deduper.judge([STORY])) == forked(deduper.close) == 0
+        assert deduper.judged == 1
+
+
+def test_two_threads_that_judge_at_once_are_told_so_and_the_state_goes_on(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, over = threading.Event(), threading.Event()
+    with Deduper(cache=cache, workers=0) as deduper:
+        judge = Resolver.judge
+
+        def slow(*arguments: Any) -> Any:
+            inside.set()
+            over.wait(30)
+            return judge(*arguments)
+
+        monkeypatch.setattr(Resolver, "judge", slow)
+        other = threading.Thread(target=deduper.judge, args=([STORY],))
+        other.start()
+        assert inside.wait(30)
+        with pytest.raises(UsageError, match="another thread is judging with this Deduper"):
+            deduper.judge(["another text"])
+        over.set()
+        other.join()
+        [verdict] = deduper.judge([STORY + "!"])
+        assert (verdict.verdict, verdict.near_duplicate_of, deduper.judged) == ("near_duplicate", "python/0/0", 2)
+
+
+def test_a_closed_deduper_answers_nothing(cache: Path) -> None:
+    deduper = Deduper(cache=cache, workers=0)
+    deduper.close()
+    for ask in (lambda: deduper.judge([STORY]), lambda: deduper.match(STORY), lambda: deduper.explain(STORY)):
+        with pytest.raises(UsageError, match="this Deduper is closed"):
+            ask()

@@ -179,3 +179,12 @@ def test_the_exit_codes_are_simhash_cpps(
     Path("list").write_text("1\n3\n")
     assert invoke([command, *arguments.split()]) == code
     assert Path("out").exists() == (arguments.endswith(" out") and code == 0)
+
+
+@pytest.mark.parametrize("command", ["find-all", "find-clusters"])
+def test_the_list_is_never_overwritten(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "list"
+    source.write_text("1\n2\n")
+    assert invoke([command, "-b", "6", "-d", "3", "-i", str(source), "-o", str(source)]) == 8
+    assert "list is an input, too" in capsys.readouterr().err
+    assert source.read_text() == "1\n2\n"

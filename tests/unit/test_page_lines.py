@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import http.client
 import json
 import threading
@@ -86,7 +87,8 @@ def page(number: int, text: str = "x") -> dict[str, str]:
 
 
 def test_each_line_has_its_answer_in_order_and_a_broken_one_loses_no_other(port: int) -> None:
-    lines = [page(1), b"{", page(3, "late"), b" \r", page(5, "bad"), {"id": "6", "more": 1}, page(7), b"[" * 50_000]
+    first = codecs.BOM_UTF8 + json.dumps(page(1)).encode()
+    lines = [first, b"{", page(3, "late"), b" \r", page(5, "bad"), {"id": "6", "more": 1}, page(7), b"[" * 50_000]
     answer = asked(port, lines, "Application/X-NDJSON; charset=utf-8")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
     found = [json.loads(line) for line in answer.read().splitlines()]

@@ -119,7 +119,7 @@ def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
     with source as handle:
         column = _column(handle, wish.input)
     try:
-        with written(wish.output, ()) as out, counting(title, len(column)) as heard:
+        with written(wish.output, [wish.input]) as out, counting(title, len(column)) as heard:
             _write(out, lines(column, wish.distance, heard))
     except UsageError as error:
         return _fail(UNWRITABLE, str(error))

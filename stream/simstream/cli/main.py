@@ -79,10 +79,26 @@ def main() -> None:
 
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    _open_standard_streams()
     codes: list[int] = []
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
     sys.exit(codes[0])
+
+
+def _open_standard_streams() -> None:
+    """Open the standard streams that this process was started without, as by `2>&-`.
+
+    Else the first file that is opened would get their number. What is written to stderr is dropped. Writing to
+    stdout is an error, as for any program.
+    """
+    for number, name, mode in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, mode)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def _leave(codes: list[int]) -> None:

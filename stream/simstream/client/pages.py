@@ -8,14 +8,12 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import msgspec
-
 from simstream.errors import UsageError
 from simstream.model import Record
+from simstream.sources.fields import encoded
 from simstream.wire.page import PAGE_HEADERS, PageLimits, decode
 
 Headers = tuple[tuple[str, bytes], ...]
-_encode = msgspec.json.Encoder().encode
 _LIMITS = PageLimits()
 _ADVICE = "give at least one of `id` and `url`"
 
@@ -71,7 +69,7 @@ def sendable(page: Submitted, headers: Mapping[str, str | bytes] = MappingProxyT
             f"a page is a {type(page).__name__}, not a mapping", "give a mapping of its fields, or a RawPage"
         )
     try:
-        value = _encode(page)
+        value = encoded(page)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"a page cannot be written as JSON ({error})", "give only text, numbers and lists"

@@ -168,7 +168,8 @@ class Deduper(Closing):
         Raises:
             TypeError: `pages` is a single text, a mapping or a table, or a page is neither mapping nor text.
             UsageError: A page's id is `python/0/N` with another page's number, or a `window` is set and a page
-                has no `time`, or the Deduper is closed.
+                has no `time`, or the Deduper is closed, or another thread is judging with it, or a forked process
+                would write the files of the process before it.
             ExtractionNotStarted: No process that extracts HTML can be started.
 
         Examples:
@@ -327,7 +328,8 @@ class Deduper(Closing):
         self._state.save()
 
     def close(self) -> None:
-        """Save the folder and end the extraction processes. It may be called twice.
+        """Save the folder and end the extraction processes. It may be called twice. In a forked process it does
+        nothing: folder and processes are those of the process that made this Deduper.
 
         Raises:
             StateUnwritable: The disk refuses the files. The folder is as it was last saved.
@@ -339,7 +341,8 @@ class Deduper(Closing):
         try:
             self._state.close()
         finally:
-            self._fingerprinter.close()
+            if not self._state.is_inherited:
+                self._fingerprinter.close()
 
     def fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[FingerprintedPages]:
         """Yield the batches that `stream` would judge, in order; arguments and errors are those of `stream`.

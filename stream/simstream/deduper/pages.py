@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +13,7 @@ import msgspec
 from simstream.errors import UsageError
 from simstream.judge.candidates import Candidate
 from simstream.model import PYTHON, FingerprintColumns, Page, Record
-from simstream.sources.fields import integer_of
+from simstream.sources.fields import encoded, integer_of
 from simstream.wire.page import NO_TIME, PageFields
 
 _MISSING = ("NAType", "NaTType")
@@ -53,17 +52,10 @@ def page_record(page: Mapping[str, Any] | str, number: int) -> Record:
     if not isinstance(content, Mapping):
         raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
     try:
-        value = _encode_fields(content) if _has_float(content) else _encode(content)
+        value = _encode_fields(content) if _has_float(content) else encoded(content)
     except TypeError:
         value = _encode_fields(content)
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
-
-
-def _encode(content: Mapping[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(content)
-    except UnicodeEncodeError:
-        return json.dumps(dict(content)).encode()  # lone surrogates, which only this encoder escapes
 
 
 def _has_float(content: Mapping[str, Any]) -> bool:
@@ -93,7 +85,7 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
         except UnicodeEncodeError:
             pass
         found[name] = value
-    return _encode(found)
+    return encoded(found)
 
 
 def refuse_foreign_number(page: Page, record: Record) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,6 +45,7 @@ class SavedState(Closing):
         self, policy: Policy, path: Path | None, scratch: Path | None, pace: SavePace, say: Callable[[str], None]
     ) -> None:
         self._state = JudgeState(policy)
+        self._has_files = path is not None or scratch is not None
         if scratch is not None:
             self._state.resolver.use_folder(scratch, records=path is None)
         self._pace = pace
@@ -53,6 +56,9 @@ class SavedState(Closing):
         """Whether the caller has the verdicts of all that was judged. Else only a state with a journal is saved: it
         has the verdicts."""
         self._closed = False
+        self._process = os.getpid()
+        self._turn = threading.Lock()
+        """Held by the thread that judges."""
         self._folder = None if path is None else StateFolder(path)
         if self._folder is not None:
             self._load(self._folder)
@@ -66,34 +72,57 @@ class SavedState(Closing):
 
     @property
     def resolver(self) -> Resolver:
-        """The judge of the pages, for questions."""
+        """The judge of the pages, for questions. Raises UsageError after `close`."""
+        if self._closed:
+            raise UsageError("this Deduper is closed", "make another one, with the same path to go on")
         return self._state.resolver
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process got the state by a fork: its files are those of the process that made it."""
+        return os.getpid() != self._process
 
     def judge(self, batch: FingerprintedPages) -> list[Verdict]:
         """Return one verdict for each page, in order. Ctrl-C waits until the batch is judged.
 
-        Set `told` once the caller has the verdicts. Raises UsageError after `close`, and after an error that left a
-        batch in the middle.
+        Set `told` once the caller has the verdicts. Raises UsageError after `close`, after an error that left a
+        batch in the middle, while another thread judges, and in a forked process if the state has files.
         """
-        if self._closed:
-            raise UsageError("this Deduper is closed", "make another one, with the same path to go on")
+        if not self._turn.acquire(blocking=False):
+            raise UsageError("another thread is judging with this Deduper", "let one thread at a time use it")
+        try:
+            return self._judge(batch)
+        finally:
+            self._turn.release()
+
+    def _judge(self, batch: FingerprintedPages) -> list[Verdict]:
+        resolver, columns, ordinal = self.resolver, batch.columns, self.judged
+        self._refuse_inherited()
         if not self._whole:
             raise UsageError("an error left a batch half judged", "close this Deduper, and make another one")
-        columns, ordinal = batch.columns, self.judged
         with interrupts_held():
             self._state.acceptor.ordinal += len(columns)
             self._whole = self.told = False
-            verdicts = self.resolver.judge(columns, columns.time, ordinal, batch.sources)
+            verdicts = resolver.judge(columns, columns.time, ordinal, batch.sources)
             if self.journal is not None:
                 self.journal.append(batch, verdicts)
             self._whole = True
         return verdicts
 
+    def _refuse_inherited(self) -> None:
+        """Raise UsageError in a forked process that would write files of the process before it."""
+        if self._has_files and self.is_inherited:
+            raise UsageError(
+                "this Deduper with its files belongs to another process",
+                "make one in this process, with another path",
+            )
+
     def save(self) -> None:
         """Save what was judged so far, if there is a folder. Raises StateUnwritable; the folder is as it was.
 
-        Ctrl-C waits until it is saved.
+        Ctrl-C waits until it is saved. Raises UsageError in a forked process.
         """
+        self._refuse_inherited()
         if self._folder is None or not self.judged or not self._whole:
             return
         if not self.told and self.journal is None:
@@ -124,8 +153,10 @@ class SavedState(Closing):
             self._say(str(error))
 
     def close(self) -> None:
-        """Save, and let go of the folder. May be called twice."""
+        """Save, and let go of the folder; in a forked process, do nothing. May be called twice."""
         self._closed = True
+        if self.is_inherited:
+            return
         try:
             self.save()
         finally:

@@ -124,6 +124,14 @@ class PageToJudge(Question):
     time: Annotated[int | str | None, Field(description="ISO 8601, or ms since 1970")] = None
     status: int | None = None
 
+    @field_validator("time", "status", mode="before")
+    @classmethod
+    def no_truth_value(cls, value: object) -> object:
+        """Refuse a truth value, which would count as 1 or 0."""
+        if isinstance(value, bool):
+            raise ValueError("give a number or a text, not a truth value")
+        return value
+
     @field_validator("time")
     @classmethod
     def a_time(cls, time: int | str | None) -> int | str | None:

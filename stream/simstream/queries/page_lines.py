@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -48,6 +49,7 @@ def ndjson_router() -> APIRouter:
 
 def page_lines(body: bytes) -> list[tuple[int, bytes]]:
     """Return the lines that are not blank, with their numbers from 1. Raises UsageError for more than MAX_LINES."""
+    body = body.removeprefix(codecs.BOM_UTF8)
     if body.count(b"\n") > 2 * MAX_LINES:
         raise _too_many()
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]

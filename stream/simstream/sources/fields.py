@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isnan
@@ -133,12 +133,12 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(name[:40] for name in names[:20]) or "none"
 
 
-def encoded(page: dict[str, Any]) -> bytes:
+def encoded(page: Mapping[str, Any]) -> bytes:
     """Return a page as JSON, also with lone surrogates."""
     try:
         return msgspec.json.encode(page)
     except UnicodeEncodeError:
-        return json.dumps(page).encode()  # lone surrogates, which only this encoder escapes
+        return json.dumps(dict(page)).encode()  # lone surrogates, which only this encoder escapes
 
 
 def _tree(line: bytes) -> dict[str, Any] | None:
