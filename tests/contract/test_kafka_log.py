@@ -43,16 +43,20 @@ def set_limit(place: TopicPlace, topic: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize("use", [lambda log: log.topic(PAGES), lambda log: log.create_topics(1)])
+@pytest.mark.parametrize("logs_silence", [True, False])
 def test_a_broker_that_stays_silent_is_said_once_while_it_is_waited_for(
-    use: Callable[[Log], object], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    use: Callable[[Log], object],
+    logs_silence: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kafka_cluster, "MAX_SILENCE_S", 0.2)
-    log = open_log(NOWHERE, LogOptions(patience=0.5))
+    log = open_log(NOWHERE, LogOptions(patience=0.5, logs_silence=logs_silence))
     for _ in range(2):
         with pytest.raises(BrokerUnreachable):
             use(log)
     said = [record.getMessage() for record in caplog.records if record.name.startswith("simstream")]
-    assert said == ["no broker answers at 127.0.0.1:1; waiting up to 0.5 s"]
+    assert said == ["no broker answers at 127.0.0.1:1; waiting up to 0.5 s"] * logs_silence
 
 
 def test_no_broker_is_one_clear_error_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:

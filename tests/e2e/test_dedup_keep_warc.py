@@ -11,6 +11,7 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from fastwarc.warc import ArchiveIterator
@@ -18,6 +19,7 @@ from fastwarc.warc import ArchiveIterator
 from simstream.cli.main import invoke
 from simstream.files.zstandard import zstd
 from simstream.sources.archives.raw_records import IrregularArchive, raw_records
+from simstream.tools.dedup.keep import KeepSelector
 from tests.archives import PACKINGS, answer, arc, body, pages, warc
 from tests.e2e.harness import Program
 from tests.e2e.pages import text
@@ -169,7 +171,7 @@ def test_cut_records_and_wrong_lengths_are_refused(packed: bool) -> None:
     [
         (
             "a.warc.gz --keep kept.warc.lz4",
-            "writes records of a.warc.gz, but kept.warc.lz4 ends otherwise: name a file that ends in .warc,",
+            "writes WARC, as the inputs are, and kept.warc.lz4 ends otherwise: name a file that ends in .warc,",
         ),
         ("a.warc --keep kept.arc", "name a file that ends in .warc"),
         ("a.arc --keep kept.warc.gz", "name a file that ends in .arc, .arc.gz or .arc.zst"),
@@ -190,3 +192,22 @@ def test_archives_and_names_that_do_not_fit_are_refused(
     assert invoke(["dedup", *arguments.split()]) == 2
     assert said in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_archive_that_changes_costs_no_record_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, numbers in (("a", [1, 2]), ("b", [3, 4])):
+        Path(f"{name}.arc").write_bytes(b"".join([VERSION, *pages(numbers, arc)]))
+    choose = KeepSelector.choose
+
+    def changed(*arguments: Any) -> Any:
+        with Path("a.arc").open("ab") as file:
+            file.write(pages([9], arc)[0])
+        return choose(*arguments)
+
+    monkeypatch.setattr(KeepSelector, "choose", changed)
+    assert invoke(["dedup", "a.arc", "b.arc", "-o", "v", "--keep", "kept.arc", "--distance", "0"]) == 1
+    assert "a.arc changed while it was judged" in capsys.readouterr().err
+    assert Path("kept.arc").read_bytes() == b"".join(pages([3, 4], arc))

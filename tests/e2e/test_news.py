@@ -437,7 +437,7 @@ def test_home_pages_are_no_stories_and_mirrors_no_sites_and_both_are_told(
 
 
 @pytest.mark.long
-def test_it_ends_cleanly_when_it_is_asked_to(room: NewsFeedProgram) -> None:
+def test_it_ends_cleanly_however_often_it_is_asked_to(room: NewsFeedProgram) -> None:
     room.open_feed()
     for how in (signal.SIGTERM, signal.SIGINT):
         room.news.process.send_signal(how)

@@ -266,7 +266,7 @@ def test_a_page_that_finds_no_broker_at_its_start_promises_no_old_stories(
     stage.feed.condition.has_read_table, stage.feed.sign = False, ""
     stage.now += 17
     browser.open(stage.url)
-    browser.sees("#notice-text", "No Kafka broker has answered for 17 s. New stories come once one does.")
+    browser.sees("#notice-text", "No Kafka broker has answered for 17 s. New stories come when a broker answers.")
 
 
 def test_pages_without_records_are_shown_by_address_and_counted(stage: NewsStage, browser: Browser) -> None:

@@ -93,7 +93,9 @@ def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp
 def without_this_python(env: dict[str, str]) -> dict[str, str]:
     """An environment whose `python3` is another one, as where no virtual environment is active."""
     here = str(Path(sys.executable).parent)
-    return env | {"PATH": os.pathsep.join(one for one in env["PATH"].split(os.pathsep) if one != here)}
+    path = os.pathsep.join(one for one in env["PATH"].split(os.pathsep) if one != here)
+    assert shutil.which("python3", path=path) not in (None, sys.executable)
+    return env | {"PATH": path}
 
 
 @pytest.mark.long

@@ -90,7 +90,7 @@ class KeptTopic:
     def begin(self) -> dict[str, bytes]:
         return dict(self.entries)
 
-    def look(self) -> None:
+    def check(self) -> None:
         pass
 
     def write(self, changes: Changes) -> bool:
@@ -320,10 +320,10 @@ def test_an_aborted_write_is_made_again(cluster: KafkaCluster, monkeypatch: pyte
         assert again.begin() == {"va": b"1"}
 
 
-def look_for(topic: TableTopic, seconds: float) -> None:
+def check_for(topic: TableTopic, seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        topic.look()
+        topic.check()
         time.sleep(0.1)
 
 
@@ -338,7 +338,7 @@ def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
         place.delete(TABLE)
         admin.create_topics([NewTopic(cluster.name(TABLE), 3, 1)])[cluster.name(TABLE)].result()
         with pytest.raises(TopicRecreated):
-            look_for(topic, 30.0)
+            check_for(topic, 30.0)
     with TableTopic(cluster) as other, pytest.raises(LogDamaged, match="has 3 partitions, not 1"):
         other.begin()
 
@@ -351,7 +351,7 @@ def test_a_table_that_is_deleted_under_an_idle_page_is_told_by_its_name(
         topic.begin()
         TopicPlace(broker.address, cluster.options.prefix).delete(TABLE)
         with pytest.raises(TopicMissing, match=r"there is no topic .*\.table") as missing:
-            look_for(topic, 30.0)
+            check_for(topic, 30.0)
     assert missing.value.todo.startswith("start the news page again: it creates the topic")
 
 

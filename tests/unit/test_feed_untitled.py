@@ -67,8 +67,8 @@ def test_pages_that_a_shorter_window_removes_at_the_start_are_told(caplog: pytes
     shorter = FeedState(FoldLimits(window_ms=3_600_000), name="simstream.news2.x")
     shorter.begin(table)
     assert caplog.records[-1].getMessage() == (
-        "pages that are older than the window of 1 h, and left the news page: 2; to have them back with a longer "
-        "one, stop it, and delete the topic simstream.news2.x.table"
+        "pages that left the news page because its window is now 1 h: 2; to have them back, stop the news page, "
+        "delete the topic simstream.news2.x.table, and start it with a longer --window"
     )
 
 

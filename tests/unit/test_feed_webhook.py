@@ -303,7 +303,7 @@ def test_webhooks_that_wait_are_counted_and_their_loss_is_told_at_the_end(caplog
     asyncio.run(run())
     waiting, lost = warnings(caplog)
     assert waiting == "webhooks for 127.0.0.1 wait: it answers 503; each is tried for 10 minutes"
-    assert lost.startswith("webhooks for 127.0.0.1 that still waited, and may be lost: 7")
+    assert lost.startswith("webhooks for 127.0.0.1 still waited and may be lost (7)")
 
 
 def test_a_receiver_that_fails_now_and_then_costs_few_log_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -126,6 +126,7 @@ def test_the_last_of_two_equal_names_counts() -> None:
     [
         ({"text": ""}, "fields.text is '': write names with one dot"),
         ({"text": "body..content"}, r"fields.text is 'body..content': write names with one dot"),
+        ({"text": "$.body"}, "fields.text is '$.body': leave out $., and begin"),
         ({"url": ".url"}, "fields.url is '.url': write names with one dot"),
         ({"url": "header:url"}, "only fields.id can be a header"),
         ({"id": "header: "}, "name the header, such as header:doc-id"),

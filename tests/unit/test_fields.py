@@ -164,6 +164,7 @@ def test_columns_have_other_names_where_they_are_named(tmp_path: Path) -> None:
         (b"id,body", FieldNames(), "--text-field"),
         (b"", FieldNames(), "--text-field"),
         (b"id,text", FieldNames(text="body"), "--text-field"),
+        (b"id,body", FieldNames(text="body.content"), "--text-field"),
         (b"id,text", FieldNames(id="doc"), "--id-field"),
     ],
 )

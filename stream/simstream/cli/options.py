@@ -90,7 +90,9 @@ judging_options = _together(
     settings_options,
 )
 field_options = _together(
-    click.option("--text-field", metavar="NAME", help="Field or column with the text (default: text)."),
+    click.option(
+        "--text-field", metavar="NAME", help="Field or column with the text, such as body.content (default: text)."
+    ),
     click.option("--id-field", metavar="NAME", help="Field or column with the id (default: id)."),
 )
 versions_option = click.option(

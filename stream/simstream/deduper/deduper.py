@@ -195,8 +195,9 @@ class Deduper(Closing):
             table: A table of pyarrow, polars or pandas (2.2 and later), or another object with
                 `__arrow_c_stream__`. Columns other than a page's fields (`id`, `url`, `text`, `html`, `time`,
                 `status`) are not read.
-            text_field: The column with the text, if it is not called `text`; then `html` does not count.
-            id_field: The column with the id, if it is not called `id`.
+            text_field: The column with the text, or a field of a struct such as `body.content`, if it is not called
+                `text`; then `html` does not count.
+            id_field: The column with the id, or a field of a struct, if it is not called `id`.
 
         Returns:
             A `pyarrow.Table` with the fields of a verdict as columns. Cluster ids are int64, `time` is a timestamp.

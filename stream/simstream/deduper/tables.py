@@ -9,7 +9,7 @@ from simstream.deduper.verdict_columns import as_batch, verdict_columns, verdict
 from simstream.errors import UsageError
 from simstream.model import PYTHON, Record, Verdict
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.fields import FieldNames, way_of
+from simstream.sources.fields import FieldNames, steps_of
 from simstream.sources.parquet import page_columns, page_values
 from simstream.wire.page import NO_TIME
 
@@ -38,7 +38,9 @@ def table_records(table: Any, first: int, limit: int, fields: FieldNames) -> Ite
         raise UsageError(what, "pass a table, with values of one type in each column") from error
     names = reader.schema.names
     wanted = page_columns(names, "the table", fields)
-    lacks = [name for name in (fields.text, fields.id) if name is not None and way_of(name, names)[0] not in names]
+    lacks = [
+        name for name in (fields.text, fields.id) if name is not None and steps_of(name, names)[0] not in names
+    ]
     if fields.text is None and not {"text", "html"} & set(wanted):
         lacks.append("text or html")
     if lacks:

@@ -92,11 +92,12 @@ class FeedCondition:
         return told
 
     def __str__(self) -> str:
+        stories = "the stories do not change" if self.has_read_table else "there are no stories yet"
         behind = f"about {self.behind:,}" if self.behind else "some"
         return {
             "reading": "the news page is starting: ask again in a moment",
             "loading": f"the news page still has to read {behind} records",
-            "away": f"no broker has answered for {int(self.silent_s)} s: the stories do not change",
+            "away": f"no broker has answered for {int(self.silent_s)} s: {stories}",
             "ready": "ready",
         }[self.state]
 

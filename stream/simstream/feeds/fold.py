@@ -90,7 +90,7 @@ class VerdictFold:
         while self.age():
             pass
         self.aged_at_start = before - self._live()
-        """The pages of the table that left at once: the window is shorter than it was."""
+        """The number of live pages in the table that left at the start, such as for a shorter window."""
 
     def apply(self, verdict: Verdict, partition: int = 0) -> None:
         """Take a verdict from this partition of `verdicts`. A repeated verdict changes nothing."""

@@ -223,7 +223,7 @@ class NewsIntake(Closing):
             self._table.changes.clear()
             self._has_room.set()
             return
-        await self._in_thread(self._topic.look)
+        await self._in_thread(self._topic.check)
         if self._place.is_held:
             self._unwritten = self._unwritten or self._table.take_changes()
             if self._unwritten:

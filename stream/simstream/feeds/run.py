@@ -65,7 +65,7 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
             warm_news(words)
         limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
         feed = FeedState(limits, words)
-        options = replace(options_of(settings, READ_S), tells_silence=False)
+        options = replace(options_of(settings, READ_S), logs_silence=False)
         impatient = stack.enter_context(open_log(settings.log, options))
         of_pages = PageLimits(settings.max_record_bytes, settings.field_paths)
         metrics = NewsMetrics(settings.publish_to or settings.prefix)

@@ -59,8 +59,8 @@ class FeedState:
         _logger.info("the news page begins; pages in its table: %d", len(self.fold.versions))
         if aged := self.fold.aged_at_start:
             _logger.warning(
-                "pages that are older than the window of %g h, and left the news page: %d; to have them back with "
-                "a longer one, stop it, and delete the topic %s.table",
+                "pages that left the news page because its window is now %g h: %d; to have them back, stop the "
+                "news page, delete the topic %s.table, and start it with a longer --window",
                 self.limits.window_ms / 3_600_000,
                 aged,
                 self.name,

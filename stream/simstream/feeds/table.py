@@ -151,8 +151,8 @@ class TableTopic(Closing):
         """Return the error for an entry that cannot be read."""
         return StateDamaged(f"{self._name} holds an entry that cannot be read ({error})", self._todo())
 
-    def look(self) -> None:
-        """Take the client's reports, which pile up until they are. Never waits.
+    def check(self) -> None:
+        """Check that the topic is still the same, and take the client's reports: they would pile up. Never waits.
 
         Raises TopicMissing or TopicRecreated if the topic was deleted.
         """

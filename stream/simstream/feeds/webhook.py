@@ -125,7 +125,7 @@ class WebhookSender:
         finally:
             if count := self._count():
                 _logger.warning(
-                    "webhooks for %s that still waited, and may be lost: %d; /feed.json has their stories",
+                    "webhooks for %s still waited and may be lost (%d): /feed.json has their stories",
                     self._target.host,
                     count,
                 )
@@ -187,6 +187,8 @@ class WebhookSender:
                 return answer.status, f"it answers {answer.status}"
         except TimeoutError:
             return 0, f"it does not answer within {self._limits.answer_s:g} s"
+        except aiohttp.ClientSSLError as error:
+            return 0, f"its TLS is refused ({type(error).__name__})"
         except aiohttp.ClientConnectorError:
             return 0, "it cannot be reached"
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -352,8 +352,8 @@ class LogOptions:
     """Settings passed through to the Kafka client (`[kafka]` in the file); some are secret."""
     patience: float = 30.0
     """Seconds to wait for an unreachable broker before BrokerUnreachable."""
-    tells_silence: bool = True
-    """Whether a long silence of the brokers is logged; a caller that asks again and again tells of it itself."""
+    logs_silence: bool = True
+    """Whether to log a long silence of the brokers. False for a caller that reports the silence itself."""
     max_record_bytes: int = 1 << 20
     matches: str = "matches"
     """The last part of the name of the topic of answers."""

@@ -272,7 +272,7 @@ def _secret(name: str, path: str) -> str:
             text = file.read(MAX_SECRET_BYTES + 1).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not ASCII"
-        raise SettingsError(f"registry.{name} names {path}: {why}", "name a readable file of ASCII") from None
+        raise SettingsError(f"registry.{name} names {path}: {why}", "name a readable ASCII file") from None
     if not text or len(text) > MAX_SECRET_BYTES or not text.isprintable():
         raise SettingsError(f"registry.{name} names {path}, which holds no secret in one line", "put only it there")
     return text

@@ -26,8 +26,9 @@ Line = tuple[int, bytes]
 """The number and the bytes of a line."""
 
 
-def way_of(name: str, names: Container[str]) -> Steps:
-    """Return the names along the way to a field, of which the first is one of `names` if the field exists."""
+def steps_of(name: str, names: Container[str]) -> Steps:
+    """Return the names along the way to a field: the name itself if it is one of `names`, else its parts between
+    dots."""
     return (name,) if name in names else tuple(name.split("."))
 
 
@@ -57,16 +58,20 @@ class FieldNames:
         page: dict[str, Any] = {name: tree[name] for name in KNOWN if name in tree}
         if self.text is not None:
             page.pop("html", None)
-            page["text"] = value_at(tree, way_of(self.text, tree), is_joined=True)
+            page["text"] = value_at(tree, steps_of(self.text, tree), is_joined=True)
         if self.id is not None:
-            value = value_at(tree, way_of(self.id, tree), is_joined=False)
+            value = value_at(tree, steps_of(self.id, tree), is_joined=False)
             page["id"] = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         return page
 
-    def check(self, names: Sequence[str], path: str, header: str) -> None:
-        """Raise UsageError if these columns, which `header` of `path` has, lack the text or a named field."""
+    def check(self, names: Sequence[str], path: str, header: str, *, has_structs: bool = True) -> None:
+        """Raise UsageError if these columns, which `header` of `path` has, lack the text or a named field.
+
+        With `has_structs`, a name with dots may lead into a column.
+        """
         for option, columns in self._wanted().items():
-            if not {way_of(column, names)[0] for column in columns} & set(names):
+            firsts = {steps_of(column, names)[0] if has_structs else column for column in columns}
+            if not firsts & set(names):
                 raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")
 
     def require_fields(self, lines: Iterable[Line], path: str) -> Iterator[Line]:
@@ -121,8 +126,7 @@ def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, No
 
 
 def _has(tree: dict[str, Any], column: str) -> bool:
-    way = way_of(column, tree)
-    return column in tree or (len(way) > 1 and value_at(tree, way, is_joined=False) is not None)
+    return column in tree or value_at(tree, steps_of(column, tree), is_joined=False) is not None
 
 
 def _missing(what: str, option: str, columns: Sequence[str], there: str) -> UsageError:

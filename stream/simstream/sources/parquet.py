@@ -12,7 +12,7 @@ import msgspec
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, way_of
+from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, steps_of
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.wire.field_paths import Steps, value_at
@@ -68,7 +68,7 @@ def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputErr
 
 def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:
     """Return which of these columns hold fields of a page. Raises UsageError if one of them is there twice."""
-    named = {way_of(name, names)[0] for name in (fields.text, fields.id) if name is not None}
+    named = {steps_of(name, names)[0] for name in (fields.text, fields.id) if name is not None}
     columns = [name for name in names if name in KNOWN or name in named]
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
@@ -79,7 +79,7 @@ def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Itera
     """Yield key, value and headers of each row of a batch of `page_columns`; a key of None: the row has no name."""
     found = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in filter(None, (fields.text, fields.id)):
-        found[name] = _column_at(arrow, found, way_of(name, found))
+        found[name] = _column_at(arrow, found, steps_of(name, found))
     columns = fields.rename_fields(found)
     theirs = {"text": fields.text, "id": fields.id}
     values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in columns.items()]
@@ -88,15 +88,17 @@ def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Itera
         yield key, value[: limit + 1], headers
 
 
-def _column_at(arrow: Any, columns: Mapping[str, Any], way: Steps) -> Any:
-    """Return the column at the end of a way through structs. Raises UsageError."""
+def _column_at(arrow: Any, columns: Mapping[str, Any], steps: Steps) -> Any:
+    """Return the column at the end of the way through structs. Raises UsageError if the way ends before."""
+    first, *within = steps
+    column = columns[first]
     try:
-        column = columns[way[0]]
-        for step in way[1:]:
+        for step in within:
             column = arrow.compute.struct_field(column, step)
-    except (arrow.ArrowException, LookupError, TypeError):
+    except arrow.ArrowException:
         raise UsageError(
-            f"there is no column {'.'.join(way)}", "name a column, or a field in a column of structs"
+            f"there is no column {'.'.join(steps)}: {first} has the type {columns[first].type}",
+            f"name {first}, or a field of its struct",
         ) from None
     return column
 

@@ -60,8 +60,9 @@ def near_duplicates(
         recipe: A preset's name, a recipe file on this machine, or a Recipe.
         distance: The greatest Hamming distance of a match, in bits from 0 to 16; by default the recipe's.
         similarity: The least similarity of a match, from 0 to 1; by default the recipe's.
-        text_field: The column of the text, if it is not `text` or `html`.
-        id_field: The column of the id, if it is not `id` or `url`.
+        text_field: The column of the text, or a field of a struct such as `body.content`, if it is not `text` or
+            `html`.
+        id_field: The column of the id, or a field of a struct, if it is not `id` or `url`.
         cache: The folder of each executor for tables that are built once; by default that of the setting `cache`.
 
     Returns:
@@ -109,7 +110,8 @@ def near_duplicates(
 
 
 def _use_this_python(session: SparkSession) -> None:
-    """Let tasks on this machine run in this program's Python: by default Spark takes the `python3` of PATH."""
+    """Let tasks on this machine run in this program's Python, for the whole session: by default Spark takes the
+    `python3` of PATH."""
     context = getattr(session, "sparkContext", None)  # Spark Connect has none
     if context is not None and context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable

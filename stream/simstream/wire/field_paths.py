@@ -64,7 +64,9 @@ def parse_path(name: str, path: str) -> Steps:
     steps = tuple(path.split("."))
     if path.startswith(HEADER):
         raise SettingsError(what, "name a field of the JSON: only fields.id can be a header")
-    if not all(steps) or steps[0] == "$":
+    if steps[0] == "$":
+        raise SettingsError(what, "leave out $., and begin with the first name, such as body.content")
+    if not all(steps):
         raise SettingsError(what, "write names with one dot between two of them, such as body.content")
     if len(steps) > MAX_STEPS:
         raise SettingsError(what, f"write at most {MAX_STEPS} names")

@@ -49,7 +49,7 @@ class PageLimits:
 
 
 _STATUS_TEXT: Final = r"^\s*([0-9]{1,9}\s*)?$"
-"""In linear time, also for a stranger's megabyte of spaces."""
+"""A status as text, or blank text. Matches in linear time, also a stranger's megabyte of spaces."""
 
 
 class PageFields(msgspec.Struct, gc=False):
@@ -69,7 +69,8 @@ class PageFields(msgspec.Struct, gc=False):
     """ISO 8601 (UTC if it names no zone), or milliseconds since 1970. Without it, or if its text
     cannot be read, the time of the record counts."""
     status: int | Annotated[str, msgspec.Meta(pattern=_STATUS_TEXT)] | None = None
-    """The HTTP status, also as text; a page with any but 2xx is `too_short`. Blank text counts as absent."""
+    """The HTTP status, as a number or as text; a page with any but 2xx is `too_short`. Blank text counts as
+    absent."""
 
 
 class _PageNames(msgspec.Struct, gc=False):

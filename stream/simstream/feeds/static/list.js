@@ -52,10 +52,10 @@ export function showList(data) {
   tellLeftOut(data.left_out, data.untitled, words.duration(data.window_ms / 1000));
 }
 
-function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, untitled, window) {
+function tellLeftOut({ too_old: tooOld, too_many: tooMany, lists }, untitled, windowTime) {
   const { words } = speech;
   const told = [];
-  if (tooOld) told.push(words.too_old(number(tooOld), window));
+  if (tooOld) told.push(words.too_old(number(tooOld), windowTime));
   if (lists) told.push(words.lists(number(lists)));
   if (tooMany) told.push(words.too_many(number(tooMany)));
   const sentences = told.length ? [words.not_shown(told)] : [];

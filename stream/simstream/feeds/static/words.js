@@ -12,7 +12,7 @@ export const WORDS = {
     reading: "The server starts: it reads its earlier records.", no_answer: "The server does not answer.",
     behind: (n) => `Stories still load${n === "0" ? "" : `: about ${n} records have to be read`}. The list is not complete.`,
     silent: (time) => `No Kafka broker has answered for ${time}. The stories stay as they are; new ones are missing.`,
-    no_stories: (time) => `No Kafka broker has answered for ${time}. New stories come once one does.`,
+    no_stories: (time) => `No Kafka broker has answered for ${time}. New stories come when a broker answers.`,
     away: (time) => `The server has not answered for ${time}. You see its last answer; the page keeps trying.`,
     refused: (why) => `The server refused this: ${why}`, reasons: {},
     gone_title: "This story is not on the page", gone: "It may have left the window, or the address is wrong.",

@@ -311,7 +311,7 @@ class KafkaCluster:
 
     def say_silence(self, since: float) -> None:
         """Log, once, that no broker has answered for a while; `since` is a time of `time.monotonic`."""
-        if self.options.tells_silence and time.monotonic() - since > MAX_SILENCE_S and not self._told:
+        if self.options.logs_silence and time.monotonic() - since > MAX_SILENCE_S and not self._told:
             self._told = True
             _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
 

@@ -54,7 +54,9 @@ class KafkaLog(Log):
             )
         for port in _PORT.findall(servers):
             if not 0 < int(port) < 1 << 16:  # the client would take it, and wait for a broker there
-                raise SettingsError(f"the address {KAFKA}{servers} has the port {port}", "a port is 1 to 65535")
+                raise SettingsError(
+                    f"the address {KAFKA}{servers} has the port {port}", "name a port from 1 to 65535"
+                )
         self._cluster = KafkaCluster(servers, options or LogOptions())
 
     def check(self) -> None:

@@ -149,7 +149,7 @@ class PolledMember:
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        """Note that the group went on without this member; others may have its partitions."""
+        """Note that this member has lost its partitions; others may have them."""
         self._owned -= {one.partition for one in partitions}
         if partitions:
             self._warn_lost()

@@ -40,6 +40,11 @@ class ArchiveRecord:
     damage: str = ""
     """What is wrong with the record; empty if it is whole."""
 
+    @property
+    def url(self) -> bytes:
+        """The URL of the page; empty if it has none."""
+        return self.fields.get("warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")
+
 
 @dataclass(slots=True)
 class ArchiveDamage:
@@ -72,7 +77,7 @@ class RecordFramer:
     where: Callable[[], int]
     damage: ArchiveDamage = field(default_factory=ArchiveDamage)
     _number: int = 0
-    _head_lines: list[bytes] = field(default_factory=list)
+    _header_lines: list[bytes] = field(default_factory=list)
     _lost: bool = False
     """Whether the next bytes are known to be damaged."""
     _alone: bool = False
@@ -80,9 +85,10 @@ class RecordFramer:
     _patience: int = _PATIENCE
 
     @property
-    def head(self) -> bytes:
-        """The last record's header as the file has it, with the blank line at its end."""
-        return b"".join(self._head_lines)
+    def header(self) -> bytes:
+        """The last record's header as the file has it: the lines of a WARC up to the blank one, or the line of an
+        ARC."""
+        return b"".join(self._header_lines)
 
     def __iter__(self) -> Iterator[ArchiveRecord]:
         while True:
@@ -118,13 +124,13 @@ class RecordFramer:
             if found := _WARC.search(line):
                 if found.start():
                     self._note("bytes that belong to no record")
-                self._head_lines = [found[0]]
+                self._header_lines = [found[0]]
                 fields = self._warc_fields()
                 if fields is not None:
                     self._lost = False
                     return fields, False
             elif arc := _arc_fields(line):
-                self._head_lines = [line]
+                self._header_lines = [line]
                 self._lost = False
                 return arc, True
             else:
@@ -138,7 +144,7 @@ class RecordFramer:
             if _WARC.match(self.flow.peek_line(_HEAD_BYTES)):
                 break
             line = self.flow.line(_HEAD_BYTES)
-            self._head_lines.append(line)
+            self._header_lines.append(line)
             room -= len(line)
             if not line.endswith(b"\n"):
                 break

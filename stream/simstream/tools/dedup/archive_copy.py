@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from array import array
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, Final
@@ -31,16 +32,16 @@ _PACKERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     _GZIP: lambda data: gzip.compress(data, 6, mtime=0),
     ".zst": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
 }
-"""Packs a record as a member of its own, by the file's last ending."""
+"""What packs a record as a member of its own, by the copy's last ending."""
 _STEP_BYTES: Final = 1 << 20
 
 
 class ArchiveCopier(RecordNotes):
     """Copies records of `inputs`, which are all WARC or all ARC files, to a file named `path`.
 
-    Bytes are copied as they are from files that are plain or have a gzip member for each record, if `path` ends so,
-    too. Records of other files, and those behind damage, are packed anew, each as a member of its own. Pages have
-    at most `limit` bytes. Memory: 16 bytes a page, and a record. Raises UsageError if an input or `path` does not
+    The bytes of a WARC are copied as they are if it and `path` are both plain, or both have a gzip member for each
+    record. Other records, and records behind damage, are packed anew, each as a member of its own. Pages have at
+    most `limit` bytes. Memory: 16 bytes a page, and a record. Raises UsageError if an input or `path` does not
     fit.
     """
 
@@ -56,10 +57,14 @@ class ArchiveCopier(RecordNotes):
                 what = "the inputs are WARC and ARC files, but --keep writes one format"
                 raise UsageError(what, "name inputs of one format, and the others with --against")
         endings = _ARC if self._is_arc else _WARC
-        self._ending = next((end for end in _PACKERS if path.lower().endswith(tuple(e + end for e in endings))), "")
-        if not path.lower().endswith(tuple(e + self._ending for e in endings)):
-            what = f"--keep writes records of {shown_path(self._files[0])}, but {path} ends otherwise"
-            raise UsageError(what, f"name a file that ends in {endings[0]}, {endings[0]}.gz or {endings[0]}.zst")
+        fitting = (end for end in _PACKERS if path.lower().endswith(tuple(one + end for one in endings)))
+        if (ending := next(fitting, None)) is None:
+            wanted = f"{endings[0]}, {endings[0]}.gz or {endings[0]}.zst"
+            what = (
+                f"--keep writes {'ARC' if self._is_arc else 'WARC'}, as the inputs are, and {path} ends otherwise"
+            )
+            raise UsageError(what, f"name a file that ends in {wanted}")
+        self._ending = ending
         self._stamps = [_stamp(name) for name in self._files]
         self._place = array("q")
         """Of each page, the file's number and the record's number in it. The hashes are those of URLs."""
@@ -81,11 +86,11 @@ class ArchiveCopier(RecordNotes):
         written.
         """
         places, first_error = np.asarray(self._place, np.int64)[numbers], None
-        if self._is_arc:
-            self._copy_version(out)
         for file in range(len(self._files)):
             low, high = np.searchsorted(places, [file << 40, (file + 1) << 40])
             try:
+                if self._is_arc and file == 0:
+                    self._copy_version(out)
                 self._copy_file(file, numbers[low:high].tolist(), out)
             except InputError as error:
                 first_error = first_error or error
@@ -93,12 +98,13 @@ class ArchiveCopier(RecordNotes):
             raise first_error
 
     def _copy_version(self, out: BinaryIO) -> None:
-        """Write the first record of the first ARC, which says which version of the format this is."""
+        """Write the first record of the first ARC, which says which version of the format this is. Those of other
+        inputs are left out."""
         with opened_unchanged(self._files[0], self._stamps[0]) as handle:
             framer = framer_of(CountedFile(handle), self._files[0], self._limit)
             first = next(iter(framer), None)
             if first is not None and first.fields.get("warc-type") == b"warcinfo":
-                out.write(self._packed(framer.head, first))
+                out.write(self._packed(framer.header, first))
 
     def _copy_file(self, file: int, numbers: list[int], out: BinaryIO) -> None:
         """Write the records of these pages, which are of this file. Raises InputError."""
@@ -121,7 +127,7 @@ class ArchiveCopier(RecordNotes):
                 if not self._is_at(numbers[done], number):
                     continue
                 if _hash_of(record.url) != self._hashes[numbers[done]]:
-                    break
+                    break  # the framer decides whether the file has changed
                 _copy_bytes(handle, record.begin, record.end, out)
                 done += 1
                 if done == len(numbers):
@@ -139,9 +145,9 @@ class ArchiveCopier(RecordNotes):
             if page is None:
                 return
             if self._is_at(page, record.number - 1):
-                if _hash_of(record.fields.get("warc-target-uri", b"")) != self._hashes[page]:
+                if _hash_of(record.url) != self._hashes[page]:
                     raise changed_while_judged(path)
-                out.write(self._packed(framer.head, record))
+                out.write(self._packed(framer.header, record))
                 page = next(wanted, None)
         if page is not None:
             raise changed_while_judged(path)
@@ -150,18 +156,15 @@ class ArchiveCopier(RecordNotes):
         """Return whether this is the page's record in its file, by its number from 0."""
         return self._place[page] & ((1 << 40) - 1) == record
 
-    def _packed(self, head: bytes, record: ArchiveRecord) -> bytes:
-        return _PACKERS[self._ending](head + record.block + (b"\n" if self._is_arc else b"\r\n\r\n"))
+    def _packed(self, header: bytes, record: ArchiveRecord) -> bytes:
+        return _PACKERS[self._ending](header + record.block + (b"\n" if self._is_arc else b"\r\n\r\n"))
 
 
 def _format(path: str) -> tuple[bool, str]:
     """Return whether an archive is an ARC by its name, and the ending of its compression."""
     name = shown_path(path).lower()
-    ending = next((end for end in _ARC + _WARC if name.endswith(end)), None)
-    if ending is not None:
-        return ending in _ARC, _PLAIN
-    bare, _, packed = name.rpartition(".")
-    return bare.endswith(_ARC), f".{packed}"
+    bare, ending = (name, _PLAIN) if name.endswith(_ARC + _WARC) else os.path.splitext(name)
+    return bare.endswith(_ARC), ending
 
 
 def _stamp(path: str) -> tuple[object, ...]:
@@ -171,8 +174,7 @@ def _stamp(path: str) -> tuple[object, ...]:
 
 def _hash_of(url: bytes) -> int:
     """Return a hash of a URL up to its first space: a folded line of a header is read in more than one way."""
-    bare = url.removeprefix(b"<").removesuffix(b">")
-    return hash64(b"".join(bare.split()[:1]))
+    return hash64(b"".join(url.split()[:1]))
 
 
 def _copy_bytes(handle: BinaryIO, begin: int, end: int, out: BinaryIO) -> None:
