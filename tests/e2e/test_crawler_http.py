@@ -368,6 +368,7 @@ def test_a_body_that_is_no_page_gets_a_sentence_that_says_what_to_send(place: Lo
 
 
 def test_a_thousand_pages_in_one_request_have_the_verdicts_of_a_judge(place: LocalService) -> None:
+    assert place.judge(PAGES.read_bytes())[0] == 200  # also where no other test has sent them
     pages = [json.loads(line) for line in PAGES.read_bytes().splitlines()]
     many = [{**page, "id": f"t{number}", "url": None} for number in range(34) for page in pages][:1000]
     many = [{**page, "id": f"{page['id']}-{number}"} for number, page in enumerate(many)]
