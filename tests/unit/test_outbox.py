@@ -159,11 +159,13 @@ def test_a_judge_waits_for_a_full_disk_and_publishes_the_same_batch_later(monkey
     publisher.may.release(3)
     with VerdictOutbox(publisher, lambda done: None, give_up_s=60) as outbox:
         outbox.put([frame(7)])
-        while publisher.tries < 3:
+        while publisher.tries < 3 or not outbox.obstacle:
             time.sleep(0.001)
+        assert outbox.obstacle == "no room"
         publisher.error = None
         publisher.may.release(100)
         outbox.finish()
+        assert outbox.obstacle == ""
     assert publisher.published == [b"7"]
 
 

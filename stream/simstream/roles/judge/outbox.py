@@ -92,6 +92,8 @@ class VerdictOutbox:
         self._ending = self._failed = False
         self._error: BaseException | None = None
         self._since: float | None = None
+        self.obstacle = ""
+        """Why the current transaction is tried again; empty if it is not."""
         self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
         self._thread.start()
 
@@ -166,14 +168,17 @@ class VerdictOutbox:
             except DiskFull as error:
                 if time.monotonic() - begun > self._give_up_s:
                     raise
+                self.obstacle = error.what
                 _logger.warning("%s; trying again", error.what)
                 time.sleep(PAUSE_S)
             except TransactionOutlived as error:
                 self._room.note_timeout(size)
                 if time.monotonic() - begun > self._give_up_s:
                     raise
+                self.obstacle = error.what
                 frames = frames[: self._room.count_fitting([size for _, size in frames])]
                 _logger.warning("%s; trying again with %d of its frames", error.what, len(frames))
+        self.obstacle = ""
         seconds = time.monotonic() - began
         self._room.note_commit(size, seconds)
         with self._changed:

@@ -181,7 +181,9 @@ class VerdictPublisher:
     def _state(self, outbox: VerdictOutbox, answers: bool = True) -> tuple[bool, str]:
         """Return whether the judge is ready, and why not."""
         why = self._log_judge.open_gap() or self._snapshots.why or self._reader.held_back()
-        if outbox.busy_s > SLOW_S:
+        if outbox.obstacle:
+            why = outbox.obstacle
+        elif outbox.busy_s > SLOW_S:
             why = "verdicts wait to be published"
         elif not why and not answers:
             why = "the log does not answer"
