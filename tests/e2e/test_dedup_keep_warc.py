@@ -161,7 +161,7 @@ def test_cut_records_and_wrong_lengths_are_refused(packed: bool) -> None:
         found = []
         with pytest.raises(IrregularArchive) as raised:
             found.extend(
-                record.url for record in raw_records(BytesIO(pack(first) + pack(wrong) + pack(first)), packed)
+                record.end for record in raw_records(BytesIO(pack(first) + pack(wrong) + pack(first)), packed)
             )
         assert raised.value.at >= len(pack(first))
 
@@ -211,3 +211,59 @@ def test_an_archive_that_changes_costs_no_record_of_another(
     assert invoke(["dedup", "a.arc", "b.arc", "-o", "v", "--keep", "kept.arc", "--distance", "0"]) == 1
     assert "a.arc changed while it was judged" in capsys.readouterr().err
     assert Path("kept.arc").read_bytes() == b"".join(pages([3, 4], arc))
+
+
+LONG_VERSION = b"filedesc://a.arc 0.0.0.0 20260102030405 text/plain %d\n%s\n"
+
+
+def nameless(record: bytes) -> bytes:
+    return record.replace(b"WARC-Target-URI", b"X-URI")
+
+
+def broken_off() -> list[bytes]:
+    """A crawler crashed within a header, and fetched the page again."""
+    one, two, three = pages([1, 2, 3])
+    cut = re.sub(rb"Length: \d+", b"Length: 100", two[: two.index(b"\r\n\r\n") + 2])
+    return [one, cut + two, three]
+
+
+def one_too_many() -> list[bytes]:
+    """The first header is too long for the framer, and no page has a URL."""
+    long = pages([9])[0].replace(b"WARC/1.0\r\n", b"WARC/1.0\r\nX-Long: " + b"y" * 70_000 + b"\r\n", 1)
+    return [nameless(record) for record in (long, *pages([1, 2, 2, 3, 4]))]
+
+
+def with_a_space() -> list[bytes]:
+    """The blank line behind a header has a space."""
+    one, two, three = pages([1, 2, 3])
+    return [one, two.replace(b"\r\n\r\nHTTP", b"\r\n \r\nHTTP"), three]
+
+
+@pytest.mark.parametrize("pack", [bytes, partial(gzip.compress, mtime=0)])
+@pytest.mark.parametrize("make", [broken_off, one_too_many, with_a_space])
+def test_records_that_a_simpler_reader_takes_for_others_are_copied_as_they_were_judged(
+    pack: Callable[[bytes], bytes], make: Callable[[], list[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ending = ".warc" if pack is bytes else ".warc.gz"
+    Path(f"a{ending}").write_bytes(b"".join(map(pack, make())))
+    invoke(["dedup", f"a{ending}", "-o", "v.jsonl", "--keep", f"kept{ending}", "--distance", "0"])
+    judged = [json.loads(line) for line in Path("v.jsonl").read_bytes().splitlines()]
+    assert invoke(["dedup", f"kept{ending}", "-o", "again.jsonl", "--distance", "0"]) == 0
+    again = [json.loads(line) for line in Path("again.jsonl").read_bytes().splitlines()]
+    assert {verdict["verdict"] for verdict in again} == {"new"}
+    assert [one["fingerprint"] for one in again] == [
+        one["fingerprint"] for one in judged if one["verdict"] == "new"
+    ]
+
+
+@pytest.mark.parametrize("version", [LONG_VERSION % (400_000, b"x" * 400_000), LONG_VERSION % (99, b"1 0 test")])
+def test_a_version_record_that_cannot_be_copied_whole_is_left_out(
+    version: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    records = pages([1, 2], arc)
+    Path("a.arc").write_bytes(b"".join([version, *records]))
+    monkeypatch.setenv("SIMSTREAM_MAX_RECORD_BYTES", "10000")
+    invoke(["dedup", "a.arc", "-o", "v", "--keep", "kept.arc", "--distance", "0"])
+    assert Path("kept.arc").read_bytes() == b"".join(records)

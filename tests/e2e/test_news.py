@@ -297,7 +297,7 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: NewsFeedProgram) -> None
     room.open_feed()
     assert room.titled("Before the kill", 2)["newest_title"] == "While it was away"
     room.until(lambda: room.stories(words="other") == before, "it knows again what it had shown")
-    assert "pages in its table: 0" not in room.news.output
+    assert "begins; pages: 0" not in room.news.output
 
 
 class WebhookReceiver(ThreadingHTTPServer):

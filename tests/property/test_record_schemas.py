@@ -39,6 +39,8 @@ VALUES = st.one_of(
 @example({"text": "a text", "status": "404"})
 @example({"text": "a text", "status": " "})
 @example({"text": "a text", "status": "OK"})
+@example({"text": "a text", "status": "\x1c200"})
+@example({"text": "a text", "status": "200\n"})
 @example({"text": "a text", "status": "²00"})
 @example({"text": "a text", "status": "1234567890"})
 @example({"text": "a text", "status": True})

@@ -65,7 +65,10 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('log = "kafka:broker"', "", ["'kafka:broker' does not name a place for a log"]),
         ('log = "127.0.0.1:9092"', "", ["did you mean kafka://127.0.0.1:9092?"]),
         ('log = "kafka://"', "", ["names no broker"]),
-        ('log = "kafka://a:9092,b:99999"', "", ["kafka://a:9092,b:99999 has the port 99999"]),
+        *[
+            (f'log = "kafka://a:9092,b:{port}"', "", [f"kafka://a:9092,b:{port} has the port {port}"])
+            for port in ("99999", "0", "-5", "9092x", "9092/")
+        ],
         (KAFKA + '[kafka]\n"security.protocol" = "SLL"', "", ['"SLL" for configuration property "security.pro']),
         (KAFKA + '[kafka]\n"no.such" = 1', "", ["no.such"]),
         (KAFKA + '[kafka]\n"sasl.password.file" = "nowhere"', "", ["sasl.password.file"]),

@@ -63,11 +63,11 @@ def test_pages_that_a_shorter_window_removes_at_the_start_are_told(caplog: pytes
     caplog.set_level("INFO", "simstream.news")
     again = FeedState(FoldLimits(), name="simstream.news2.x")
     again.begin(dict(table))
-    assert [record.getMessage() for record in caplog.records] == ["the news page begins; pages in its table: 3"]
+    assert [record.getMessage() for record in caplog.records] == ["the news page begins; pages: 3"]
     shorter = FeedState(FoldLimits(window_ms=3_600_000), name="simstream.news2.x")
     shorter.begin(table)
     assert caplog.records[-1].getMessage() == (
-        "pages that left the news page because its window is now 1 h: 2; to have them back, stop the news page, "
+        "pages that left the news page because its window is now 60 min: 2; to have them back, stop the news page, "
         "delete the topic simstream.news2.x.table, and start it with a longer --window"
     )
 

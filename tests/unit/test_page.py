@@ -100,6 +100,8 @@ def test_html_from_json_stays_text_for_the_extraction() -> None:
         (b'{"text":"a","id":' + b"9" * 5000 + b"}", "wrong_type"),
         (b'{"text":"a","time":true}', "wrong_type"),
         (b'{"text":"a","status":"OK"}', "wrong_type"),
+        (b'{"text":"a","status":"\\u001c200"}', "wrong_type"),
+        ('{"text":"a","status":"\u3000200"}'.encode(), "wrong_type"),
         (b'{"text":"a","status":' + b"9" * 5000 + b"}", "wrong_type"),
     ],
 )

@@ -56,12 +56,12 @@ class FeedState:
             ) from error
         self.cards, self.sign = StoryCards(self.fold, self._words), ""
         self.condition.has_read_table = False
-        _logger.info("the news page begins; pages in its table: %d", len(self.fold.versions))
+        _logger.info("the news page begins; pages: %d", len(self.fold.versions))
         if aged := self.fold.aged_at_start:
             _logger.warning(
-                "pages that left the news page because its window is now %g h: %d; to have them back, stop the "
+                "pages that left the news page because its window is now %g min: %d; to have them back, stop the "
                 "news page, delete the topic %s.table, and start it with a longer --window",
-                self.limits.window_ms / 3_600_000,
+                self.limits.window_ms / 60_000,
                 aged,
                 self.name,
             )

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from simstream.model import Verdict
-from simstream.wire.page import time_ms
+from simstream.wire.page import status_of, time_ms
 
 MAX_TEXTS = 256
 """The greatest number of texts, fingerprints or pages in one request."""
@@ -131,6 +131,12 @@ class PageToJudge(Question):
         if isinstance(value, bool):
             raise ValueError("give a number or a text, not a truth value")
         return value
+
+    @field_validator("status", mode="before")
+    @classmethod
+    def a_status(cls, value: object) -> object:
+        """Take a status as the topic does: also as text, and blank text as absent."""
+        return status_of(value)
 
     @field_validator("time")
     @classmethod

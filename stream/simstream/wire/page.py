@@ -48,7 +48,8 @@ class PageLimits:
     """Reads a value of another format than JSON, and raises BadValueError; None: values are JSON."""
 
 
-_STATUS_TEXT: Final = r"^\s*([0-9]{1,9}\s*)?$"
+_SPACE: Final = " \t\r\n"
+_STATUS_TEXT: Final = r"^[ \t\r\n]*([0-9]{1,9}[ \t\r\n]*)?$"
 """A status as text, or blank text. Matches in linear time, also a stranger's megabyte of spaces."""
 
 
@@ -385,7 +386,7 @@ def status_of(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and re.search(_STATUS_TEXT, value):
-        return int(value) if value.strip() else None
+        return int(value.strip(_SPACE)) if value.strip(_SPACE) else None
     return value
 
 

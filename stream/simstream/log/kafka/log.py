@@ -38,7 +38,7 @@ from simstream.log.kafka.shard_membership import KafkaShardMembership
 from simstream.log.kafka.topics import create_topics, differences, topic_settings
 from simstream.log.participants import LogMembers
 
-_PORT = re.compile(r":(\d+)(?=,|$)")
+_PORT = re.compile(r":([^,:\]]*)(?=,|$)")
 
 
 class KafkaLog(Log):
@@ -53,7 +53,8 @@ class KafkaLog(Log):
                 "the address names a user", "give kafka://HOST:PORT, and the user in [kafka] of the settings"
             )
         for port in _PORT.findall(servers):
-            if not 0 < int(port) < 1 << 16:  # the client would take it, and wait for a broker there
+            # the client would take any, and wait for a broker there
+            if not (port.isdecimal() and len(port) < 6 and 0 < int(port) < 1 << 16):
                 raise SettingsError(
                     f"the address {KAFKA}{servers} has the port {port}", "name a port from 1 to 65535"
                 )

@@ -41,6 +41,11 @@ class ArchiveRecord:
     """What is wrong with the record; empty if it is whole."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether `block` has all bytes of an undamaged record."""
+        return not self.damage and len(self.block) == self.length
+
+    @property
     def url(self) -> bytes:
         """The URL of the page; empty if it has none."""
         return self.fields.get("warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")

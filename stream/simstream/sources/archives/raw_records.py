@@ -12,15 +12,14 @@ MAX_LINE_ENDS: Final = 16
 _HEAD_BYTES: Final = 1 << 17
 _STEP_BYTES: Final = 1 << 16
 _HEAD: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n.*?\n\r?\n", re.S)
-_FIELD: Final = re.compile(rb"^(content-length|warc-target-uri)[ \t]*:[ \t]*([^\r\n]*)", re.I | re.M)
+_LENGTH: Final = re.compile(rb"^content-length[ \t]*:[ \t]*([^\r\n]*)", re.I | re.M)
 
 
 class RawRecord(NamedTuple):
-    """A record's place in the file: the first byte, and one past the last. `url` is empty if it has none."""
+    """A record's place in the file: the first byte, and one past the last."""
 
     begin: int
     end: int
-    url: bytes
 
 
 class IrregularArchive(Exception):
@@ -43,13 +42,13 @@ def raw_records(handle: BinaryIO, packed: bool) -> Iterator[RawRecord]:
 def _plain_records(handle: BinaryIO) -> Iterator[RawRecord]:
     at = 0
     while head := _at(handle, at, _HEAD_BYTES):
-        size, length, url = _header(head, at)
+        size, length = _header(head, at)
         end = at + size + length
         if length and not _at(handle, end - 1, 1):
             raise IrregularArchive(at)
         ends = _at(handle, end, MAX_LINE_ENDS)
         end += len(ends) - len(ends.lstrip(b"\r\n"))
-        yield RawRecord(at, end, url)
+        yield RawRecord(at, end)
         at = end
 
 
@@ -57,10 +56,10 @@ def _packed_records(handle: BinaryIO) -> Iterator[RawRecord]:
     at = 0
     while _at(handle, at, 1):
         end, head, count = _member(handle, at)
-        size, length, url = _header(head, at)
+        size, length = _header(head, at)
         if not 0 <= count - size - length <= MAX_LINE_ENDS:
             raise IrregularArchive(at)
-        yield RawRecord(at, end, url)
+        yield RawRecord(at, end)
         at = end
 
 
@@ -83,17 +82,14 @@ def _member(handle: BinaryIO, begin: int) -> tuple[int, bytes, int]:
     return at - len(unpacker.unused_data), bytes(head), count
 
 
-def _header(head: bytes, at: int) -> tuple[int, int, bytes]:
-    """Return the size of the header, the length of the block, and the URL."""
+def _header(head: bytes, at: int) -> tuple[int, int]:
+    """Return the size of the header, and the length of the block."""
     found = _HEAD.match(head)
-    fields: dict[bytes, bytes] = {}
-    for name, value in _FIELD.findall(found[0]) if found else ():
-        fields.setdefault(name.lower(), value.strip())
-    length = fields.get(b"content-length", b"")
+    named = _LENGTH.search(found[0]) if found else None
+    length = named[1].strip() if named else b""
     if found is None or not length.isdigit() or len(length) > 18:
         raise IrregularArchive(at)
-    url = fields.get(b"warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")
-    return found.end(), int(length), url
+    return found.end(), int(length)
 
 
 def _at(handle: BinaryIO, at: int, count: int) -> bytes:

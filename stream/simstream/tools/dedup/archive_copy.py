@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from array import array
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -15,8 +17,8 @@ from simstream.errors import InputError, UsageError
 from simstream.files.zstandard import zstd
 from simstream.model import Record
 from simstream.sources.archives.framing import ArchiveRecord
-from simstream.sources.archives.pages import framer_of
-from simstream.sources.archives.raw_records import IrregularArchive, raw_records
+from simstream.sources.archives.pages import ArchiveCounts, ArchivePages, framer_of
+from simstream.sources.archives.raw_records import IrregularArchive, RawRecord, raw_records
 from simstream.sources.input_files import Inputs, files_of, opened, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
@@ -33,7 +35,8 @@ _PACKERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     ".zst": lambda data: zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1}),
 }
 """What packs a record as a member of its own, by the copy's last ending."""
-_STEP_BYTES: Final = 1 << 20
+_MAX_HEADER_BYTES: Final = 1 << 18
+_HASHED_BYTES: Final = 4096
 
 
 class ArchiveCopier(RecordNotes):
@@ -50,6 +53,7 @@ class ArchiveCopier(RecordNotes):
     def __init__(self, inputs: Inputs, path: str, limit: int) -> None:
         super().__init__()
         self._limit = limit
+        self._max_bytes = 2 * limit + _MAX_HEADER_BYTES
         self._files = [file.path for file in files_of(inputs)]
         self._is_arc, _ = _format(self._files[0])
         for name in self._files:
@@ -67,11 +71,13 @@ class ArchiveCopier(RecordNotes):
         self._ending = ending
         self._stamps = [_stamp(name) for name in self._files]
         self._place = array("q")
-        """Of each page, the file's number and the record's number in it. The hashes are those of URLs."""
+        """Of each page, the file's number and the record's number in it."""
         self._file, self._last = 0, -1
 
     def _hash_of(self, record: Record) -> int:
-        return _hash_of(dict(record.headers).get("url", b""))
+        """Return a hash of what is judged: the URL, and the length, the beginning and the end of the page."""
+        url, value = dict(record.headers).get("url", b""), record.value or b""
+        return hash64(b"%s\0%d\0%s%s" % (url, len(value), value[:_HASHED_BYTES], value[-_HASHED_BYTES:]))
 
     def _note_place(self, topic: str, offset: int) -> None:
         while topic != shown_path(self._files[self._file]) or offset <= self._last:
@@ -103,8 +109,8 @@ class ArchiveCopier(RecordNotes):
         with opened_unchanged(self._files[0], self._stamps[0]) as handle:
             framer = framer_of(CountedFile(handle), self._files[0], self._limit)
             first = next(iter(framer), None)
-            if first is not None and first.fields.get("warc-type") == b"warcinfo":
-                out.write(self._packed(framer.header, first))
+            if first is not None and first.fields.get("warc-type") == b"warcinfo" and first.is_whole:
+                out.write(_PACKERS[self._ending](self._content(framer.header, first)))
 
     def _copy_file(self, file: int, numbers: list[int], out: BinaryIO) -> None:
         """Write the records of these pages, which are of this file. Raises InputError."""
@@ -120,15 +126,19 @@ class ArchiveCopier(RecordNotes):
                 self._pack_anew(CountedFile(handle), path, numbers, out)
 
     def _copy_raw(self, handle: BinaryIO, numbers: list[int], out: BinaryIO) -> list[int]:
-        """Copy the bytes of these pages' records, up to the first irregular one. Returns the other pages."""
+        """Copy the bytes of these pages' records, up to the first irregular one. Returns the other pages.
+
+        Bytes that are not read as the page itself are not copied: `raw_records` is simpler than the framer.
+        """
         done = 0
         try:
             for number, record in enumerate(raw_records(handle, self._ending == _GZIP)):
                 if not self._is_at(numbers[done], number):
                     continue
-                if _hash_of(record.url) != self._hashes[numbers[done]]:
-                    break  # the framer decides whether the file has changed
-                _copy_bytes(handle, record.begin, record.end, out)
+                raw = self._bytes_of(handle, record)
+                if not self._is_page(self._unpacked(raw), numbers[done]):
+                    break
+                out.write(raw)
                 done += 1
                 if done == len(numbers):
                     break
@@ -145,9 +155,10 @@ class ArchiveCopier(RecordNotes):
             if page is None:
                 return
             if self._is_at(page, record.number - 1):
-                if _hash_of(record.url) != self._hashes[page]:
+                content = self._content(framer.header, record)
+                if not record.is_whole or not self._is_page(content, page):
                     raise changed_while_judged(path)
-                out.write(self._packed(framer.header, record))
+                out.write(_PACKERS[self._ending](content))
                 page = next(wanted, None)
         if page is not None:
             raise changed_while_judged(path)
@@ -156,8 +167,25 @@ class ArchiveCopier(RecordNotes):
         """Return whether this is the page's record in its file, by its number from 0."""
         return self._place[page] & ((1 << 40) - 1) == record
 
-    def _packed(self, header: bytes, record: ArchiveRecord) -> bytes:
-        return _PACKERS[self._ending](header + record.block + (b"\n" if self._is_arc else b"\r\n\r\n"))
+    def _content(self, header: bytes, record: ArchiveRecord) -> bytes:
+        return header + record.block + (b"\n" if self._is_arc else b"\r\n\r\n")
+
+    def _bytes_of(self, handle: BinaryIO, record: RawRecord) -> bytes:
+        """Return a record's bytes in the file; only as many as a page that is kept can have."""
+        handle.seek(record.begin)
+        return handle.read(min(record.end - record.begin, self._max_bytes))
+
+    def _unpacked(self, raw: bytes) -> bytes:
+        """Return a record's bytes; only as many as a page that is kept can have."""
+        return zlib.decompressobj(31).decompress(raw, self._max_bytes) if self._ending == _GZIP else raw
+
+    def _is_page(self, content: bytes, page: int) -> bool:
+        """Return whether these bytes are one whole record, and that of this page."""
+        counts = ArchiveCounts()
+        pages = ArchivePages(CountedFile(BytesIO(content)), "record", self._limit, counts)
+        found = list(pages)
+        is_one = len(found) == counts.records == 1 and not pages.damage.places
+        return is_one and self._hash_of(found[0]) == self._hashes[page]
 
 
 def _format(path: str) -> tuple[bool, str]:
@@ -170,15 +198,3 @@ def _format(path: str) -> tuple[bool, str]:
 def _stamp(path: str) -> tuple[object, ...]:
     with opened(path) as handle:
         return file_stamp(handle)
-
-
-def _hash_of(url: bytes) -> int:
-    """Return a hash of a URL up to its first space: a folded line of a header is read in more than one way."""
-    return hash64(b"".join(url.split()[:1]))
-
-
-def _copy_bytes(handle: BinaryIO, begin: int, end: int, out: BinaryIO) -> None:
-    handle.seek(begin)
-    while begin < end and (part := handle.read(min(_STEP_BYTES, end - begin))):
-        out.write(part)
-        begin += len(part)
