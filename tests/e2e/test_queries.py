@@ -270,7 +270,9 @@ def test_forbidden_requests_are_refused_and_the_docs_page_loads_nothing_from_els
     paths = scene.good("/openapi.json")["paths"]
     assert {"/match", "/match/fingerprints", "/page", "/cluster/{cluster_id}", "/tokens", "/judge"} <= paths.keys()
     assert scene.asked.metric('simstream_query_seconds_count{asked="match"}') > 0
-    assert "; query: follows, 0 frames behind" in scene.asked.get("/health/ready")[1]
+    scene.asked.until(
+        lambda: "; query: follows, 0 frames behind" in scene.asked.get("/health/ready")[1], "it has read all frames"
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = scene.program.on_log("serve", "--roles", "query", "--http-port", 0, "--query-port", port)
