@@ -103,11 +103,9 @@ def _read_record(read: _Read, value: bytes, at: int) -> dict[str, object]:
 
 def _may_be_record(schema: Any) -> bool:
     """Return whether a schema is that of a record, or the name of one that may be a record."""
-    return (
-        schema not in _PRIMITIVES
-        if isinstance(schema, str)
-        else isinstance(schema, dict) and schema.get("type") == "record"
-    )
+    if isinstance(schema, str):
+        return schema not in _PRIMITIVES
+    return isinstance(schema, dict) and schema.get("type") == "record"
 
 
 class _Compiler:

@@ -386,7 +386,8 @@ def status_of(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and re.search(_STATUS_TEXT, value):
-        return int(value.strip(_SPACE)) if value.strip(_SPACE) else None
+        digits = value.strip(_SPACE)
+        return int(digits) if digits else None
     return value
 
 

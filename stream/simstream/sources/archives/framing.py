@@ -45,11 +45,6 @@ class ArchiveRecord:
         """Whether `block` has all bytes of an undamaged record."""
         return not self.damage and len(self.block) == self.length
 
-    @property
-    def url(self) -> bytes:
-        """The URL of the page; empty if it has none."""
-        return self.fields.get("warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")
-
 
 @dataclass(slots=True)
 class ArchiveDamage:

@@ -97,7 +97,7 @@ class ArchivePages:
                 self._tally.passed_over(kind)
 
     def _page(self, record: ArchiveRecord, kind: bytes) -> Record | None:
-        url = record.url
+        url = record.fields.get("warc-target-uri", b"").removeprefix(b"<").removesuffix(b">")
         media = record.fields.get("content-type", b"")
         if url.lower().startswith(b"dns:"):
             self._tally.passed_over(b"dns")
