@@ -2,8 +2,8 @@
 
     python -m deploy.kafka.acls --prefix simstream --bootstrap-server HOST:PORT --user judge=User:judge
 
-prints the `kafka-acls` commands, with `--pages-topic NAME` for pages in a topic of the user's own. The table in
-docs/operate/security.md is made from the same list.
+prints the `kafka-acls` commands. It takes `--publish-to NAME`, `--pages-topic NAME` and the other topics' names, as
+every command does. The table in docs/operate/security.md is made from the same list.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from deploy.kafka.jars import say_on_stderr
+from simstream.errors import SettingsError
+from simstream.log.base import MATCHES, NAMED, PAGES, TOPICS, LogOptions, setting_of
 
 TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
 
 
 @dataclass(frozen=True, slots=True)
 class AclGrant:
-    """Operations on a thing with the name PREFIX.`name`.
+    """Operations on a thing with the name PREFIX.`name`, or with the name that the options give it.
 
-    If the name ends with a dot, on all names that begin so.
+    If the name is empty or ends with a dot, on all names that begin so.
     """
 
     kind: str
@@ -30,23 +32,22 @@ class AclGrant:
     operations: tuple[str, ...]
     why: str
 
-    def full_name(self, prefix: str, pages_topic: str | None = None) -> str:
-        """Return the name in Kafka. `pages_topic` is the full name of `pages`, if it is the user's own topic."""
-        return (
-            pages_topic if pages_topic and (self.kind, self.name) == (TOPIC, "pages") else f"{prefix}.{self.name}"
-        )
+    def full_name(self, options: LogOptions) -> str:
+        """Return the name in Kafka."""
+        if self.kind == TOPIC and self.name in (*TOPICS, MATCHES):
+            return options.full_name(self.name)
+        prefix = options.prefix if self.name in ("", "reader") else options.judged_prefix
+        return f"{options.log_prefix if self.name == 'fingerprint' else prefix}.{self.name}"
 
     @property
     def is_prefix(self) -> bool:
         """Whether it stands for all names that begin so."""
-        return self.full_name("").endswith(".")
+        return not self.name or self.name.endswith(".")
 
-    def command(
-        self, prefix: str, principal: str, servers: str = "HOST:PORT", pages_topic: str | None = None
-    ) -> str:
+    def command(self, options: LogOptions, principal: str, servers: str = "HOST:PORT") -> str:
         """Return the `kafka-acls` call that grants it."""
         pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
-        name = self.full_name(prefix, pages_topic)
+        name = self.full_name(options)
         operations = "".join(f" --operation {operation}" for operation in self.operations)
         return (
             f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add "
@@ -137,24 +138,33 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
 """The grants of each kind of user. Read and Write on a topic include Describe."""
 
 
-OWN_PAGES = AclGrant(TOPIC, "pages", ("Read",), "topics create, status, explain")
-"""What the operator also needs if `pages` is a topic of the user's own, whose name does not begin with PREFIX."""
+def grants_of(role: str, options: LogOptions) -> tuple[AclGrant, ...]:
+    """Return what a role needs: an operator also all that has a name which does not begin with PREFIX."""
+    if role != "operator":
+        return GRANTS[role]
+    every, groups = GRANTS[role][0], GRANTS[role][-1]
+    named = [AclGrant(TOPIC, topic, every.operations, every.why) for topic in (*TOPICS[1:], MATCHES)]
+    named += [
+        AclGrant(GROUP, name, groups.operations, groups.why)
+        for name in ("fingerprint", "judge", "judge-claim", "matchers", "matchers-2", "matchers-3")
+    ]
+    named.append(AclGrant(TOPIC, PAGES, ("Read",), every.why))
+    usual = every.full_name(options)
+    return (*GRANTS[role], *(one for one in named if not one.full_name(options).startswith(usual)))
 
 
-def commands(
-    role: str, prefix: str, principal: str, servers: str = "HOST:PORT", pages_topic: str | None = None
-) -> list[str]:
+def commands(role: str, options: LogOptions, principal: str, servers: str = "HOST:PORT") -> list[str]:
     """Return the calls that grant a role all that it needs."""
-    grants = (*GRANTS[role], OWN_PAGES) if pages_topic and role == "operator" else GRANTS[role]
-    return [grant.command(prefix, principal, servers, pages_topic) for grant in grants]
+    return [grant.command(options, principal, servers) for grant in grants_of(role, options)]
 
 
 def table() -> str:
     """Return the grants as a table in Markdown."""
     lines = ["| who | may | on | for |", "|---|---|---|---|"]
+    options = LogOptions(prefix="PREFIX")
     for role, grants in GRANTS.items():
         for grant in grants:
-            name = grant.full_name("PREFIX") + ("*" if grant.is_prefix else "")
+            name = grant.full_name(options) + ("*" if grant.is_prefix else "")
             lines.append(f"| {role} | {', '.join(grant.operations)} | {grant.kind} `{name}` | {grant.why} |")
     return "\n".join(lines)
 
@@ -162,8 +172,10 @@ def table() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the commands for the requested roles, or for all."""
     parser = argparse.ArgumentParser(description="Print the kafka-acls commands that simstream's users need.")
-    parser.add_argument("--prefix", default="simstream")
-    parser.add_argument("--pages-topic", metavar="NAME", help="the topic of pages (default: PREFIX.pages)")
+    parser.add_argument("--prefix", metavar="NAME", default="simstream")
+    parser.add_argument("--publish-to", metavar="NAME", help="the prefix of verdicts (default: --prefix)")
+    for topic in NAMED:
+        parser.add_argument(f"--{topic}-topic", metavar="NAME", help=f"the topic (default: PREFIX.{topic})")
     parser.add_argument("--bootstrap-server", default="HOST:PORT")
     parser.add_argument("--user", action="append", metavar="ROLE=PRINCIPAL", help="default: each ROLE=User:ROLE")
     parser.add_argument("--table", action="store_true", help="print the grants as a table in Markdown")
@@ -175,8 +187,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.table:
         _print([table()])
         return 0
-    where = options.bootstrap_server, options.pages_topic
-    _print(line for role, principal in users for line in commands(role, options.prefix, principal, *where))
+    given = {name: getattr(options, name) for name in ("prefix", "publish_to", *map(setting_of, NAMED))}
+    try:
+        names = LogOptions(**given)
+    except SettingsError as error:
+        say_on_stderr(str(error))
+        return 2
+    _print(line for role, principal in users for line in commands(role, names, principal, options.bootstrap_server))
     return 0
 
 

@@ -54,6 +54,8 @@ _LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _LISTS = ("allowed_hosts", "verdict_headers", BOOTSTRAP)
 """Settings that are lists: in the file they may be arrays."""
+_PLACES_OF_VERDICTS = ("publish_to", "verdicts_topic")
+"""Settings that say the same: a flag for one counts more than the other in the file."""
 _URL = re.compile(r"https?://[\w.:\[\]/,-]+")
 """One or more addresses of a registry, with commas between them."""
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -80,6 +82,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
     pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
+    fingerprints_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,230}\Z")] | None = None
+    """The full name of the topic of fingerprints; not set: `PREFIX.fingerprints`."""
+    verdicts_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
+    """The full name of the topic of verdicts, in the place of `publish_to`. After it, less a last `.verdicts`, the
+    topics of positions and matches are named; not set: `PREFIX.verdicts`."""
+    dead_letters_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
+    """The full name of the topic of dead letters; not set: `PREFIX.dead-letters`."""
     verdict_headers: str = "traceparent,tracestate"
     """Headers that a verdict takes over from its page, at most 16. All values together have 2,048 bytes at most; a
     value that does not fit is left out and counted."""
@@ -245,6 +254,10 @@ def resolve(
         except SettingsError as error:
             found.append(error)
             given.pop(BOOTSTRAP)
+        if given.keys() & _PLACES_OF_VERDICTS:  # each source may name the place anew
+            for name in _PLACES_OF_VERDICTS:
+                values.pop(name, None)
+                origin[name] = "default"
         for name, (value, where) in given.items():
             values[name], origin[name] = value, where
     kafka = _kafka(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "), environ, found)

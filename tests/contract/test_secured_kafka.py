@@ -22,13 +22,24 @@ from confluent_kafka.admin import (
 )
 
 from deploy.kafka import acls
-from deploy.kafka.acls import GRANTS, GROUP, OWN_PAGES, QUIET, TOPIC, TRANSACTION, AclGrant
+from deploy.kafka.acls import GRANTS, GROUP, QUIET, TOPIC, TRANSACTION, AclGrant, grants_of
 from deploy.kafka.jars import download
 from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import NotPermitted
-from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
+from simstream.log.base import (
+    FINGERPRINTS,
+    MATCHES,
+    NAMED,
+    PAGES,
+    POSITIONS,
+    VERDICTS,
+    Log,
+    LogOptions,
+    OutgoingVerdict,
+    setting_of,
+)
 from simstream.log.committed_records import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
@@ -79,13 +90,11 @@ def revoke_all(secured: SecuredBroker) -> None:
     until_permissions(admin, lambda granted: not granted)
 
 
-def bindings(
-    grants: Iterable[AclGrant], prefix: str, user: str, pages_topic: str | None = None
-) -> list[AclBinding]:
+def bindings(grants: Iterable[AclGrant], options: LogOptions, user: str) -> list[AclBinding]:
     return [
         AclBinding(
             KINDS[one.kind],
-            one.full_name(prefix, pages_topic),
+            one.full_name(options),
             ResourcePatternType.PREFIXED if one.is_prefix else ResourcePatternType.LITERAL,
             f"User:{user}",
             "*",
@@ -99,7 +108,7 @@ def bindings(
 
 def allow(secured: SecuredBroker, prefix: str, *roles: str, user: str | None = None) -> None:
     """Grant these roles their listed permissions, each to the user of its name, or all to one user."""
-    wanted = [one for role in roles for one in bindings(GRANTS[role], prefix, user or role)]
+    wanted = [one for role in roles for one in bindings(GRANTS[role], LogOptions(prefix), user or role)]
     grant(secured, list(dict.fromkeys(wanted)))
 
 
@@ -146,12 +155,12 @@ def by_certificate(secured: SecuredBroker, folder: Path, cache: Path, prefix: st
     return Program(folder, cache, TopicPlace(secured.mutual_address, prefix))
 
 
-def as_admin(secured: SecuredBroker, prefix: str) -> Log:
-    return TopicPlace(secured.mutual_address, prefix).open(client=secured.by_certificate(ADMIN))
+def as_admin(secured: SecuredBroker, prefix: str, **options: object) -> Log:
+    return TopicPlace(secured.mutual_address, prefix).open(client=secured.by_certificate(ADMIN), **options)
 
 
-def published(secured: SecuredBroker, prefix: str) -> int:
-    with as_admin(secured, prefix) as log:
+def published(secured: SecuredBroker, prefix: str, **options: object) -> int:
+    with as_admin(secured, prefix, **options) as log:
         return len(all_verdicts(log))
 
 
@@ -198,7 +207,10 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     some = next(one["id"] for one in map(json.loads, lines) if one["verdict"] == "near_duplicate")
     assert some in program.good("explain", some, *user["operator"])
     new = f"{prefix}-new"
-    grant(secured, [one for role in ("operator", "judge") for one in bindings(GRANTS[role], new, "operator")])
+    grant(
+        secured,
+        [one for role in ("operator", "judge") for one in bindings(GRANTS[role], LogOptions(new), "operator")],
+    )
     program.good("replay", "--to", new, *user["operator"])
     assert published(secured, new) == COUNT + 2
     program.good("dead-letters", "replay", "--again", *user["operator"])
@@ -222,8 +234,9 @@ def test_the_whole_service_works_by_client_certificate_set_by_variables(
     assert json.loads(lines[0])["id"] in program.good("explain", json.loads(lines[0])["id"], **me)
 
 
+@pytest.mark.parametrize("all_named", [False, True])
 def test_a_topic_of_ones_own_needs_no_more_than_read(
-    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path
+    secured: SecuredBroker, prefix: str, tmp_path: Path, cache: Path, all_named: bool
 ) -> None:
     with as_admin(secured, f"their-{prefix}") as log:
         log.create_topics(1)
@@ -231,14 +244,20 @@ def test_a_topic_of_ones_own_needs_no_more_than_read(
         with log.open_appender(PAGES) as appender:
             for line in pages.lines(COUNT):
                 appender.append(line)
-    grants = [*(one for role in ("fingerprint", "judge", "operator") for one in GRANTS[role]), OWN_PAGES]
+    named = {topic: f"{topic}.of-{prefix}" for topic in NAMED if topic != PAGES} if all_named else {}
+    names = LogOptions(prefix, **{setting_of(topic): name for topic, name in (named | {PAGES: theirs}).items()})
+    grants = [one for role in ("fingerprint", "judge", "operator") for one in grants_of(role, names)]
     needed = [one for one in grants if one != AclGrant(TOPIC, "pages", ("Write",), "dead-letters replay")]
-    grant(secured, list(dict.fromkeys(bindings(needed, prefix, "all", theirs))))
+    grant(secured, list(dict.fromkeys(bindings(needed, names, "all"))))
     program = by_scram(secured, tmp_path, cache, prefix)
-    me = ("--pages-topic", theirs, *as_user(secured, tmp_path, "all"))
+    flags = [word for topic, name in (named | {PAGES: theirs}).items() for word in (f"--{topic}-topic", name)]
+    me = (*flags, *as_user(secured, tmp_path, "all"))
     program.good("topics", "create", *me)
     with program.serve(*me) as service:
-        service.until(lambda: published(secured, prefix) == COUNT, "every page has its verdict")
+        service.until(
+            lambda: published(secured, prefix, verdicts_topic=names.verdicts_topic) == COUNT,
+            "every page has its verdict",
+        )
         program.good("status", *me)
         assert service.end() == 0
     assert json.loads(program.good("status", "--json", *me))["verdicts"] == COUNT
@@ -411,7 +430,7 @@ def test_whatever_single_permission_is_missing_is_named_and_all_together_are_eno
     for taken in [None, *GRANTS[role]]:
         rest = [one for one in GRANTS[role] if one != taken]
         revoke_all(secured)
-        grant(secured, bindings(rest, prefix, role))
+        grant(secured, bindings(rest, LogOptions(prefix), role))
         error = None
         try:
             with place.open(client=client) as log:
@@ -422,7 +441,7 @@ def test_whatever_single_permission_is_missing_is_named_and_all_together_are_eno
         if taken is None:
             assert error is None
         elif error is not None:
-            assert f"on the {taken.kind} {taken.full_name(prefix)}" in error.what
+            assert f"on the {taken.kind} {taken.full_name(LogOptions(prefix))}" in error.what
             assert f"--allow-principal User:{role} --operation " in error.todo
             refused.add(taken)
     assert set(GRANTS[role]) - refused <= NOT_USED_HERE
@@ -433,7 +452,9 @@ def test_a_role_that_lacks_a_permission_ends_in_one_line_that_names_it(
 ) -> None:
     with as_admin(secured, prefix) as log:
         log.create_topics(1)
-    grant(secured, bindings([one for one in GRANTS["judge"] if one.kind != TRANSACTION], prefix, "judge"))
+    grant(
+        secured, bindings([one for one in GRANTS["judge"] if one.kind != TRANSACTION], LogOptions(prefix), "judge")
+    )
     program = by_scram(secured, tmp_path, cache, prefix)
     with program.serve("--roles", "judge", *as_user(secured, tmp_path, "judge")) as service:
         assert service.wait() == 1
@@ -469,14 +490,14 @@ def test_the_printed_commands_are_what_kafkas_own_tool_takes(
     servers = secured.mutual_address.removeprefix("kafka://")
     chosen = [GRANTS["operator"][0], GRANTS["judge"][-1]]
     for one in chosen:
-        tool, *arguments = one.command(prefix, "User:x", servers).split()
+        tool, *arguments = one.command(LogOptions(prefix), "User:x", servers).split()
         assert tool == "kafka-acls"
         java = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{download()}/*", "org.apache.kafka.tools.AclCommand"]
         done = subprocess.run([*java, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     admin = AdminClient(secured.admin())
     there = admin.describe_acls(everything("x")).result()
-    assert set(there) == set(bindings(chosen, prefix, "x"))
+    assert set(there) == set(bindings(chosen, LogOptions(prefix), "x"))
 
 
 def test_the_table_of_permissions_in_the_document_is_the_list_itself() -> None:

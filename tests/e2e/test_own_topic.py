@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,10 @@ def produce(address: str, topic: str, lines: list[bytes]) -> None:
     assert producer.flush(30) == 0
 
 
-def judged(program: Program, *flags: object) -> list[bytes]:
+def judged(program: Program, names: Mapping[str, str], *flags: object) -> list[bytes]:
     """The verdicts of the service, once each page has one."""
     assert program.place is not None
-    with program.place.open() as log, program.serve(*flags) as service, watching(log) as watcher:
+    with program.place.open(**names) as log, program.serve(*flags) as service, watching(log) as watcher:
         watcher.wait(COUNT, service)
         assert service.end() == 0, service.output
         return by_ordinal(watcher.rest())
@@ -142,10 +143,11 @@ def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Progr
     usual.write_bytes(b"\n".join(named) + b"\n")
     produce(place.address, theirs, named)
     settings = tmp_path / "own.toml"
-    settings.write_text(SETTINGS)
-    own = ("--pages-topic", theirs, "--config", settings)
+    names = {"verdicts_topic": f"{theirs}.judged", "dead_letters_topic": f"{theirs}.refused"}
+    settings.write_text("".join(f'{name} = "{topic}"\n' for name, topic in names.items()) + SETTINGS)
+    own = ("--pages-topic", theirs, "--fingerprints-topic", f"{theirs}.frames", "--config", settings)
     assert f"exists  {theirs}\n" in on_kafka.good("topics", "create", *own)
-    verdicts = judged(on_kafka, *own)
+    verdicts = judged(on_kafka, names, *own)
     assert [bare(one) for one in verdicts] == [bare(one) for one in on_kafka.dedup(usual, "--versions")]
     told = [json.loads(one) for one in verdicts]
     assert {one["source"]["topic"] for one in told} == {theirs}
@@ -153,9 +155,19 @@ def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Progr
     some = next(one["id"] for one in told if one["verdict"] == "near_duplicate")
     assert some in on_kafka.good("explain", some, *own)
     on_kafka.good("source", "rewind", *own)
-    with place.open() as log:
+    with place.open(**names) as log:
         letters = read_topic(log, DEAD_LETTERS)
     assert {dict(one.headers)[f"{PREFIX}source-topic"] for one in letters} == {theirs.encode()}
     assert f"{len(letters)} " in on_kafka.good("dead-letters", "replay", *own)
+    again = on_kafka.on_log("replay", "--to", f"{place.prefix}-strict", "--similarity", 0.9, *own)
+    assert (
+        f"--publish-to {place.prefix}-strict --pages-topic {theirs} --fingerprints-topic" in again.stderr.decode()
+    )
+    compared = json.loads(
+        on_kafka.good("replay", "--to", f"{place.prefix}-strict", "--similarity", 0.9, "--compare", "--json", *own)
+    )
+    assert (compared["old"], compared["compared"]) == (f"{theirs}.judged", COUNT)
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
-    assert f"{place.prefix}.pages" not in admin.list_topics(timeout=10).topics
+    there = admin.list_topics(timeout=10).topics
+    assert not [name for name in there if name.startswith(f"{place.prefix}.")]
+    assert f"{theirs}.judged.positions" in there

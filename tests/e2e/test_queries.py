@@ -40,7 +40,8 @@ class QueriedService:
     port: int
     deduper: Deduper
     texts: list[str]
-    publish_to: str | None
+    names: dict[str, str]
+    """Where its verdicts go."""
 
     def ask(self, path: str, body: object = None) -> tuple[int, Any]:
         """Status and JSON of one question."""
@@ -69,8 +70,8 @@ def scene(
     address = str(folder / "log") if local else request.getfixturevalue("broker").address
     place = TopicPlace(address, f"q{secrets.token_hex(4)}")
     program = Program(folder, cache, place)
-    publish_to = "other" if local else None
-    elsewhere = ("--publish-to", publish_to) if publish_to else ()
+    names = {"publish_to": "other"} if local else {"verdicts_topic": f"{place.prefix}-court"}
+    elsewhere = [word for name, value in names.items() for word in (f"--{name.replace('_', '-')}", value)]
     program.good("topics", "create", "--partitions", 1, *elsewhere)
     file = pages.write(folder / "pages.jsonl", COUNT)
     state = str(folder / "state")
@@ -88,7 +89,7 @@ def scene(
                 page.text for record in read_pages([str(file)], 1 << 20) if (page := decode(record, limits)).text
             ]
             live = deduper.explain("…").live_pages
-            scene = QueriedService(program, folder, asked, asked.query_port(), deduper, texts, publish_to)
+            scene = QueriedService(program, folder, asked, asked.query_port(), deduper, texts, names)
             asked.until(lambda: scene.ask("/ready")[1].get("live_pages") == live, "it knows all live pages")
             yield scene
             assert asked.end() == 0
@@ -139,7 +140,7 @@ def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distanc
 
 def test_a_page_has_its_published_cluster_and_verdict(scene: QueriedService) -> None:
     assert scene.program.place is not None
-    with scene.program.place.open(publish_to=scene.publish_to) as log:
+    with scene.program.place.open(**scene.names) as log:
         verdicts = [json.loads(value) for value in all_verdicts(log)]
     newest = {verdict["id"]: verdict for verdict in verdicts}
     merged = {old for verdict in verdicts for old in verdict["merged_clusters"]}

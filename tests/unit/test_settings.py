@@ -299,6 +299,17 @@ def test_bootstrap_servers_are_another_name_of_the_log_at_each_origin(file: Path
     assert misspelt_variables(variable) == []
 
 
+def test_a_flag_for_the_place_of_verdicts_counts_more_than_another_one_in_the_file(file: Path) -> None:
+    file.write_text('verdicts_topic = "court"')
+    settings, origin = resolve({"publish_to": "strict"}, {})
+    assert (settings.publish_to, settings.verdicts_topic) == ("strict", None)
+    assert (origin["publish_to"], origin["verdicts_topic"]) == ("flag --publish-to", "default")
+    file.write_text('publish_to = "strict"')
+    settings, origin = resolve({"publish_to": None}, {"SIMSTREAM_VERDICTS_TOPIC": "court"})
+    assert (settings.publish_to, settings.verdicts_topic) == (None, "court")
+    assert origin["publish_to"] == "default"
+
+
 @pytest.mark.parametrize("servers", ["a", "kafka://a:1", "a:1;b:2", "a:1,", "a:123456", "http://a:1/", "a:b:c"])
 def test_bootstrap_servers_that_are_none_are_refused(servers: str) -> None:
     with pytest.raises(

@@ -66,9 +66,11 @@ def test_pages_go_to_a_topic_of_the_users_own(tmp_path: Path) -> None:
     with TopicPlace(str(tmp_path), "theirs").open() as log:
         log.create_topics(1)
     place = TopicPlace(str(tmp_path), "crawl")
-    with place.open(pages_topic="theirs.pages") as log:
+    names = {"pages_topic": "theirs.pages", "verdicts_topic": "court"}
+    with place.open(**names) as log:
         log.create_topics()
-    given = {"LOG": place.address, "PREFIX": place.prefix, "PAGES_TOPIC": "theirs.pages", "WAIT": 0}
+    given = {"LOG": place.address, "PREFIX": place.prefix, "WAIT": 0}
+    given |= {name.upper(): topic for name, topic in names.items()}
 
     async def crawl() -> None:
         channel = VerdictChannel(

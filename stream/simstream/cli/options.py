@@ -116,6 +116,13 @@ log_options = _together(
         metavar="NAME",
         help="Full name of your own topic of pages; it is never created (default: PREFIX.pages).",
     ),
+    click.option("--fingerprints-topic", metavar="NAME", help="Full name of the topic of fingerprints."),
+    click.option(
+        "--verdicts-topic",
+        metavar="NAME",
+        help="Full name of the topic of verdicts, after which those of positions and matches are named.",
+    ),
+    click.option("--dead-letters-topic", metavar="NAME", help="Full name of the topic of dead letters."),
     click.option(
         "-v",
         "--verbose",

@@ -50,10 +50,12 @@ def command(
     kill, run it again: it goes on, and each verdict is published once. To go on live, use the same flags with
     `serve --roles judge --publish-to PREFIX`.
     """
+    from simstream.log import options_of
+
     old = settle(config, **flags)
-    if to == (old.publish_to or old.prefix):
+    if to == options_of(old, old.give_up_s).judged_prefix:
         raise UsageError(f"verdicts are already published under the prefix {to}", "give another prefix with --to")
-    new = settle(config, **flags | {"publish_to": to, "state": state})
+    new = settle(config, **flags | {"publish_to": to, "verdicts_topic": None, "state": state})
     if compare:
         _compare(old, new, examples, as_json)
         return 0

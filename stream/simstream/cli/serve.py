@@ -88,13 +88,14 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
 
 def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
     """Run the roles until a signal or an error."""
+    from simstream.log import options_of
     from simstream.roles.context import RoleContext
     from simstream.telemetry.health import ServiceHealth
     from simstream.telemetry.http import HttpServer
     from simstream.telemetry.metrics import Metrics
 
     sys.setswitchinterval(SWITCH_S)
-    metrics = Metrics(settings.publish_to or settings.prefix)
+    metrics = Metrics(options_of(settings, settings.give_up_s).judged_prefix)
     spans = _open_spans(settings) if "judge" in chosen else None
     context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s), spans=spans)
     stop_on_signals(context.stop)
@@ -228,6 +229,7 @@ def _queries(
             settings.prefix,
             pages_topic=settings.pages_topic,
             publish_to=settings.publish_to,
+            verdicts_topic=settings.verdicts_topic,
             config=config,
         )
     )

@@ -30,6 +30,7 @@ class Client(Closing):
         prefix: The prefix of the service's topics.
         pages_topic: The full name of the topic of pages, if it is your own.
         publish_to: The prefix of the verdicts, if it is not `prefix`.
+        verdicts_topic: The full name of the topic of verdicts, in the place of `publish_to`.
         config: A settings file.
         in_flight: How many pages may wait for their verdicts at once.
         timeout: Seconds for connecting, and for each verdict.
@@ -59,11 +60,21 @@ class Client(Closing):
         *,
         pages_topic: str | None = None,
         publish_to: str | None = None,
+        verdicts_topic: str | None = None,
         config: str | None = None,
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._traffic = Traffic(log_of(log, prefix, pages_topic, publish_to, config, timeout), in_flight, timeout)
+        opened = log_of(
+            config,
+            timeout,
+            log=log,
+            prefix=prefix,
+            pages_topic=pages_topic,
+            publish_to=publish_to,
+            verdicts_topic=verdicts_topic,
+        )
+        self._traffic = Traffic(opened, in_flight, timeout)
 
     def submit(
         self,

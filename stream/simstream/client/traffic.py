@@ -35,19 +35,11 @@ LOOK_EVERY_S = 0.05
 """Seconds between two looks for futures whose time is over."""
 
 
-def log_of(
-    address: str | None,
-    prefix: str | None,
-    pages_topic: str | None,
-    publish_to: str | None,
-    config: str | None,
-    timeout: float,
-) -> Log:
-    """Return the log that the arguments name. The settings fill in what is None: variables, then the file.
+def log_of(config: str | None, timeout: float, **given: str | None) -> Log:
+    """Return the log that the given settings name. Variables, then the file, fill in what is None.
 
     `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
     """
-    given = {"log": address, "prefix": prefix, "pages_topic": pages_topic, "publish_to": publish_to}
     settings = resolve(given, file=config).settings
     refuse_paths(settings, "a client")
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))

@@ -87,6 +87,7 @@ class VerdictChannel:
             options.log,
             options.prefix,
             pages_topic=options.pages_topic,
+            verdicts_topic=options.verdicts_topic,
             config=options.config,
             in_flight=options.in_flight,
             timeout=MAX_LATE_S,

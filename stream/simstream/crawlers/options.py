@@ -20,6 +20,8 @@ class CrawlOptions:
     """The topics' prefix (default: as for `log`)."""
     pages_topic: str | None = None
     """The full name of your own topic of pages (default: as for `log`)."""
+    verdicts_topic: str | None = None
+    """The full name of the topic of verdicts (default: as for `log`)."""
     config: str | None = None
     """The settings file, also with settings for TLS and SASL."""
     links: Links = "probe"
@@ -58,6 +60,7 @@ def options_of(settings: Any) -> CrawlOptions:
         log=settings.get("SIMSTREAM_LOG"),
         prefix=settings.get("SIMSTREAM_PREFIX"),
         pages_topic=settings.get("SIMSTREAM_PAGES_TOPIC"),
+        verdicts_topic=settings.get("SIMSTREAM_VERDICTS_TOPIC"),
         config=settings.get("SIMSTREAM_CONFIG"),
         links=settings.get("SIMSTREAM_LINKS", defaults.links),
         trials=_number(settings.getint, "TRIALS", defaults.trials, least=1),

@@ -68,7 +68,7 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
         options = replace(options_of(settings, READ_S), logs_silence=False)
         impatient = stack.enter_context(open_log(settings.log, options))
         of_pages = PageLimits(settings.max_record_bytes, settings.field_paths)
-        metrics = NewsMetrics(settings.publish_to or settings.prefix)
+        metrics = NewsMetrics(options_of(settings, settings.give_up_s).judged_prefix)
         web_app = web.Application()
         compare = _ComparisonRunner(feed, PageTexts(impatient, of_pages))
         FeedWeb(feed, compare, callers, metrics).serve_on(web_app)

@@ -16,6 +16,7 @@ from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.title_words import TitleWords
 from simstream.feeds.titles import sheet_of
+from simstream.log import options_of
 from simstream.log.base import TopicInfo
 from simstream.model import Record
 from simstream.settings import Settings
@@ -88,7 +89,7 @@ def news_name(settings: Settings, verdicts: TopicInfo) -> str:
 
     It depends on the topic's id: if `verdicts` is deleted and created again, the news page begins again.
     """
-    judged = settings.publish_to or settings.prefix
+    judged = options_of(settings, settings.give_up_s).judged_prefix
     sign = "".join(char for char in verdicts.id if char.isalnum())[:8].lower()
     return f"{judged}.news{FORMAT}.{sign}"
 

@@ -310,6 +310,9 @@ class TableAccess(NamedTuple):
 def table_cluster(settings: Settings, name: str, pages: TopicInfo) -> KafkaCluster:
     """Return the brokers that the settings name, for a table's topic under a prefix of its own."""
     options = options_of(
-        msgspec.structs.replace(settings, prefix=name, publish_to=None, pages_topic=pages.name), settings.give_up_s
+        msgspec.structs.replace(
+            settings, prefix=name, publish_to=None, verdicts_topic=None, pages_topic=pages.name
+        ),
+        settings.give_up_s,
     )
     return KafkaCluster(settings.log.removeprefix(KAFKA), options)

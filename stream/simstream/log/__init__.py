@@ -27,6 +27,9 @@ def options_of(settings: Settings, patience: float) -> LogOptions:
         matches=settings.matches,
         publish_to=settings.publish_to,
         pages_topic=settings.pages_topic,
+        fingerprints_topic=settings.fingerprints_topic,
+        verdicts_topic=settings.verdicts_topic,
+        dead_letters_topic=settings.dead_letters_topic,
     )
 
 

@@ -2,7 +2,7 @@
 
 Two implementations keep it: `local` (a directory) and `kafka`. One contract suite tests both
 (`tests/contract/test_log.py`). A topic is named by its short name (`pages`, `fingerprints`, `verdicts`,
-`positions`, `dead-letters`, `matches`); the log adds its prefix.
+`positions`, `dead-letters`, `matches`); LogOptions has its full name.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ TABLE = "table"
 """A topic of the newest entry of each key, under a prefix of its own: what a reader of a log keeps of it."""
 TOPICS = (PAGES, FINGERPRINTS, VERDICTS, POSITIONS, DEAD_LETTERS)
 """The topics of every log."""
+NAMED = (PAGES, FINGERPRINTS, VERDICTS, DEAD_LETTERS)
+"""The topics whose full names can be set. `positions` and `matches` are named after `verdicts`."""
 MATCHES = "matches"
 """The topic of the matchers' answers. Its partitions are the shards. Only a log with matchers has it."""
 MAX_COPIES = 3
@@ -343,6 +345,16 @@ MAX_FRAME_BYTES = 8 << 20
 DEAD_LETTER_ROOM_BYTES = 64 << 10
 
 
+def setting_of(topic: str) -> str:
+    """Return the setting of LogOptions, and of `Settings`, with the full name of a topic of NAMED."""
+    return f"{topic.replace('-', '_')}_topic"
+
+
+def _stem(name: str | None, topic: str) -> str | None:
+    """Return the prefix under which a topic has this name; a name with another ending is its own prefix."""
+    return name and (name.removesuffix(f".{topic}") or name)
+
+
 @dataclass(frozen=True, slots=True)
 class LogOptions:
     """The settings of a log besides its address."""
@@ -362,25 +374,58 @@ class LogOptions:
     `prefix`. With it, several policies can judge one log side by side."""
     pages_topic: str | None = None
     """The full name of `pages`, if it is a topic of the user's own: the log reads it, and never creates it."""
+    fingerprints_topic: str | None = None
+    """The full name of `fingerprints`, if it has one of its own. The fingerprinters' group is named after it."""
+    verdicts_topic: str | None = None
+    """The full name of `verdicts`, in the place of `publish_to`: all that `publish_to` names is named after it."""
+    dead_letters_topic: str | None = None
+    """The full name of `dead-letters`, if it has one of its own."""
 
     def __post_init__(self) -> None:
-        """Raise SettingsError if `pages_topic` is a topic that a service of these prefixes writes."""
-        written = (*TOPICS[1:], MATCHES, self.matches)
-        if self.pages_topic in [f"{one}.{topic}" for one in (self.prefix, self.judged_prefix) for topic in written]:
+        """Raise SettingsError if two settings name the place of verdicts, or a topic has two uses."""
+        if self.publish_to is not None and self.verdicts_topic is not None:
             raise SettingsError(
-                f"pages_topic is {self.pages_topic}, a topic that the service writes itself",
-                "name the topic that your producers write, or set another prefix",
+                f"publish_to is {self.publish_to}, and verdicts_topic is {self.verdicts_topic}",
+                "give one of them: both say where verdicts go",
             )
+        for topic, name in self.own_names.items():
+            if name in self._names_beside(topic):
+                use = "that the service writes itself" if topic == PAGES else "or prefix with another use"
+                todo = "name the topic that your producers write" if topic == PAGES else "give it another name"
+                raise SettingsError(
+                    f"{setting_of(topic)} is {name}, a topic {use}", f"{todo}, or set another prefix"
+                )
+
+    def _names_beside(self, topic: str) -> set[str]:
+        """Return the names that a topic cannot have: those of all others, and all that a service of these prefixes
+        writes without names of its own."""
+        usual = (*TOPICS[1:], MATCHES, self.matches)
+        names = {f"{prefix}.{one}" for prefix in (self.prefix, self.judged_prefix) for one in usual}
+        names.discard(f"{self.judged_prefix if topic == VERDICTS else self.prefix}.{topic}")
+        names |= {self.full_name(other) for other in (*TOPICS, MATCHES) if other != topic}
+        return names if topic == PAGES else names | {self.prefix}
+
+    @property
+    def own_names(self) -> dict[str, str]:
+        """The topics whose full name is set, by their short names."""
+        named = ((topic, getattr(self, setting_of(topic))) for topic in NAMED)
+        return {topic: name for topic, name in named if name is not None}
+
+    @property
+    def log_prefix(self) -> str:
+        """The prefix of the fingerprinters' group: two logs never share one, whatever their topics are called."""
+        return _stem(self.fingerprints_topic, FINGERPRINTS) or self.prefix
 
     @property
     def judged_prefix(self) -> str:
-        """The prefix of the topics and groups that depend on the policy, and of fencing."""
-        return self.publish_to or self.prefix
+        """The prefix of the topics and groups that depend on the policy, and of fencing: two judges that publish to
+        one topic always fence each other."""
+        return _stem(self.verdicts_topic, VERDICTS) or self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:
-        """Return the full name of a topic; of `pages`, `pages_topic` if it is set."""
-        if topic == PAGES and self.pages_topic is not None:
-            return self.pages_topic
+        """Return the full name of a topic: the one that is set, or its prefix and short name."""
+        if topic in NAMED and (name := getattr(self, setting_of(topic))) is not None:
+            return str(name)
         if topic == MATCHES:
             return f"{self.judged_prefix}.{self.matches}"
         return f"{self.judged_prefix if topic in (VERDICTS, POSITIONS) else self.prefix}.{topic}"

@@ -35,6 +35,5 @@ def where(address: str, options: LogOptions, config: str | None = None) -> str:
         flags += f" --prefix {options.prefix}"
     if options.publish_to is not None:
         flags += f" --publish-to {options.publish_to}"
-    if options.pages_topic is not None:
-        flags += f" --pages-topic {options.pages_topic}"
+    flags += "".join(f" --{topic}-topic {name}" for topic, name in options.own_names.items())
     return flags if config is None else f"{flags} --config {shlex.quote(config)}"

@@ -39,7 +39,7 @@ MIN_GATHERED_BYTES = 1 << 20
 
 def group_of(cluster: KafkaCluster) -> str:
     """Return the name of the fingerprinters' consumer group."""
-    return f"{cluster.options.prefix}.fingerprint"
+    return f"{cluster.options.log_prefix}.fingerprint"
 
 
 def commit_metadata(infos: Mapping[str, TopicInfo]) -> str:

@@ -278,7 +278,7 @@ class KafkaPublisher(Publisher):
             if error.txn_requires_abort():
                 self._abort()
             raise self._cluster.make_error(
-                caught, VERDICTS, "Write", f"{self._cluster.options.prefix}.judge"
+                caught, VERDICTS, "Write", f"{self._cluster.options.judged_prefix}.judge"
             ) from None
         if has_ended(error):
             raise _FencedError from caught

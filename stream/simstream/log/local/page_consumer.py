@@ -29,7 +29,7 @@ def topic_ids(catalog: TopicCatalog) -> Ids:
 
 def commit_path(catalog: TopicCatalog) -> Path:
     """Return the path of the file with the committed offsets."""
-    return catalog.folder / f"{catalog.options.prefix}.source.json"
+    return catalog.folder / f"{catalog.options.log_prefix}.source.json"
 
 
 def source_lock_path(catalog: TopicCatalog) -> Path:

@@ -1,0 +1,165 @@
+"""Topics with names of their own: every part of both logs finds them there, and none creates the user's pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from simstream.errors import LogLocked, SettingsError, TakenOver, TopicMissing
+from simstream.log.base import (
+    DEAD_LETTERS,
+    FINGERPRINTS,
+    MATCHES,
+    PAGES,
+    POSITIONS,
+    TOPICS,
+    VERDICTS,
+    LogOptions,
+    setting_of,
+)
+from tests.contract.helpers import read_all, read_source
+from tests.kafka_fixtures import TopicPlace
+
+
+@pytest.fixture
+def theirs(place: TopicPlace) -> str:
+    """The full name of a topic of 3 partitions under another prefix."""
+    with TopicPlace(place.address, f"{place.prefix}-crawl").open() as log:
+        log.create_topics(3)
+        return log.topic(PAGES).name
+
+
+def test_a_missing_topic_of_ones_own_is_never_created(place: TopicPlace) -> None:
+    name = f"{place.prefix}-nowhere"
+    with place.open(pages_topic=name) as log:
+        for _ in range(2):
+            with pytest.raises(TopicMissing, match=f"there is no topic {name} .*simstream never creates it"):
+                log.create_topics()
+        with pytest.raises(TopicMissing, match=r"topics create .*--pages-topic"):
+            log.topic(FINGERPRINTS)
+
+
+def test_the_topics_beside_a_topic_of_ones_own_are_created(place: TopicPlace, theirs: str) -> None:
+    with place.open(pages_topic=theirs) as log:
+        reports = {report.name: report for report in log.create_topics()}
+        assert not reports[theirs].created
+        assert all(reports[f"{place.prefix}.{topic}"].created for topic in TOPICS[1:])
+        assert log.topic(VERDICTS).partitions == 3
+        assert [report.differs for report in log.create_topics()] == [()] * len(TOPICS)
+        assert "partitions: 3, not 4" in log.create_topics(4)[0].differs
+    with place.open() as usual, pytest.raises(TopicMissing):
+        usual.topic(PAGES)
+
+
+def test_pages_are_read_and_committed_and_sent_there(place: TopicPlace, theirs: str) -> None:
+    with place.open(pages_topic=theirs) as log:
+        log.create_topics()
+        with log.open_appender(PAGES) as appender:
+            for number in range(6):
+                appender.append(b"%d" % number, partition=number % 3)
+        with log.open_consumer() as consumer:
+            read = read_source(consumer, 6)
+            assert {record.topic for record in read.records} == {theirs}
+            consumer.commit({0: 2, 1: 1})
+        assert log.source_offsets() == {0: 2, 1: 1}
+        log.set_group_offsets({0: 1})
+        assert log.source_offsets()[0] == 1
+        assert sorted(record.value or b"" for record in read_all(log, PAGES)) == [b"%d" % n for n in range(6)]
+
+
+def test_a_commit_belongs_to_its_own_topic(place: TopicPlace, theirs: str) -> None:
+    with place.open() as usual, place.open(pages_topic=theirs) as log:
+        usual.create_topics(3)
+        with log.open_appender(PAGES) as appender:
+            appender.append(b"x", partition=0)
+        with log.open_consumer() as consumer:
+            read_source(consumer, 1)
+            consumer.commit({0: 1})
+        assert log.source_offsets() == {0: 1}
+        assert usual.source_offsets() == {}
+
+
+def test_every_topic_but_pages_is_created_under_the_name_that_is_set(place: TopicPlace) -> None:
+    names = {FINGERPRINTS: "frames", VERDICTS: "public.verdicts", DEAD_LETTERS: "dlq"}
+    names = {topic: f"{place.prefix}-{name}" for topic, name in names.items()}
+    with place.open(**{setting_of(topic): name for topic, name in names.items()}) as log:
+        created = {report.name for report in log.create_topics(2) if report.created}
+        others = {f"{place.prefix}.pages", f"{place.prefix}-public.positions"}
+        assert created == {*names.values(), *others}
+        for topic, name in names.items():
+            assert log.topic(topic).name == name
+        with log.open_appender(FINGERPRINTS) as appender:
+            appender.append(b"frame", partition=0)
+        assert [record.value for record in read_all(log, FINGERPRINTS)] == [b"frame"]
+
+
+def test_judges_of_one_topic_of_verdicts_fence_each_other_whatever_their_prefix(place: TopicPlace) -> None:
+    name = f"{place.prefix}-court.verdicts"
+    with place.open(verdicts_topic=name) as log:
+        log.create_topics(1)
+        other = TopicPlace(place.address, f"{place.prefix}-other")
+        with other.open(verdicts_topic=name) as beside, other.open(publish_to=f"{place.prefix}-court") as same:
+            for one in (beside, same):
+                one.create_topics(1)
+                assert one.topic(VERDICTS) == log.topic(VERDICTS)
+                with log.open_publisher() as first:
+                    first.start()
+                    if place.is_local:
+                        with one.open_publisher() as second, pytest.raises(LogLocked):
+                            second.start()
+                        continue
+                    with one.open_publisher() as second:
+                        second.start()
+                        with pytest.raises(TakenOver):
+                            first.publish([], b"position")
+
+
+def test_names_that_leave_no_topic_a_second_use_are_taken() -> None:
+    given = {"fingerprints_topic": "frames", "verdicts_topic": "p.verdicts", "dead_letters_topic": "a.pages"}
+    options = LogOptions(prefix="p", pages_topic="crawl", **given)
+    assert [options.full_name(topic) for topic in (*TOPICS, MATCHES)] == [
+        "crawl",
+        "frames",
+        "p.verdicts",
+        "p.positions",
+        "a.pages",
+        "p.matches",
+    ]
+    assert (options.judged_prefix, options.log_prefix) == ("p", "frames")
+    assert LogOptions(verdicts_topic=".verdicts").full_name(POSITIONS) == ".verdicts.positions"
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ("fingerprints_topic", "p.verdicts"),
+        ("fingerprints_topic", "p"),
+        ("fingerprints_topic", "theirs"),
+        ("verdicts_topic", "p.fingerprints"),
+        ("verdicts_topic", "p.positions"),
+        ("verdicts_topic", "p"),
+        ("dead_letters_topic", "p.matches"),
+        ("dead_letters_topic", "p.answers"),
+        ("dead_letters_topic", "theirs"),
+    ],
+)
+def test_a_topic_with_two_uses_is_refused(setting: str, name: str) -> None:
+    with pytest.raises(SettingsError, match=f"_topic is {name}, a topic "):
+        LogOptions(prefix="p", matches="answers", pages_topic="theirs", **{setting: name})
+
+
+def test_two_settings_for_the_place_of_verdicts_are_refused() -> None:
+    with pytest.raises(SettingsError, match="publish_to is a, and verdicts_topic is b: give one of them"):
+        LogOptions(publish_to="a", verdicts_topic="b")
+
+
+@pytest.mark.parametrize(
+    "topic", ["p.fingerprints", "p.verdicts", "q.verdicts", "q.answers", "p.matches", "p.dead-letters"]
+)
+def test_a_topic_that_the_service_writes_is_refused(topic: str) -> None:
+    with pytest.raises(SettingsError, match=f"pages_topic is {topic}, a topic that the service writes itself"):
+        LogOptions(prefix="p", publish_to="q", matches="answers", pages_topic=topic)
+
+
+def test_pages_may_come_from_a_topic_that_is_named_like_one_of_another_service() -> None:
+    for topic in ("court.verdicts", "a.b.matches", "x.p.verdicts", "verdicts", "p.pages"):
+        assert LogOptions(prefix="p", publish_to="q", pages_topic=topic).full_name(PAGES) == topic
