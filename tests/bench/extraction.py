@@ -1,7 +1,7 @@
 """What finding the text that counts costs: `python -m tests.bench.extraction [--pages FOLDER]`.
 
-Articles by kernels (`extract = "fast"`) beside the parser that the other extractions use, on one core; and the
-worst of hostile pages beside an ordinary page of its size. FOLDER has real pages in files `*.html`; without it the
+Articles by kernels (`extract = "fast"`) beside the parser that the other extractions use, on one core; the same pages
+in GBK, read by the kernel and by Python's decoder; and the worst of hostile pages beside an ordinary page of its size. FOLDER has real pages in files `*.html`; without it the
 pages are made up, with more text than real ones.
 """
 
@@ -14,6 +14,7 @@ from typing import Final
 
 import click
 
+from simstream.kernels.text.double_bytes import to_utf8
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.fast import extract_fast
@@ -34,7 +35,7 @@ HTML: Final = "text/html; charset=utf-8"
 @click.option("--size", default=150_000, show_default=True, help="Bytes of a made page, and of a hostile one.")
 @click.option("--rounds", default=5, show_default=True, help="Turns of each, the median counts.")
 def main(pages: Path | None, least: int, most: int, count: int, size: int, rounds: int) -> None:
-    """Run both measurements and print their results. Answers are checked before a clock starts."""
+    """Run all measurements and print their results. Answers are checked before a clock starts."""
     if pages is None:
         found = [page.encode() for page in measure.html_pages(count, size)]
     else:
@@ -42,6 +43,7 @@ def main(pages: Path | None, least: int, most: int, count: int, size: int, round
         if not found:
             raise click.UsageError(f"--pages: no file *.html of {least:,} to {most:,} bytes in {pages}")
     _against_parser(found, rounds)
+    _in_gbk(found, rounds)
     _hostile(size, rounds)
 
 
@@ -60,6 +62,27 @@ def _against_parser(pages: list[bytes], rounds: int) -> None:
         taken = seconds[name]
         measure.line(f"{name}: {size / taken / 1e6:,.0f} MB/s, {taken / len(pages) * 1e6:,.0f} us a page")
     measure.against("time of the parser, to the kernels", seconds["parser"] / seconds["kernels"], "at least 3")
+
+
+def _in_gbk(pages: list[bytes], rounds: int) -> None:
+    measure.title("GBK", "the same pages, with what GBK has of their characters")
+    raw = [page.decode("utf-8", "ignore").encode("gbk", "ignore") for page in pages]
+    utf8 = [page.decode("gbk").encode() for page in raw]
+    assert [to_utf8(page, "gb18030") for page in raw] == utf8
+    seconds = measure.rounds(
+        {
+            "kernel": lambda: [to_utf8(page, "gb18030") for page in raw],
+            "Python": lambda: [page.decode("gb18030").encode() for page in raw],
+            "a page in UTF-8": lambda: [extract_fast(page, HTML) for page in utf8],
+            "a page in GBK": lambda: [extract_fast(page, "text/html; charset=gbk") for page in raw],
+        },
+        rounds,
+    )
+    for name in ("kernel", "Python"):
+        measure.line(f"{name}: {sum(map(len, raw)) / seconds[name] / 1e6:,.0f} MB/s of GBK to UTF-8")
+    measure.against("Python's time, to the kernel's", seconds["Python"] / seconds["kernel"], "at least 3")
+    ratio = seconds["a page in GBK"] / seconds["a page in UTF-8"]
+    measure.against("the article of a page in GBK, to the same in UTF-8", ratio, "at most 1.3")
 
 
 def _hostile(size: int, rounds: int) -> None:

@@ -140,7 +140,8 @@ def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
 
 def test_articles_by_kernels_are_set_beside_the_parser(cache: Path, tmp_path: Path) -> None:
     small = ("--size", 20_000, "--count", 5, "--rounds", 1)
-    lines = "kernels: # MB/s, # us a page", "time of the parser, to the kernels: # x", "an ordinary one: # x"
+    gbk = "Python's time, to the kernel's: # x", "in GBK, to the same in UTF-8: # x"
+    lines = "kernels: # MB/s, # us a page", "time of the parser, to the kernels: # x", *gbk, "an ordinary one: # x"
     expect(said(cache, "tests.bench.extraction", *small), "5 pages of # KB", *lines)
     (tmp_path / "a.html").write_text(ordinary(5_000))
     real = said(cache, "tests.bench.extraction", *small, "--pages", tmp_path, "--least", 1)
