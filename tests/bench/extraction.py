@@ -1,8 +1,8 @@
 """What finding the text that counts costs: `python -m tests.bench.extraction [--pages FOLDER]`.
 
-Articles by kernels (`extract = "fast"`) beside the parser that the other extractions use, on one core; the same pages
-in GBK, read by the kernel and by Python's decoder; and the worst of hostile pages beside an ordinary page of its size. FOLDER has real pages in files `*.html`; without it the
-pages are made up, with more text than real ones.
+Articles by kernels (`extract = "fast"`) beside the parser that the other extractions use, on one core; the same
+pages in GBK, read by the kernel and by Python's decoder; and the worst of hostile pages beside an ordinary page of
+its size. FOLDER has real pages in files `*.html`; without it the pages are made up, with more text than real ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Turns charsets of one or two bytes a character, as older East Asian pages have them, into UTF-8.
 
 Python's decoders of these charsets hold the GIL and cost as much as the search for the article. The table of a
-charset's pairs comes from Python's own decoder. Whatever is no ASCII and no pair of the table is left to it: GB18030's
-four bytes, three bytes of EUC-JP, single bytes of half-width kana, and all that is invalid.
+charset's pairs comes from Python's own decoder. Whatever is no ASCII and no pair of the table is left to it:
+GB18030's four bytes, three bytes of EUC-JP, single bytes of half-width kana, and all that is invalid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def to_utf8(raw: bytes, codec: str) -> bytes | None:
 
 @cache
 def _points(codec: str) -> NDArray[np.uint16]:
-    """Return the code points (128, 256) of all pairs, by first byte less 128 and second byte; 0: not one of 16 bits."""
+    """Return the code points (128, 256) of all pairs, by first byte less 128 and second byte. 0: no single one, or
+    more than 16 bits."""
     points = np.zeros((128, 256), np.uint16)
     for lead in _LEADS:
         for trail in _TRAILS:
@@ -51,7 +52,7 @@ def _points(codec: str) -> NDArray[np.uint16]:
 
 @lean_kernel
 def _to_utf8(raw: NDArray[np.uint8], points: NDArray[np.uint16], utf8: NDArray[np.uint8]) -> int:
-    """Write `raw` as UTF-8; return the number of bytes, or -1. `utf8` has LANES bytes more than half as many again."""
+    """Write `raw` as UTF-8; return the number of bytes, or -1. `utf8` has half as many bytes more, and LANES."""
     i, to, end = 0, 0, raw.size
     while i < end:
         byte = raw[i]
