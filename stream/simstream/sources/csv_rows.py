@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from simstream.errors import InputError
 from simstream.sources.fields import FieldNames, encoded
-from simstream.sources.lines import DAMAGE, cut_off
+from simstream.sources.lines import BLANK_RUN, DAMAGE, cut_off, pass_blank_lines
 
 _PIECE_BYTES: Final = 1 << 16
 _LIMIT: Final = Lock()
@@ -34,9 +34,7 @@ def csv_pages(
     """
     table = CsvTable(stream, path, max_bytes, fields)
     for number, row in table.rows:
-        value = table.value_of(row)
-        if value is not None:
-            yield number, value
+        yield number, table.value_of(row)
 
 
 class CsvTable:
@@ -45,20 +43,21 @@ class CsvTable:
     def __init__(self, stream: io.BufferedReader, path: str, max_bytes: int, fields: FieldNames) -> None:
         self._max_bytes, self._fields = max_bytes, fields
         self.rows = _rows(stream, path, max_bytes)
-        """The number of the first line, and the bytes without their end, of each row behind the first one."""
+        """The number of the first line, and the bytes without their end, of each row behind the first one. None of
+        them is blank."""
         _, first = next(self.rows, (1, b""))
         self.first = first.removeprefix(codecs.BOM_UTF8)
         """The first row, with the names of the columns."""
         self._names = _cells(self.first, max_bytes) or []
         fields.check(self._names, path, "the first row", has_structs=False)
 
-    def value_of(self, row: bytes) -> bytes | None:
-        """Return a row as a page in JSON; unchanged if it cannot be read, and None if it is blank."""
+    def value_of(self, row: bytes) -> bytes:
+        """Return a row as a page in JSON; unchanged if it cannot be read."""
         cells = _cells(row, self._max_bytes)
         if cells is None:
             return row
         named = dict(zip(self._names, cells, strict=False))
-        return encoded(_typed(self._fields.rename_fields(named))) if cells else None
+        return encoded(_typed(self._fields.rename_fields(named)))
 
 
 def _typed(page: dict[str, Any]) -> dict[str, Any]:
@@ -89,24 +88,34 @@ def _cells(row: bytes, max_bytes: int) -> list[str] | None:
 
 
 def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of the first line, and at most `max_bytes` + 1 bytes, of each row without its end."""
+    """Yield the number of the first line, and at most `max_bytes` + 1 bytes, of each row without its end.
+
+    Leaves out blank rows, except for the first row.
+    """
     line = number = 1
-    row, within = bytearray(), False
+    row, within, is_blank, blank_rows = bytearray(), False, True, 0
     try:
         while piece := stream.readline(_PIECE_BYTES):
             within ^= bool(piece.count(b'"') & 1)
+            is_blank = is_blank and piece.isspace()
             row += piece[: max(0, max_bytes + 3 - len(row))]
-            if piece.endswith(b"\n"):
-                line += 1
-                if not within:
-                    yield number, _without_end(row)
-                    row, number = bytearray(), line
+            if not piece.endswith(b"\n"):
+                continue
+            line += 1
+            if within:
+                continue
+            if not is_blank or number == 1:
+                blank_rows = 0
+                yield number, _without_end(row)
+            elif (blank_rows := blank_rows + 1) % BLANK_RUN == 0:
+                line += pass_blank_lines(stream)
+            row, is_blank, number = bytearray(), True, line
     except DAMAGE as error:
         raise cut_off(path, line - 1, error) from error
     if within:
         what = f"{path} ends within the quotes of the row from line {number}"
         raise InputError(what, "close these quotes; the pages before that line were read")
-    if row:
+    if not is_blank:
         yield number, _without_end(row)
 
 

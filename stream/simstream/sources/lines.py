@@ -15,6 +15,8 @@ from simstream.files.zstandard import zstd
 COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading from a damaged file."""
+BLANK_RUN = 1000
+"""After so many blank lines in a row, `pass_blank_lines` is worth its copy of the buffer."""
 _BUFFER_BYTES = 1 << 18
 _STEP_BYTES = 1024
 """Bytes that are unpacked at once, so that damage costs few of the lines before it."""
@@ -72,7 +74,7 @@ def lines(
     Drops a byte-order mark before the first line. Raises InputError if the file breaks off or is damaged; the
     error names the last whole line.
     """
-    number = 0
+    number = blank = 0
     try:
         while line := stream.readline(max_bytes + 2):
             number += 1
@@ -82,9 +84,24 @@ def lines(
                 line = line.removeprefix(codecs.BOM_UTF8)
             bare = line.removesuffix(b"\n").removesuffix(b"\r")
             if bare and not bare.isspace():
+                blank = 0
                 yield number, line if ends else bare
+            elif (blank := blank + 1) % BLANK_RUN == 0:
+                number += pass_blank_lines(stream)
     except DAMAGE as error:
         raise cut_off(path, number, error) from error
+
+
+def pass_blank_lines(stream: io.BufferedReader) -> int:
+    """Read past the blank lines that are whole in the buffer of `stream`; return how many.
+
+    Cost: a copy of the buffer, and 1 ns a byte.
+    """
+    held = stream.peek()
+    space = held[: len(held) - len(held.lstrip())]
+    end = space.rfind(b"\n") + 1
+    stream.read(end)
+    return space.count(b"\n")
 
 
 def cut_off(path: str, line: int, error: BaseException) -> InputError:

@@ -21,7 +21,7 @@ from simstream.sources.ranges import RemoteFile
 from simstream.sources.record_notes import RecordNotes
 from simstream.sources.repeated_names import hash64
 
-ValueOf = Callable[[bytes], bytes | None]
+ValueOf = Callable[[bytes], bytes]
 
 
 class NotedLines(RecordNotes):
@@ -57,7 +57,7 @@ class NotedLines(RecordNotes):
             if following is None:
                 return
             if number == following:
-                if hash64(value_of(line) or b"") != self._hashes[number]:
+                if hash64(value_of(line)) != self._hashes[number]:
                     raise changed_while_judged(path)
                 yield line
                 following = next(wanted, None)
@@ -92,8 +92,7 @@ class NotedRows(NotedLines):
     def _read(self, stream: io.BufferedReader, path: str) -> Iterator[tuple[bytes, ValueOf]]:
         table = CsvTable(stream, path, self._limit, self._fields)
         for _, row in table.rows:
-            if row.strip():
-                yield row, table.value_of
+            yield row, table.value_of
 
 
 def file_stamp(handle: BinaryIO) -> tuple[object, ...]:
