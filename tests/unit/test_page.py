@@ -269,6 +269,14 @@ def test_raw_pages_may_bring_time_and_status_in_headers() -> None:
     assert html_of(b"<p>x", ("time", b"1772409600000")).time == 1_772_409_600_000
 
 
+@pytest.mark.parametrize(
+    "status", [200, 204, 404, -1, "200", " 204 ", "", "\t404\n", "OK", "200 OK", "2e2", "\x0b200"]
+)
+def test_a_status_in_a_header_counts_as_in_json(status: int | str) -> None:
+    raw, json = html_of(b"<p>x", ("status", str(status).encode())), page_of({"html": "<p>x", "status": status})
+    assert (raw.kind, raw.reason, raw.detail) == (json.kind, json.reason, json.detail)
+
+
 def test_a_header_url_that_is_not_utf8_makes_the_page_unreadable() -> None:
     page = html_of(b"<p>x", ("url", b"\xff"))
     assert (page.kind, page.reason, page.url) == (PageKind.UNREADABLE, "long_url", None)

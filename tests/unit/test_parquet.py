@@ -114,6 +114,23 @@ def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
     assert (first.time, second.id, second.reason) == (5, f"{path}:2", "http_status")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"status": ["OK", "200", " 404 ", "", None]},
+        {"status": [200.0, 404.0, 2.5, -1.0, None]},
+        {"time": [1_767_323_045_000.0, 12.5, -1.0, float("inf"), None]},
+        {"time": ["2026-01-02", "noon", "", None, None]},
+    ],
+)
+def test_binary_text_has_the_status_and_the_time_that_text_has(tmp_path: Path, given: dict[str, Any]) -> None:
+    def read(name: str, text: str | bytes) -> list[Any]:
+        found = pages(written(tmp_path / name, {"id": [*"abcde"], "text": [text] * 5, **given}))
+        return [(page.kind, page.reason, page.time) for page in found]
+
+    assert read("a.parquet", b"text") == read("b.parquet", "text")
+
+
 def test_a_string_that_is_not_utf8_costs_no_other_row(tmp_path: Path) -> None:
     strings = pa.Array.from_buffers(
         pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"a\xffbc")]

@@ -16,7 +16,7 @@ from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, ste
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.wire.field_paths import Steps, value_at
-from simstream.wire.page import NO_TIME, own_name
+from simstream.wire.page import NO_TIME, own_name, time_ms
 
 BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
@@ -123,6 +123,8 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
         raise _unreadable(shown, column) from error
     if name == "status":
         return [integer_of(value) for value in values]
+    if name == "time":
+        return [time_ms(value) if isinstance(value, float) else value for value in values]
     if name == "id":
         bits = column.type.bit_width if arrow.types.is_floating(column.type) else 64
         names = [integer_of(value, bits) for value in values]

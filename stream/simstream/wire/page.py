@@ -252,8 +252,10 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes]) -> Page:
         text = headers["time"].decode("latin-1").strip()
         own = time_ms(int(text) if text.isascii() and text.isdigit() and len(text) < 18 else text)
         page.time = page.time if own is None else own
-    status = headers.get("status", b"").strip()
-    if status.isdigit() and not (len(status) == 3 and status.startswith(b"2")):
+    status = headers.get("status", b"").strip(_SPACE.encode())
+    if status and not status.removeprefix(b"-").isdigit():
+        return _refuse(page, "wrong_type", "`status` is of the wrong type (str)")
+    if status and not 200 <= int(status[:9]) < 300:
         return _failed(page, int(status[:9]))
     if page.kind is PageKind.READABLE:
         page.raw = value
