@@ -274,6 +274,48 @@ def test_fingerprint_and_match_take_no_tables_either(deduper: Deduper, cache: Pa
         deduper.match([given])
 
 
+NESTED: list[Any] = []
+NESTED.append(NESTED)
+
+
+@pytest.mark.parametrize("value", [10**5000, -(10**5000), NESTED], ids=["long", "negative", "nested"])
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("id", "wrong_type"),
+        ("url", "wrong_type"),
+        ("text", "wrong_type"),
+        ("status", "wrong_type"),
+        ("x", "few_words"),
+    ],
+)
+def test_a_value_that_json_cannot_hold_costs_its_own_page_alone(
+    deduper: Deduper, field: str, reason: str, value: Any
+) -> None:
+    first, other = deduper.judge([{"text": "x", field: value}, {"id": "b", "text": OTHER}])
+    assert (first.id, first.reason, other.verdict) == ("python/0/0", reason, "new")
+
+
+def test_a_decimal_of_a_billion_digits_is_an_id_as_it_is_written(deduper: Deduper) -> None:
+    [verdict] = deduper.judge([{"id": Decimal("1E+999999999"), "text": OTHER}])
+    assert (verdict.id, verdict.verdict) == ("1E+999999999", "new")
+
+
+@pytest.mark.parametrize(("text", "kind"), [(None, "NoneType"), (b"a", "bytes"), (float("nan"), "float")])
+def test_what_is_no_text_has_no_fingerprint(cache: Path, text: Any, kind: str) -> None:
+    with pytest.raises(TypeError, match=f"text 1 has the type {kind}, not str: decode bytes"):
+        fingerprint([STORY, text], cache=cache)
+
+
+@pytest.mark.parametrize("argument", ["path", "scratch"])
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_a_name_that_no_folder_has_is_refused(cache: Path, argument: str, name: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"{argument} is .*, which names no folder: name a folder, or leave it out"
+    ):
+        Deduper(cache=cache, workers=0, **{argument: name})  # type: ignore[arg-type]
+
+
 def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, tmp_path: Path) -> None:
     pages = [{"id": str(number), "text": f"{OTHER} {number}"} for number in range(700)]
     deduper = Deduper(path=tmp_path / "state", cache=cache, workers=0, save_pages=500)

@@ -74,6 +74,18 @@ def test_a_named_field_is_the_text_or_id_and_counts_alone(tmp_path: Path) -> Non
     assert [page.reason for page in others] == ["bad_json", "bad_json"]
 
 
+@pytest.mark.parametrize("field", ["doc", "body", "status", "time", "other"])
+def test_a_number_of_too_many_digits_is_what_it_is_without_named_fields(tmp_path: Path, field: str) -> None:
+    def read(text: str, name: str, fields: FieldNames | None) -> tuple[object, ...]:
+        path = tmp_path / "p.jsonl"
+        line = {name: "a", text: "b", {"doc": name, "body": text}.get(field, field): 0}
+        path.write_text(json.dumps(line).replace(": 0", ": " + "1" * 5000))
+        [page] = [decode(record, PageLimits()) for record in read_pages([str(path)], fields=fields)]
+        return page.id, page.kind, page.reason, page.text
+
+    assert read("body", "doc", MAPPED) == read("text", "id", None)
+
+
 def test_lines_come_byte_for_byte_where_nothing_is_named(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_bytes(b'{ "id":"a" , "text":"x","more":1}')

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Never
 
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages, RecordFingerprinter, recipe_of
-from simstream.deduper.pages import ExplainedPage, page_record, refuse_single, refuse_unnamed
+from simstream.deduper.pages import ExplainedPage, folder_of, page_record, refuse_single, refuse_unnamed
 from simstream.deduper.state import BatchJournal, SavedState
 from simstream.deduper.tables import table_records, verdict_table
 from simstream.files.save_pace import SavePace
@@ -65,7 +65,7 @@ class Deduper(Closing):
         TypeError: An argument has no name: write `Deduper(path=...)` or `Deduper(recipe=...)`.
         SettingsError: A recipe, distance, similarity, window or link is out of its range.
         InputMissing: The recipe's file, or one that it names, cannot be read.
-        UsageError: `path` holds other files than a state.
+        UsageError: `path` holds other files than a state, or `path` or `scratch` names no folder.
         WrongRecipe: The folder was made with another recipe.
         WrongPolicy: The folder was made with another distance, similarity, window, link or `sketch_lookups`.
         WrongLog: The folder belongs to a service.
@@ -126,8 +126,8 @@ class Deduper(Closing):
         try:
             self._state = SavedState(
                 self.policy,
-                None if path is None else Path(path),
-                None if scratch is None else Path(scratch),
+                folder_of("path", path),
+                folder_of("scratch", scratch),
                 pace,
                 say or (lambda _: None),
             )

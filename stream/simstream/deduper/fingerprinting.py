@@ -101,7 +101,7 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
         the recipe's `min_words` has the fingerprint 0.
 
     Raises:
-        TypeError: `texts` is a single text, a mapping or a table.
+        TypeError: `texts` is a single text, a mapping or a table, or one of them is no text.
         SettingsError: There is no such recipe, or its file holds an unknown key or value.
         InputMissing: The recipe's file, or one that it names, cannot be read.
 
@@ -115,6 +115,11 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
         (True, 0)
     """
     refuse_single("fingerprint", "texts", texts)
+    texts = list(texts)
+    for number, text in enumerate[object](texts):
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            raise TypeError(f"text {number} has the type {kind}, not str: decode bytes, and leave out absent texts")
     fingerprinter = _shared_fingerprinter(recipe_of(recipe), cache)
     first, sketches, _ = fingerprinter.texts(texts)
     further = fingerprinter.recipe.fingerprints - 1

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from simstream.errors import UsageError
 from simstream.judge.candidates import Candidate
 from simstream.model import PYTHON, FingerprintColumns, Page, Record
-from simstream.sources.fields import encoded, integer_of
+from simstream.sources.fields import TOO_LONG, encoded, integer_of
 from simstream.wire.page import NO_TIME, PageFields
 
 _MISSING = ("NAType", "NaTType")
@@ -53,7 +54,7 @@ def page_record(page: Mapping[str, Any] | str, number: int) -> Record:
         raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
     try:
         value = _encode_fields(content) if _has_float(content) else encoded(content)
-    except TypeError:
+    except (TypeError, ValueError, RecursionError):
         value = _encode_fields(content)
     return Record(topic=PYTHON, partition=0, offset=number, key=None, value=value, timestamp=NO_TIME)
 
@@ -84,6 +85,8 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
             ) from None
         except UnicodeEncodeError:
             pass
+        except (ValueError, RecursionError):  # too long an integer, or nested too deeply
+            value = TOO_LONG
         found[name] = value
     return encoded(found)
 
@@ -116,3 +119,10 @@ def refuse_unnamed(arguments: tuple[object, ...]) -> None:
             f"Deduper takes no unnamed argument such as {first}: "
             f"write Deduper(recipe={first}) for a recipe, Deduper(path={first}) for a folder of state"
         )
+
+
+def folder_of(argument: str, given: str | Path | None) -> Path | None:
+    """Return the folder that an argument of Deduper names. Raises UsageError if no folder has such a name."""
+    if given is not None and (not str(given) or "\0" in str(given)):
+        raise UsageError(f"{argument} is {str(given)!r}, which names no folder", "name a folder, or leave it out")
+    return None if given is None else Path(given)

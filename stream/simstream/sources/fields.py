@@ -12,12 +12,15 @@ from typing import Any, Final
 import msgspec
 
 from simstream.errors import InputError, UsageError
+from simstream.model import MAX_ID_BYTES
 from simstream.wire.field_paths import Steps, value_at
 from simstream.wire.page import status_of
 
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
 
+TOO_LONG: Final = -1.5
+"""Stands for an integer of more digits than Python converts: no id, no status, no text, and an absent time."""
 _MAX_EXACT: Final = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}
 """By the bits of a float: from here on it stands for several whole numbers."""
 _MAX_HELD_LINES: Final = 1000
@@ -153,10 +156,17 @@ def _tree(line: bytes) -> dict[str, Any] | None:
         return None
     except ValueError:
         try:
-            tree = json.loads(line.decode())  # takes lone surrogates, as pages are read
+            tree = json.loads(line.decode(), parse_int=_integer)  # takes lone surrogates, as pages are read
         except (ValueError, RecursionError):
             return None
     return tree if isinstance(tree, dict) else None
+
+
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        return TOO_LONG
 
 
 def integer_of(value: Any, bits: int = 64) -> Any:
@@ -166,7 +176,8 @@ def integer_of(value: Any, bits: int = 64) -> Any:
     size of a float. From some size on, floats stand for several whole numbers, and stay.
     """
     if isinstance(value, Decimal):
-        return int(value) if value.is_finite() and value == value.to_integral_value() else value
+        is_whole = value.is_finite() and value.adjusted() < MAX_ID_BYTES and value == value.to_integral_value()
+        return int(value) if is_whole else value
     if not isinstance(value, float):
         return value
     if isnan(value):
