@@ -94,6 +94,30 @@ def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["dedup", "", "-o", "v.jsonl"], "INPUT"),
+        (["dedup", "p.jsonl", ""], "INPUT"),
+        (["dedup", "p.jsonl", "-o", ""], "-o / --output"),
+        (["dedup", "p.jsonl", "--keep="], "--keep"),
+        (["evaluate", "p.jsonl", "-o", ""], "-o / --output"),
+        (["serve", "--state", ""], "--state"),
+        (["config", "--config", ""], "--config"),
+        (["patterns", ""], "VERDICTS"),
+        (["demo", ""], "INPUT"),
+        (["state", "verify", ""], "DIR"),
+        (["state", "upgrade", "old", ""], "NEW"),
+        (["source", "skip", "--state", ""], "--state"),
+    ],
+)
+def test_an_empty_path_is_refused_by_its_name(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], shown: str
+) -> None:
+    assert invoke(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"simstream: {shown} is empty: name a file or a folder")
+
+
 def test_a_line_of_the_table_shows_what_matters() -> None:
     shown = click.unstyle(verdict_table.line(wire.decode(EXAMPLE))).split()
     assert shown[:5] == ["42", "near_duplicate", "0.8906", "3", "17"]

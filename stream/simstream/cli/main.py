@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from simstream import __version__
-from simstream.errors import SimstreamError
+from simstream.errors import SimstreamError, UsageError
 from simstream.interrupts import is_interrupt
 from simstream.terminal import printable
 
@@ -49,6 +49,37 @@ COMMANDS = {
 }
 
 
+_PATHS = ("FILE", "DIR", "FOLDER", "OLD", "NEW", "INPUT", "VERDICTS")
+"""What paths are called in the help of a command."""
+
+
+class _PathName(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no arguments for it
+    """A path on the command line; not the empty text, which would name the current folder, or no file."""
+
+    name = "path"
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "" and param is not None:
+            shown = " / ".join(param.opts) if isinstance(param, click.Option) else _bare(param)
+            raise UsageError(f"{shown} is empty", "name a file or a folder; does a variable have no value?")
+        return self._inner.convert(value, param, ctx)
+
+
+def _bare(param: click.Parameter) -> str:
+    return (param.metavar or "").strip("[].")
+
+
+def _refuse_empty_paths(command: click.Command) -> None:
+    for param in command.params:
+        if _bare(param) in _PATHS and not isinstance(param.type, _PathName):
+            param.type = _PathName(param.type)
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        _refuse_empty_paths(inner)
+
+
 class LazyCommandGroup(click.Group):
     """A group that imports a command's file when the command is called."""
 
@@ -59,6 +90,7 @@ class LazyCommandGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"simstream.cli.{cmd_name.replace('-', '_')}").command
+        _refuse_empty_paths(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
