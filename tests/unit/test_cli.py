@@ -174,3 +174,23 @@ def test_a_program_without_a_standard_stream_does_its_work(
     assert said in done.stdout + done.stderr
     if "-o" in arguments:
         assert b'"verdict":"new"' in (tmp_path / "v.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", ["--version", "dedup --help", "config", "plan --pages 9", "plan --pages 9 --json"]
+)
+def test_a_full_stdout_is_named_in_one_line(cache: Path, arguments: str, unbuffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command_line(*arguments.split()),
+            env=environment(cache) | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    said = (
+        b"simstream: writing to stdout failed (No space left on device): free space there, or send it elsewhere\n"
+    )
+    assert (done.returncode, done.stderr) == (1, said)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import io
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import click
 
 from simstream import __version__
-from simstream.errors import SimstreamError, UsageError
+from simstream.errors import OutputError, SimstreamError, UsageError
 from simstream.interrupts import is_interrupt
 from simstream.terminal import printable
 
@@ -112,6 +113,7 @@ def main() -> None:
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     _open_standard_streams()
+    _check_stdout()
     codes: list[int] = []
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
@@ -133,6 +135,29 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # open to the end
 
 
+class _Stdout(io.FileIO):
+    """Standard output. Raises OutputError, which names it, if the system refuses a write."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            what = f"writing to stdout failed ({error.strerror})"
+            raise OutputError(what, "free space there, or send it elsewhere") from error
+
+
+def _check_stdout() -> None:
+    """Replace `sys.stdout` by a stream like it, over `_Stdout`."""
+    given: Any = sys.stdout
+    raw = _Stdout(given.fileno(), "w", closefd=False)
+    buffer: Any = raw if given.write_through else io.BufferedWriter(raw)
+    sys.stdout = io.TextIOWrapper(
+        buffer, given.encoding, given.errors, None, given.line_buffering, given.write_through
+    )
+
+
 def _leave(codes: list[int]) -> None:
     """End the process without the end of its libraries, after all that Python itself has to do.
 
@@ -143,7 +168,7 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (OSError, ValueError):  # its reader is gone, or it is closed
+            except (OSError, ValueError, OutputError):  # its reader is gone, or it is closed
                 codes[0] = codes[0] or 1
         os._exit(codes[0])
 
@@ -154,6 +179,7 @@ def invoke(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         result: Any = main.main(args=arguments, prog_name="simstream", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2

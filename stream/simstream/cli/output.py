@@ -53,9 +53,11 @@ class _CheckedWriter(io.RawIOBase):
         except BrokenPipeError:
             raise
         except OSError as error:
-            shown = "stdout" if self._path == "-" else self._path
+            shown, todo = (
+                ("stdout", "send it elsewhere") if self._path == "-" else (self._path, "name another file")
+            )
             what = f"writing to {shown} failed ({error.strerror})"
-            raise OutputError(what, "free space there, or name another file") from error
+            raise OutputError(what, f"free space there, or {todo}") from error
 
 
 @contextmanager
