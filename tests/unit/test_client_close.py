@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from simstream.client import traffic
+from simstream.client import AsyncClient, Client, aio, sync, traffic
 from simstream.client.traffic import Traffic
 from simstream.errors import ClientClosed
+from tests.unit.test_deduper_folder import forked
 
 
 class StuckLog:
@@ -59,3 +62,33 @@ def test_closing_does_not_wait_for_threads_that_wait_for_the_broker(
     assert [thread.is_alive() for thread in client._threads] == [True, True]
     assert isinstance(verdict.exception(0), ClientClosed)
     assert log.is_closed
+
+
+PAGE = {"id": "a", "text": "…"}
+
+
+def test_a_forked_process_is_refused_at_once_and_closes_nothing(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_: log)
+    client = Client(timeout=5.0)
+    began = time.monotonic()
+    assert forked(lambda: client.submit(PAGE).result()) == 3
+    assert forked(client.close) == 0
+    assert time.monotonic() - began < 5.0
+    log.go_on.set()
+    client.close()
+
+
+def test_a_forked_process_is_refused_at_once_with_asyncio_too(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aio, "log_of", lambda *_: log)
+    client = AsyncClient(timeout=5.0)
+    asyncio.run(client.open())
+    began = time.monotonic()
+    assert forked(lambda: asyncio.run(client.judge(PAGE))) == 3
+    assert forked(lambda: asyncio.run(client.close())) == 0
+    assert time.monotonic() - began < 5.0
+    log.go_on.set()
+    asyncio.run(client.close())

@@ -107,7 +107,8 @@ class AsyncClient:
 
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
-            UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or another process made
+                the client.
             ClientClosed: The client is not open.
 
         Examples:
@@ -119,7 +120,7 @@ class AsyncClient:
             ['too_short', 'too_short']
         """
         traffic = self._opened()
-        place = traffic.room.enter()
+        place = traffic.enter()
         try:
             if not place.done():
                 await asyncio.wait_for(asyncio.wrap_future(place), wait)
@@ -150,7 +151,8 @@ class AsyncClient:
 
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
-            UsageError: The page has neither id nor URL, or a field that JSON cannot hold.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or another process made
+                the client.
             VerdictLate: No verdict came within `timeout` seconds; the page may still be judged.
             RecordTooLarge: The topic does not admit a record of this size.
             BrokerUnreachable: No broker answered in time.
@@ -179,7 +181,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.
 
-        It may be called twice, and before `open`.
+        It may be called twice, and before `open`. In a forked process it does nothing.
 
         Examples:
             >>> asyncio.run(AsyncClient("kafka://127.0.0.1:9092").close())

@@ -18,7 +18,8 @@ TIMEOUT = 30.0
 class Client(Closing):
     """A sender of pages to a running service, which brings each page its own verdict.
 
-    Threads may share a client. One client is enough for a process. A client does not survive a fork.
+    Threads may share a client. One client is enough for a process. A client does not survive a fork: make one in
+    each process.
 
     Arguments that are None come from SIMSTREAM_* variables and the settings file, TLS and SASL too, as for every
     command. A verdict belongs to the very record that was submitted, never to an earlier version of the page. With
@@ -103,7 +104,8 @@ class Client(Closing):
 
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
-            UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or a header is not text.
+            UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or a header is not text;
+                or another process made the client.
             ClientClosed: The client was closed.
 
         Examples:
@@ -114,7 +116,7 @@ class Client(Closing):
             ['too_short', 'too_short', 'too_short']
         """
         seconds = 0.0 if self._traffic.is_own_thread() else wait
-        place = self._traffic.room.enter()
+        place = self._traffic.enter()
         try:
             place.result(seconds)
         except TimeoutError:
@@ -128,7 +130,7 @@ class Client(Closing):
     def close(self) -> None:
         """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.
 
-        It may be called twice.
+        It may be called twice. In a forked process it does nothing.
 
         Examples:
             >>> client = Client("kafka://127.0.0.1:9092")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -61,6 +62,7 @@ class Traffic(Closing):
         if in_flight < 1 or not timeout > 0:
             raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 for both")
         self._log = log
+        self._process = os.getpid()
         self._timeout = timeout
         self._in_flight = in_flight
         self.room = PageRoom(in_flight)
@@ -77,6 +79,17 @@ class Traffic(Closing):
             self._thread(self._listen, "simstream-listen"),
         ]
         atexit.register(self.close)
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this process got the client by a fork. Its threads are those of the process that made it."""
+        return os.getpid() != self._process
+
+    def enter(self) -> Future[None]:
+        """Return a future that is done once there is a place for a page. Raises UsageError in a forked process."""
+        if self._is_inherited:
+            raise UsageError("this client belongs to another process", "make one in this process")
+        return self.room.enter()
 
     def make_full_error(self, seconds: float) -> ClientFull:
         """Return the error for a page that got no place within `seconds`."""
@@ -110,8 +123,10 @@ class Traffic(Closing):
         """Write the submitted pages, then complete every remaining future with ClientClosed.
 
         Takes at most MAX_CLOSE_S seconds, even if no broker answers. A thread that still waits for the broker then
-        ends by itself, and keeps no program alive.
+        ends by itself, and keeps no program alive. In a forked process, do nothing.
         """
+        if self._is_inherited:
+            return
         end = time.monotonic() + MAX_CLOSE_S
         atexit.unregister(self.close)
         error = ClientClosed("the client was closed", "wait for the verdicts before you close it")
