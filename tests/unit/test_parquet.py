@@ -100,6 +100,21 @@ def test_a_column_of_other_values_is_no_column_of_ids(tmp_path: Path, ids: Any) 
         pages(written(tmp_path / "b.parquet", {"text": ["a"] * len(ids), "id": ids}))
 
 
+def test_of_a_struct_only_the_named_fields_are_read(tmp_path: Path) -> None:
+    rows = [{"c": ["one", "two"], "key": {"n": 7}, "big": "x" * 1000}, None, {"c": [], "key": None, "big": None}]
+    path = Path(written(tmp_path / "a.parquet", {"b": rows, "other": [1, 2, 3]}, compression="none"))
+    data, group = bytearray(path.read_bytes()), pq.ParquetFile(path).metadata.row_group(0)
+    for place in range(group.num_columns):
+        if (column := group.column(place)).path_in_schema == "b.big":
+            begin = column.dictionary_page_offset or column.data_page_offset
+            data[begin : begin + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(data)
+    found = pages(str(path), FieldNames("b.c", "b.key.n"))
+    assert [(page.id, page.text) for page in found] == [("7", "one\ntwo"), (f"{path}:2", None), (f"{path}:3", None)]
+    with pytest.raises(InputError, match="is damaged"):
+        pages(str(path), FieldNames("b.big"))
+
+
 def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
     raw = '<meta charset="gbk"><p>正文'.encode("gbk")
     columns = {"url": ["http://a.example/", None], "html": [raw, raw], "time": [5, 6], "status": [200, 503]}

@@ -28,11 +28,11 @@ PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
     """Yield the rows in order, as records like those of JSONL: offset and name are the row's number.
 
-    Reads only the columns of a page's fields (see `FieldNames`). A number as `id` counts in decimal, a whole float
-    as an integer. Timestamps and dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their
-    character set is found. Memory: a page of each read column, and 64 rows. Raises Unavailable without pyarrow,
-    UsageError if the text or a named field has no column, a field has two, or values cannot be ids, and InputError
-    if the file is damaged.
+    Reads only the columns of a page's fields (see `FieldNames`), and of a struct only the named field. A number as
+    `id` counts in decimal, a whole float as an integer. Timestamps and dates are times. A binary `html`, or else
+    `text`, is raw bytes as fetched; their character set is found. Memory: a page of each read column, and 64 rows.
+    Raises Unavailable without pyarrow, UsageError if the text or a named field has no column, a field has two, or
+    values cannot be ids, and InputError if the file is damaged.
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -42,7 +42,8 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             fields.check(names := file.schema_arrow.names, topic, "the file")
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(BATCH_ROWS, columns=wanted, use_threads=False):
+            paths = [*_paths_of(arrow, file.schema_arrow, wanted, fields)]
+            for batch in file.iter_batches(BATCH_ROWS, columns=paths, use_threads=False):
                 for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1
                     yield Record(topic, 0, row - 1, key or prefix + b"%d" % row, value, headers, NO_TIME)
@@ -73,6 +74,25 @@ def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[s
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
     return columns
+
+
+def _paths_of(arrow: Any, schema: Any, columns: Sequence[str], fields: FieldNames) -> Iterator[str]:
+    """Yield the paths of what is to be read of these columns: of a struct only the fields that are named."""
+    ways = [steps_of(name, schema.names) for name in (fields.text, fields.id) if name is not None]
+    for name in columns:
+        within = [steps for steps in ways if steps[0] == name]
+        if name in KNOWN or not all(_leads(arrow, schema.field(name).type, steps[1:]) for steps in within):
+            yield name
+        else:
+            yield from map(".".join, within)
+
+
+def _leads(arrow: Any, kind: Any, steps: Steps) -> bool:
+    for step in steps:
+        if not arrow.types.is_struct(kind) or kind.get_field_index(step) < 0:
+            return False
+        kind = kind.field(step).type
+    return True
 
 
 def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Iterator[PageValue]:
