@@ -134,7 +134,7 @@ def filled(count: int, seed: int = 1) -> tuple[PageDirectory, U64]:
     return directory, keys
 
 
-def test_a_page_takes_about_ten_and_a_half_bytes_at_any_size():
+def test_a_page_takes_about_nine_bytes_at_any_size():
     directory = PageDirectory()
     rng = np.random.default_rng(3)
     while len(directory) < 1_500_000:
@@ -142,8 +142,8 @@ def test_a_page_takes_about_ten_and_a_half_bytes_at_any_size():
         rows = np.arange(len(directory), len(directory) + count, dtype=np.uint32)
         directory.add(rng.integers(0, 2**64, (count, 2), dtype=np.uint64), rows)
         if len(directory) >= 50_000:
-            assert directory.nbytes() / len(directory) < 12.3
-    assert directory.nbytes() / len(directory) < 11
+            assert directory.nbytes() / len(directory) < 9.6
+    assert directory.nbytes() / len(directory) < 9.35
 
 
 @pytest.mark.parametrize("secret", SECRETS)

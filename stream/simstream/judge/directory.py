@@ -20,8 +20,10 @@ from simstream.kernels.judge.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMI
 from simstream.model import U64
 
 MAX_ROW: Final = (1 << kernels.ROW_BITS) - 2
-MAX_LOAD = 0.85
-GROWTH = 1.25
+MAX_LOAD = 0.9
+"""Above it the runs of slots, which an addition moves, get long."""
+GROWTH = 1.08
+"""A partition grows this often, at some 3 ns a slot: about 40 ns for each page in all."""
 MIN_LOAD = 0.4
 """A partition with fewer slots in use than this share of its homes is made smaller."""
 MAX_PARTITION_SLOTS = 1 << 17
@@ -33,7 +35,7 @@ PLACED: Final = "partitions by secret"
 """The array of a part that lists the partitions. Without a secret it was called `partitions`. So a version without
 secrets refuses a part with one."""
 TAIL_SLOTS = 128
-"""Slots behind the last home. At a load of .85 about one partition in a hundred needs more, and gets it."""
+"""Slots behind the last home. At a load of .9 some 60 are enough in nearly all partitions; others get more."""
 SLOTS_A_PAGE = 512
 """Memory comes in pages of 4,096 bytes; the rest of the last page lengthens the tail."""
 
@@ -45,7 +47,7 @@ class PageDirectory:
     page store whether it is the same page. `secret` decides which bits; by default it is new, and snapshots contain
     it. No verdict depends on it.
 
-    A slot takes 8 bytes, and partitions are .68 to .85 full. Each partition grows by itself (about .2 ms), and
+    A slot takes 8 bytes, and partitions are .83 to .9 full. Each partition grows by itself (about .2 ms), and
     their sizes differ on purpose. So memory follows the pages evenly, and no batch waits for more than a few of
     them.
     """
