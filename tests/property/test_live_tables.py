@@ -7,9 +7,11 @@ import random
 import numpy as np
 import pytest
 
+from simstream.errors import StateDamaged
+from simstream.files import SnapshotPart
 from simstream.judge.clusters import Clusters
 from simstream.judge.record_table import RecordTable
-from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
+from simstream.judge.row_table import CHAINED, FOUNDER, INDEXED, LIVE, RowTable
 
 
 def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:
@@ -48,11 +50,14 @@ def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
     rng, rows = random.Random(seed), RowTable()
     entries: dict[int, list[int]] = {}  # founder -> live rows in order
     entry_of: dict[int, int] = {}
+    node: dict[int, int] = {}  # of each live row
     for _ in range(4000):
         choice = rng.random()
         if choice < 0.55 or not entry_of:
             [row] = rows.take(1).tolist()
             rows.table.state[row] = LIVE
+            node[row] = rng.choice([0, rng.randrange(1, 1 << 31)])
+            rows.set_node(row, node[row])
             if entries and rng.random() < 0.8:
                 founder = rng.choice(list(entries))
                 rows.join(founder, row)
@@ -65,7 +70,10 @@ def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
         else:
             row = rng.choice(list(entry_of))
             founder = entry_of.pop(row)
+            assert rows.node(row) == node.pop(row)
+            rows.set_node(row, 0)
             assert rows.leave(row) == founder
+            assert rows.node(row) == 0
             entries[founder].remove(row)
             if row != founder:
                 rows.table.free(row)
@@ -76,12 +84,44 @@ def test_chains_know_the_earliest_page_of_every_entry(seed: int) -> None:
         if founder:
             assert rows.earliest(founder) == next(iter(entries[founder]), 0)
             assert list(rows.pages(founder)) == entries[founder]
+        if node:
+            row = rng.choice(list(node))
+            assert rows.node(row) == node[row]
+            node[row] = rng.choice([0, rng.randrange(1, 1 << 31)])
+            rows.set_node(row, node[row])
+    for named in ({part.name: part for part in rows.parts()}, with_a_column_of_nodes(rows)):
+        other = RowTable()
+        other.restore(named)
+        assert all(list(other.pages(founder)) == pages for founder, pages in entries.items())
+        assert all(other.table.state[row] & (LIVE | INDEXED) for row in entry_of)
+        assert all(other.table.state[founder] & FOUNDER for founder in entries)
+        assert all(other.node(row) == number for row, number in node.items())
+        assert not any(other.node(founder) for founder in entries if founder not in node)
+
+
+def with_a_column_of_nodes(rows: RowTable) -> dict[str, SnapshotPart]:
+    """The parts of a snapshot as earlier versions wrote it: with a column of nodes beside that of chains."""
     named = {part.name: part for part in rows.parts()}
-    other = RowTable()
-    other.restore(named)
-    assert all(list(other.pages(founder)) == pages for founder, pages in entries.items())
-    assert all(other.table.state[row] & (LIVE | INDEXED) for row in entry_of)
-    assert all(other.table.state[founder] & FOUNDER for founder in entries)
+    table, places = named["rows"].arrays, named["places"].arrays
+    chained = (table["state"] & CHAINED) != 0
+    nodes = np.array([rows.node(row) for row in range(rows.table.used)], np.uint32)
+    own = {**table, "link": np.where(chained, table["link"], 7), "node": nodes}  # an unused link had any value
+    named["rows"] = named["rows"]._replace(arrays=own)
+    named["places"] = named["places"]._replace(arrays={n: a for n, a in places.items() if n != "node"})
+    return named
+
+
+def test_an_earlier_snapshot_whose_chains_lead_nowhere_is_refused() -> None:
+    rows = RowTable()
+    founder, other = rows.take(2).tolist()
+    for row in (founder, other):
+        rows.table.state[row] = LIVE
+    rows.found(founder)
+    rows.join(founder, other)
+    named = with_a_column_of_nodes(rows)
+    named["rows"].arrays["link"][other] = 99
+    with pytest.raises(StateDamaged, match="do not fit together"):
+        RowTable().restore(named)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -118,8 +118,8 @@ def test_what_fits_is_what_tables_and_pages_take_together() -> None:
 def test_where_none_fits_the_error_says_what_would() -> None:
     with pytest.raises(UsageError, match="no design for 10,000,000 pages fits") as error:
         weigh(10**7, 3, 10**8, SPEED)
-    assert "give --memory 0.7GB or more" in error.value.todo
-    assert weigh(10**7, 3, nbytes("--memory", "0.7GB"), SPEED).fastest.fits
+    assert "give --memory 0.6GB or more" in error.value.todo
+    assert weigh(10**7, 3, nbytes("--memory", "0.6GB"), SPEED).fastest.fits
 
 
 def test_a_distance_out_of_range_is_refused() -> None:

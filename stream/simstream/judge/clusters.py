@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from simstream.files import SnapshotPart
 from simstream.judge.numbers import (
+    NO_NODE,
     Age,
     ClusterId,
     ClusterRecord,
@@ -74,7 +75,7 @@ class Clusters:
 
     def of(self, row: Row) -> ClusterRef:
         """Return the cluster of a live page."""
-        node = self._rows.table.node[row]
+        node = self._rows.node(row)
         return self._root(self._nodes.cluster[node]) if node else lone_cluster(row)
 
     def id(self, cluster: ClusterRef) -> ClusterId:
@@ -143,18 +144,18 @@ class Clusters:
 
     def replace(self, old: Row, new: Row) -> None:
         """Let the page of row `new` take the place and the age of the page of row `old`."""
-        node = self._rows.table.node[old]
-        self._rows.table.node[old] = NONE
-        self._rows.table.node[new] = node
+        node = self._rows.node(old)
+        self._rows.set_node(old, NO_NODE)
+        self._rows.set_node(new, node)
         if node:
             self._nodes.row[node] = new
 
     def leave(self, row: Row) -> None:
         """Remove a member that is no longer live."""
-        node = self._rows.table.node[row]
+        node = self._rows.node(row)
         if not node:
             return
-        self._rows.table.node[row] = NONE
+        self._rows.set_node(row, NO_NODE)
         self._nodes.row[node] = NONE
         cluster = self._root(self._nodes.cluster[node])
         clusters = self._clusters
@@ -168,7 +169,7 @@ class Clusters:
         """Do what `leave` does for each row. Cost: some .1 us each; linear in a cluster that most members have
         left."""
         by_row, forest = np.empty(len(rows), np.uint32), self._forest()
-        leave_nodes(rows, self._rows.table.column("node"), forest, by_row)
+        leave_nodes(rows, self._rows.nodes(), forest, by_row)
         heads, counts = np.unique(by_row[by_row != NONE], return_counts=True)
         before, left = forest.live[heads], counts.astype(np.uint32)
         after = before - left
@@ -220,7 +221,7 @@ class Clusters:
         node = NodeNumber(nodes.new())
         nodes.row[node], nodes.age[node], nodes.cluster[node] = row, age, cluster
         nodes.child[node] = nodes.sibling[node] = NONE
-        self._rows.table.node[row] = node
+        self._rows.set_node(row, node)
         self._clusters.root[cluster] = self._meld(self._clusters.root[cluster], node)
 
     def _meld(self, one: NodeNumber, other: NodeNumber) -> NodeNumber:

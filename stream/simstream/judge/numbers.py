@@ -9,7 +9,8 @@ nodes and cluster records begin at 1, so 0 stands for none. docs/design/numbers.
         │ judge/directory
         ▼
       [Row] ──────────── a live page ───────────────┐
-        │ column `cold`      │ column `node`        │ column `link`: chains of pages of one entry
+        │ column `cold`      │ column `link`        │ column `link`: chains of pages of one entry,
+        │                    │                      │ whose places name the nodes then
         ▼                    ▼                      ▼
     [RecordNumber]       [NodeNumber]           [EntryId] = Row of the page that founded the entry
      = Slot << 16            │ or none:             │ index: fingerprint, sketch, bucket
@@ -75,6 +76,7 @@ NO_ROW: Final = Row(0)
 NO_ENTRY: Final = EntryId(NO_ROW)
 NO_AGE: Final = Age(0)
 NO_CLUSTER: Final = ClusterRef(0)
+NO_NODE: Final = NodeNumber(0)
 
 lone_cluster: Final[Callable[[Row], ClusterRef]] = cluster_refs.lone_cluster.py_func
 is_lone: Final[Callable[[ClusterRef], bool]] = cluster_refs.is_lone.py_func

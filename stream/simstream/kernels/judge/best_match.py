@@ -25,7 +25,7 @@ INDEXED: Final = 2
 FOUNDER: Final = 4
 """Bit: the row is the number of an entry, which the index may still hold."""
 CHAINED: Final = 8
-"""Bit: `link` is a chain (of a founder) or a place in a chain (of another page)."""
+"""Bit: `link` is a chain (of a founder) or a place in a chain (of another page), instead of a node."""
 
 AGREEMENT, DISTANCE, ROW = range(3)
 """Places in `chosen`."""
@@ -38,9 +38,9 @@ class LiveColumns(NamedTuple):
 
     state: NDArray[np.uint8]  # by row
     link: U32
-    node: U32
     cold: U32
     place_row: U32  # by place in a chain
+    place_node: U32
     chain_first: U32  # by chain
     node_cluster: U32  # by node
     into: U32  # by cluster
@@ -69,9 +69,27 @@ def earliest(live, entry):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def place_of(columns, row, state):  # type: ignore[no-untyped-def]
+    """Return the place of a live page, whose state is CHAINED; a live founder is the first of its chain."""
+    link = columns.link[row]
+    return columns.chain_first[link] if state & uint8(FOUNDER) else link
+
+
+@inlined
+def node_of(columns, row):  # type: ignore[no-untyped-def]
+    """Return what `RowTable.node` returns."""
+    state = columns.state[row]
+    if not state & uint8(CHAINED):
+        return columns.link[row]
+    if not state & uint8(LIVE):
+        return uint32(0)
+    return columns.place_node[place_of(columns, row, state)]
+
+
+@inlined
 def cluster_of(live, row):  # type: ignore[no-untyped-def]
     """Return what `Clusters.of` returns; halves the path to the root."""
-    node = live.node[row]
+    node = node_of(live, row)
     if node == uint32(0):
         return lone_cluster(row)
     at = live.node_cluster[node]

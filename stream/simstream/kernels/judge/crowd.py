@@ -23,6 +23,7 @@ from simstream.kernels.judge.best_match import (
     LiveColumns,
     cluster_of,
     earliest,
+    node_of,
     rank_of,
 )
 from simstream.model import U64
@@ -132,7 +133,7 @@ def search(
             if page.told_apart and (page.short or is_short):
                 agrees = agrees and distance <= page.strict_distance and equal >= page.strict_agreement
             if agrees and equal < best and room != 0:
-                node = live.node[entry]  # 0 for a page that has left
+                node = node_of(live, entry)  # 0 for a page that has left
                 if node != 0 and live.node_cluster[node] == last:
                     # by far the most frequent case: not the best, and in the cluster of the match before
                     common += 1
@@ -161,7 +162,7 @@ def search(
                     found[TWIN] = entry
             if room == 0:
                 continue
-            cluster, node = cluster_of(live, row), live.node[row]
+            cluster, node = cluster_of(live, row), node_of(live, row)
             if node != 0:
                 last = live.node_cluster[node]
             if to.seen[cluster & (SEEN_CLUSTERS - 1)] == cluster:

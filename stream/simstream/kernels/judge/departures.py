@@ -13,13 +13,22 @@ from numpy import int64, uint8, uint32
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import helper, inlined, kernel, lean_kernel
-from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
+from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE, node_of, place_of
 from simstream.kernels.judge.pairing_heaps import meld_all
 
 U32 = NDArray[np.uint32]
 SPENT_SHARE = 4
 SPENT_ROOM = 16
 """A heap is built again if more than SPENT_SHARE times its live members, plus SPENT_ROOM, have left it."""
+
+
+class NodesOfRows(NamedTuple):
+    """Columns that say which node a page has."""
+
+    state: NDArray[np.uint8]  # by row
+    link: U32
+    place_node: U32  # by place in a chain
+    chain_first: U32  # by chain
 
 
 class EntryChains(NamedTuple):
@@ -53,7 +62,7 @@ class ClusterForest(NamedTuple):
 
 @lean_kernel
 def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: U32) -> tuple[int, int, int]:
-    """Let the pages of these live rows leave, as `RowTable.leave` does for each.
+    """Let the pages of these live rows leave, as `RowTable.leave` does for each. They have no nodes any more.
 
     Writes the entries that no live page has any more, and the free places and chains, and returns the number of
     each. Each array has room for all rows. Cost: 5 to 20 ns a row.
@@ -76,6 +85,7 @@ def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: 
             place = chains.link[row]
             chain = chains.chain[place]
             chains.state[row] &= uint8(0xFF ^ CHAINED)
+            chains.link[row] = 0
         before, after = chains.previous[place], chains.next[place]
         if before != 0:
             chains.next[before] = after
@@ -91,6 +101,7 @@ def leave_chains(rows: U32, chains: EntryChains, idle: U32, places: U32, ended: 
         if chains.pages[chain] == 0:
             founder = chains.founder[chain]
             chains.state[founder] &= uint8(0xFF ^ CHAINED)
+            chains.link[founder] = 0
             idle[idle_count] = founder
             idle_count += 1
             ended[ended_count] = chain
@@ -108,18 +119,23 @@ def _head(into, cluster):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def leave_nodes(rows: U32, node_of: U32, forest: ClusterForest, found: U32) -> None:
+def leave_nodes(rows: U32, nodes: NodesOfRows, forest: ClusterForest, found: U32) -> None:
     """End the membership of these rows' pages: their nodes lose their rows, and their rows lose their nodes.
 
     `found` has for each row its former cluster, 0 for a page that was alone. Cost: some 10 ns a row, and two cache
     misses for each row with a node.
     """
     for i in range(rows.size):
-        node = node_of[rows[i]]
+        row = rows[i]
+        node = node_of(nodes, row)
         if node == 0:
             found[i] = 0
             continue
-        node_of[rows[i]] = 0
+        state = nodes.state[row]
+        if state & uint8(CHAINED):
+            nodes.place_node[place_of(nodes, row, state)] = 0
+        else:
+            nodes.link[row] = 0
         forest.row[node] = 0
         found[i] = _head(forest.into, forest.cluster[node])
 

@@ -11,8 +11,8 @@ from simstream.index.plan import choose
 from simstream.tools.plan.designs import TableDesign, designs
 from simstream.tools.plan.speed import MachineSpeed, SizeCosts, measure
 
-STATE_BYTES: Final = 60
-"""Bytes a page beside the tables: row 4, sketch 32, state 13, identity 11 (docs/design/state.md)."""
+STATE_BYTES: Final = 55
+"""Bytes a page beside the tables: row 4, sketch 32, state 9, identity 10 (docs/design/state.md)."""
 ORDER_BYTES: Final = 4
 """Bytes a page for the order of each further draw."""
 MAX_PAGES: Final = (1 << 31) - 1

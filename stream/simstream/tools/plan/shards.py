@@ -17,8 +17,8 @@ WORD_BYTES: Final = 8
 ORDER_BYTES: Final = 4
 SKETCH_WORDS: Final = 4
 """The sketch of the recipe `default`."""
-STORED_BYTES: Final = 24
-"""Bytes a page beside the index: row 13, identity 11 (docs/design/state.md). A matcher has them for each page that
+STORED_BYTES: Final = 19
+"""Bytes a page beside the index: row 9, identity 10 (docs/design/state.md). A matcher has them for each page that
 it holds, and the judge for each live page."""
 STORED_US: Final = 8.0
 """Microseconds beside the index for each page that a shard holds (`python -m tests.bench.same_verdicts`)."""
