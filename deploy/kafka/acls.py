@@ -2,8 +2,8 @@
 
     python -m deploy.kafka.acls --prefix simstream --bootstrap-server HOST:PORT --user judge=User:judge
 
-prints the `kafka-acls` commands. It takes `--publish-to NAME`, `--pages-topic NAME` and the other topics' names, as
-every command does. The table in docs/operate/security.md is made from the same list.
+prints the `kafka-acls` commands. It takes `--publish-to NAME`, `--matches NAME`, `--pages-topic NAME` and the other
+topics' names, as every command does. The table in docs/operate/security.md is made from the same list.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from deploy.kafka.jars import say_on_stderr
 from simstream.errors import SettingsError
@@ -36,6 +37,8 @@ class AclGrant:
         """Return the name in Kafka."""
         if self.kind == TOPIC and self.name in (*TOPICS, MATCHES):
             return options.full_name(self.name)
+        if self.name.startswith("matchers"):
+            return options.matchers_group(int(self.name[-1]) if self.name[-1].isdigit() else 1)
         prefix = options.prefix if self.name in ("", "reader") else options.judged_prefix
         return f"{options.log_prefix if self.name == 'fingerprint' else prefix}.{self.name}"
 
@@ -51,7 +54,7 @@ class AclGrant:
         operations = "".join(f" --operation {operation}" for operation in self.operations)
         return (
             f"kafka-acls --bootstrap-server {servers} --command-config admin.properties --add "
-            f"--allow-principal {principal}{operations} --{self.kind} {name}{pattern}"
+            f"--allow-principal {quote(principal)}{operations} --{self.kind} {quote(name)}{pattern}"
         )
 
 
@@ -174,6 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Print the kafka-acls commands that simstream's users need.")
     parser.add_argument("--prefix", metavar="NAME", default="simstream")
     parser.add_argument("--publish-to", metavar="NAME", help="the prefix of verdicts (default: --prefix)")
+    parser.add_argument("--matches", metavar="NAME", default=MATCHES, help="as in the setting (default: matches)")
     for topic in NAMED:
         parser.add_argument(f"--{topic}-topic", metavar="NAME", help=f"the topic (default: PREFIX.{topic})")
     parser.add_argument("--bootstrap-server", default="HOST:PORT")
@@ -187,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.table:
         _print([table()])
         return 0
-    given = {name: getattr(options, name) for name in ("prefix", "publish_to", *map(setting_of, NAMED))}
+    given = {name: getattr(options, name) for name in ("prefix", "publish_to", "matches", *map(setting_of, NAMED))}
     try:
         names = LogOptions(**given)
     except SettingsError as error:

@@ -84,9 +84,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
     fingerprints_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,230}\Z")] | None = None
     """The full name of the topic of fingerprints; not set: `PREFIX.fingerprints`."""
-    verdicts_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
-    """The full name of the topic of verdicts, in the place of `publish_to`. After it, less a last `.verdicts`, the
-    topics of positions and matches are named; not set: `PREFIX.verdicts`."""
+    verdicts_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,170}\Z")] | None = None
+    """The full name of the topic of verdicts, in the place of `publish_to`; not set: `PREFIX.verdicts`. Positions
+    and matches are named after it: `a.verdicts` has `a.positions`, and `a` has `a.verdicts.positions`."""
     dead_letters_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
     """The full name of the topic of dead letters; not set: `PREFIX.dead-letters`."""
     verdict_headers: str = "traceparent,tracestate"

@@ -122,8 +122,18 @@ def test_many_readers_follow_a_writer_in_another_process(local_place: TopicPlace
                 assert values == list(range(1, len(values) + 1))
 
 
-def test_a_damaged_list_of_topics_is_refused_by_name(local_place: TopicPlace, local_log: Log) -> None:
-    (Path(local_place.address) / "topics.json").write_text("{")
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"version":1,"topics":5}',
+        '{"version":1,"topics":{"a":5}}',
+        '{"version":1,"topics":{"a":{"id":"x","partitions":"y"}}}',
+    ],
+)
+def test_a_damaged_list_of_topics_is_refused_by_name(local_place: TopicPlace, local_log: Log, content: str) -> None:
+    (Path(local_place.address) / "topics.json").write_text(content)
     with pytest.raises(LogDamaged, match=r"topics\.json"):
         local_log.topic(PAGES)
 

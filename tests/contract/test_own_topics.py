@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+from pathlib import Path
+
 import pytest
 
 from simstream.errors import LogLocked, SettingsError, TakenOver, TopicMissing
+from simstream.log import open_log
 from simstream.log.base import (
     DEAD_LETTERS,
     FINGERPRINTS,
@@ -116,27 +120,36 @@ def test_judges_of_one_topic_of_verdicts_fence_each_other_whatever_their_prefix(
 def test_names_that_leave_no_topic_a_second_use_are_taken() -> None:
     given = {"fingerprints_topic": "frames", "verdicts_topic": "p.verdicts", "dead_letters_topic": "a.pages"}
     options = LogOptions(prefix="p", pages_topic="crawl", **given)
-    assert [options.full_name(topic) for topic in (*TOPICS, MATCHES)] == [
-        "crawl",
-        "frames",
-        "p.verdicts",
-        "p.positions",
-        "a.pages",
-        "p.matches",
-    ]
-    assert (options.judged_prefix, options.log_prefix) == ("p", "frames")
-    assert LogOptions(verdicts_topic=".verdicts").full_name(POSITIONS) == ".verdicts.positions"
+    names = ["crawl", "frames", "p.verdicts", "p.positions", "a.pages", "p.matches"]
+    assert [options.full_name(topic) for topic in (*TOPICS, MATCHES)] == names
+    assert (options.judged_prefix, options.log_prefix) == ("p", "frames.fingerprints")
+    assert LogOptions(verdicts_topic=".verdicts").full_name(POSITIONS) == ".verdicts.verdicts.positions"
+    assert LogOptions(prefix="p", verdicts_topic="p").full_name(POSITIONS) == "p.verdicts.positions"
+
+
+@pytest.mark.parametrize(("setting", "topic"), [("fingerprints_topic", FINGERPRINTS), ("verdicts_topic", VERDICTS)])
+def test_two_names_of_a_topic_share_no_position_group_or_fencing(setting: str, topic: str) -> None:
+    words = ("a", topic, "b")
+    names = [".".join(some) for count in range(1, 4) for some in product(words, repeat=count)] + [f".{topic}"]
+    found: dict[str, str] = {}
+    for given in [{setting: name} for name in names] + [{"prefix": name} for name in names]:
+        try:
+            options = LogOptions(**{"prefix": "p"} | given)
+        except SettingsError:
+            continue
+        prefix = options.log_prefix if topic == FINGERPRINTS else options.judged_prefix
+        assert found.setdefault(prefix, options.full_name(topic)) == options.full_name(topic)
+    assert len(found) == len(set(found.values())) > 20
 
 
 @pytest.mark.parametrize(
     ("setting", "name"),
     [
         ("fingerprints_topic", "p.verdicts"),
-        ("fingerprints_topic", "p"),
         ("fingerprints_topic", "theirs"),
         ("verdicts_topic", "p.fingerprints"),
         ("verdicts_topic", "p.positions"),
-        ("verdicts_topic", "p"),
+        ("verdicts_topic", ".."),
         ("dead_letters_topic", "p.matches"),
         ("dead_letters_topic", "p.answers"),
         ("dead_letters_topic", "theirs"),
@@ -145,6 +158,33 @@ def test_names_that_leave_no_topic_a_second_use_are_taken() -> None:
 def test_a_topic_with_two_uses_is_refused(setting: str, name: str) -> None:
     with pytest.raises(SettingsError, match=f"_topic is {name}, a topic "):
         LogOptions(prefix="p", matches="answers", pages_topic="theirs", **{setting: name})
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_answers_never_go_into_another_topic(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"matches is {name}, which is another topic"):
+        LogOptions(matches=name)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"prefix": "a.verdicts"},
+        {"prefix": "a.fingerprints"},
+        {"publish_to": "a.verdicts"},
+        {"verdicts_topic": "a.verdicts.verdicts"},
+        {"fingerprints_topic": "a.fingerprints.fingerprints"},
+    ],
+)
+def test_a_prefix_that_another_topic_has_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="which ends like a topic"):
+        LogOptions(**given)
+
+
+@pytest.mark.parametrize("name", ["x.judge", "x.source", "x.matchers", "x.answers.matchers-2", "topics", "x" * 231])
+def test_a_folder_refuses_a_topic_whose_lock_is_another_one(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match="a log in a folder cannot have the topic"):
+        open_log(str(tmp_path), LogOptions(dead_letters_topic=name))
 
 
 def test_two_settings_for_the_place_of_verdicts_are_refused() -> None:

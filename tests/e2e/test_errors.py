@@ -155,6 +155,15 @@ def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> No
     assert time.monotonic() - began < 40
 
 
+def test_a_replay_that_waits_for_a_broker_ends_at_once_by_ctrl_c(alone: Program, cache: Path) -> None:
+    line = command_line("replay", "--to", "x", *NOWHERE)
+    with subprocess.Popen(line, stderr=subprocess.PIPE, env=environment(cache), cwd=alone.folder) as waiting:
+        time.sleep(4)
+        assert waiting.poll() is None
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(10) == 130
+
+
 @pytest.mark.long
 def test_status_asks_the_processes_also_where_no_broker_answers(alone: Program) -> None:
     with ThreadPoolExecutor(2) as pool:

@@ -43,6 +43,23 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
         assert sent.headers == (*own, ("simstream-replayed-from", b"simstream.dead-letters/0/1"))
 
 
+def test_letters_of_another_services_pages_are_listed_and_never_sent(tmp_path: Path) -> None:
+    shared = LogOptions(prefix="ours", dead_letters_topic="shared")
+    with open_log(str(tmp_path), shared) as log:
+        log.create_topics()
+        with log.open_appender(DEAD_LETTERS) as dead:
+            for topic in ("theirs.pages", "ours.pages"):
+                page = Record(topic, 0, 7, topic.encode(), b"{", ())
+                dead_letters.append(dead, page, bad(page))
+        assert [letter.name for letter in letters(log, LetterFilter())] == ["theirs.pages", "ours.pages"]
+        report = replay(log, LetterFilter())
+        assert (report.sent, report.foreign) == (1, 1)
+        with log.open_reader(PAGES) as reader:
+            assert [record.key for record in reader.poll(10, 0)] == [b"ours.pages"]
+        report = replay(log, LetterFilter(), again=True, dry=True)
+        assert (report.sent, report.foreign) == (1, 1)
+
+
 def test_headers_of_a_page_are_never_taken_for_ours(tmp_path: Path) -> None:
     own = (("error", b"the crawler's own"), ("error-class", b"x"), ("replayed-from", b"a mirror"), ("cut", b"no"))
     with open_log(str(tmp_path), LogOptions()) as log:

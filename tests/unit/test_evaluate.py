@@ -218,7 +218,7 @@ def test_distances_are_written_as_ranges(text: str, expected: list[int]) -> None
     assert distances_of(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "x", "1-2-3", "4-2", "0-17"])
+@pytest.mark.parametrize("text", ["", "x", "1-2-3", "4-2", "0-17", "1-9999999999"])
 def test_other_distances_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--distance"):
         distances_of(text)

@@ -169,6 +169,6 @@ def test_a_replay_waits_for_the_verdicts_of_frames_that_it_judges_at_once(
         return judged
 
     monkeypatch.setattr(LogJudge, "take", slow)
-    done = replay(log, policy, RoleContext(Settings()), lambda frame: None)
+    done = replay(log, policy, RoleContext(Settings()), 20, lambda frame: None)
     assert (done.frame, done.ordinal, done.frames) == (20, 20, 20)
     assert sum(log.end_offsets(VERDICTS).values()) == 20

@@ -123,6 +123,7 @@ def test_what_cannot_be_right_is_refused(verdicts: Path, tmp_path: Path, capsys:
         ([str(verdicts), "-o", str(verdicts)], "is an input, too"),
         ([str(verdicts), "--memory", "much"], "--memory is 'much'"),
         ([str(verdicts), "--most-lost", "0"], "--most-lost"),
+        ([str(verdicts), "--most-lost", "nan"], "--most-lost"),
         ([str(verdicts), "--earlier", str(verdicts)], "is no file of patterns"),
         ([str(verdicts), "--earlier", str(tmp_path / "none.json")], "cannot be read"),
     ):

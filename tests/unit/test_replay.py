@@ -72,3 +72,12 @@ def test_a_log_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.Capt
     assert "topics create" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
     assert invoke(["replay", "--to", "simstream", "--log", str(tmp_path)]) == 2
+
+
+def test_a_replay_keeps_away_from_the_old_judges_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, _ = both(tmp_path / "log")
+    old.close()
+    (tmp_path / "simstream.toml").write_text(f'log = "{tmp_path}/log"\nstate = "{tmp_path}/old"\n')
+    assert invoke(["replay", "--to", "c", "--config", str(tmp_path / "simstream.toml")]) == 0
+    assert "--state" not in capsys.readouterr().err
+    assert not (tmp_path / "old").exists()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.options import COUNT, log_options, open_log, settings_options, settle
 from simstream.errors import SettingsError
 from simstream.model import REASONS
 from simstream.terminal import printable
@@ -35,13 +35,12 @@ _REASON = click.option(
 _SINCE = click.option(
     "--since", metavar="2h|TIME", help="Take only newer pages: since 2h ago, or since an ISO 8601 time."
 )
-_COUNT = click.IntRange(min=0)
 
 
 @command.command("list")
 @_REASON
 @_SINCE
-@click.option("--limit", type=_COUNT, metavar="N", help="Show only the newest N.")
+@click.option("--limit", type=COUNT, metavar="N", help="Show only the newest N.")
 @click.option("--show", is_flag=True, help="Show the page's bytes, too (the beginning of a long page).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @log_options
@@ -72,7 +71,7 @@ def list_them(
 @command.command("replay")
 @_REASON
 @_SINCE
-@click.option("--limit", type=_COUNT, metavar="N", help="Send at most N pages, the oldest first.")
+@click.option("--limit", type=COUNT, metavar="N", help="Send at most N pages, the oldest first.")
 @click.option(
     "--again", is_flag=True, help="Also send pages that were replayed before, or failed again after a replay."
 )
@@ -91,7 +90,8 @@ def replay(
     """Send each failed page to the topic `pages` once more, with its key, headers and value.
 
     Use it when the cause of the failure is gone: a limit was raised, or a library was repaired. Skips pages that
-    were kept only in part. On a local log, stop the fingerprinter first. Ends with 1 if `pages` refuses a page.
+    were kept only in part, and letters of another topic's pages. Run one replay at a time: on Kafka, two send each
+    page twice. On a local log, stop the fingerprinter first. Ends with 1 if `pages` refuses a page.
     """
     from simstream.tools.dead_letters.replay import replay as send_again
 
@@ -192,6 +192,7 @@ def _say(report: LetterReplay, dry: bool) -> None:
         (report.before, "were replayed before: add --again to send them once more"),
         (report.failed_again, "failed after a replay: add --again to send them once more"),
         (report.cut, "were kept only in part, and cannot be sent"),
+        (report.foreign, f"are of another topic than {report.topic}: name it with --pages-topic or --prefix"),
         (report.refused, "were refused: they are larger than the topic allows"),
     ):
         if number:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
-from simstream.cli.options import field_options, judging_options, versions_option
+from simstream.cli.options import ShareType, field_options, judging_options, versions_option
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import report_separated
 from simstream.errors import InputError, OutputError, StoreError, UsageError
@@ -64,12 +63,6 @@ class DedupOptions(NamedTuple):
         return {option: path for option, path in named.items() if path is not None}
 
 
-class _ShareType(click.FloatRange):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        share = super().convert(value, param, ctx)
-        return self.fail("nan is not a share from 0 to 1", param, ctx) if isnan(share) else share
-
-
 @click.command("dedup")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Write the verdicts to FILE (default: stdout).")
@@ -82,7 +75,7 @@ class _ShareType(click.FloatRange):
 @click.option(
     "--least-jaccard",
     metavar="J",
-    type=_ShareType(0, 1, min_open=True),
+    type=ShareType(0, 1, min_open=True),
     help="Match pages if the true similarity of their texts is at least J; --pairs then lists every match.",
 )
 @click.option(
@@ -104,7 +97,7 @@ class _ShareType(click.FloatRange):
 @click.option(
     "--max-unreadable",
     metavar="SHARE",
-    type=_ShareType(0, 1),
+    type=ShareType(0, 1),
     help="End with 1 if more than this share of pages, 0 to 1, is unreadable (default: if any line is not JSON).",
 )
 @click.option(

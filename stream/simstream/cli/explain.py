@@ -13,6 +13,7 @@ import click
 
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import (
+    COUNT,
     field_options,
     judging_options,
     log_options,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20
 """The number of words and of candidates that are printed by default."""
-_COUNT = click.IntRange(min=0)
 _STDIN = "-"
 
 
@@ -53,15 +53,15 @@ class FileInputs(NamedTuple):
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="INPUT", help="Judge the pages of files, as `dedup` does."
 )
-@click.option("--ordinal", type=_COUNT, metavar="N", help="Explain the verdict with this ordinal.")
+@click.option("--ordinal", type=COUNT, metavar="N", help="Explain the verdict with this ordinal.")
 @click.option("--diff", is_flag=True, help="Show the texts of the page and of its nearest page side by side.")
 @click.option("--with", "beside", metavar="ID", help="Compare with the page ID, near or not; also for --diff.")
 @click.option(
-    "--words", type=_COUNT, metavar="N", help=f"Show the N heaviest words (default: {MAX_SHOWN}; in JSON all)."
+    "--words", type=COUNT, metavar="N", help=f"Show the N heaviest words (default: {MAX_SHOWN}; in JSON all)."
 )
 @click.option(
     "--candidates",
-    type=_COUNT,
+    type=COUNT,
     metavar="N",
     help=f"Show the N closest candidates (default: {MAX_SHOWN}; in JSON all).",
 )

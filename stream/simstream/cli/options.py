@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -139,6 +140,17 @@ log_options = _together(
         help="Write log lines from this level on: debug, info, warning, error.",
     ),
 )
+COUNT = click.IntRange(0, sys.maxsize)
+
+
+class ShareType(click.FloatRange):
+    """A number within a range, and not NaN, which is neither below nor above it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        share = super().convert(value, param, ctx)
+        return self.fail("nan is not a share from 0 to 1", param, ctx) if isnan(share) else share
+
+
 roles_option = click.option(
     "--roles",
     default="all",

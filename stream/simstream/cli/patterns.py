@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from simstream.cli.amounts import nbytes
-from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.options import ShareType, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say
 from simstream.errors import UsageError
@@ -38,7 +38,7 @@ _PIPED_COLUMNS = 120
 )
 @click.option(
     "--most-lost",
-    type=click.FloatRange(0.001, MAX_MOST_LOST),
+    type=ShareType(0.001, MAX_MOST_LOST),
     metavar="SHARE",
     default=0.1,
     show_default=True,

@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
-from simstream.cli.options import judging_options, log_options, make_fingerprinter, open_log, policy_of, settle
+from simstream.cli.options import (
+    COUNT,
+    judging_options,
+    log_options,
+    make_fingerprinter,
+    open_log,
+    policy_of,
+    settle,
+)
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting, say
 from simstream.cli.signals import stop_on_signals
@@ -31,7 +40,7 @@ POLICY = ("recipe", "distance", "similarity", "window", "link", "config")
 )
 @click.option(
     "--examples",
-    type=click.IntRange(min=0),
+    type=COUNT,
     default=MAX_EXAMPLES,
     show_default=True,
     metavar="N",
@@ -55,7 +64,8 @@ def command(
     old = settle(config, **flags)
     if to == options_of(old, old.give_up_s).judged_prefix:
         raise UsageError(f"verdicts are already published under the prefix {to}", "give another prefix with --to")
-    new = settle(config, **flags | {"publish_to": to, "verdicts_topic": None, "state": state})
+    new = settle(config, **flags | {"publish_to": to, "verdicts_topic": None})
+    new = replace(new, state=state)  # never that of the settings file: it is the old judge's
     if compare:
         _compare(old, new, examples, as_json)
         return 0
@@ -66,19 +76,21 @@ def command(
 
 def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
     from simstream.log import options_of
+    from simstream.log.base import FINGERPRINTS
     from simstream.log.command_hints import where
     from simstream.roles.context import RoleContext
     from simstream.tools.replay.replay import missing_topics, replay
 
     context = RoleContext(settings)
-    stop_on_signals(context.stop)
     with make_fingerprinter(settings, say, workers=0) as fingerprinter:
         policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
-    with open_log(settings, patience=settings.give_up_s) as log:
+    with open_log(settings) as log:
         for report in missing_topics(log, policy.recipe_id):
             say(f"created {report.name}")
-        with counting("judging frames") as tick:
-            done = replay(log, policy, context, tick)
+        frames = log.end_offsets(FINGERPRINTS)[0]
+    stop_on_signals(context.stop)  # until here Ctrl-C ends the command, also while it waits for brokers
+    with open_log(settings, patience=settings.give_up_s) as log, counting("judging frames") as tick:
+        done = replay(log, policy, context, frames, tick)
     click.echo(f"{done.ordinal:,} verdicts in {done.topic}, policy {policy.id}; frames judged: {done.frame:,}")
     if done.frame < done.frames:
         say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to continue")

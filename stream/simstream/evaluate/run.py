@@ -204,7 +204,9 @@ def distances_of(text: str) -> list[int]:
     """Return the distances of `1-10`, `3` or `1,3,8`. Raises UsageError."""
     try:
         found = {
-            distance for part in text.split(",") for distance in _range(*(int(end) for end in part.split("-")))
+            distance
+            for part in text.split(",")
+            for distance in _range(*(min(int(end), MAX_DISTANCE + 1) for end in part.split("-")))
         }
     except (ValueError, TypeError) as error:
         raise UsageError(f"--distance is {text!r}", "give distances such as 1-10, 8 or 3,8") from error

@@ -350,9 +350,14 @@ def setting_of(topic: str) -> str:
     return f"{topic.replace('-', '_')}_topic"
 
 
-def _stem(name: str | None, topic: str) -> str | None:
-    """Return the prefix under which a topic has this name; a name with another ending is its own prefix."""
-    return name and (name.removesuffix(f".{topic}") or name)
+def _stem(name: str, topic: str) -> str:
+    """Return the prefix of what belongs to a topic of this name: no two names have one, and no prefix is one.
+
+    Under the prefix `p` the topic has the name `p.TOPIC`. For a name with another ending it is the name and
+    `.TOPIC`: so may no prefix end.
+    """
+    stem = name.removesuffix(f".{topic}")
+    return stem if stem not in ("", name) else f"{name}.{topic}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,15 +387,20 @@ class LogOptions:
     """The full name of `dead-letters`, if it has one of its own."""
 
     def __post_init__(self) -> None:
-        """Raise SettingsError if two settings name the place of verdicts, or a topic has two uses."""
+        """Raise SettingsError if two settings name the place of verdicts, or a name has two uses."""
         if self.publish_to is not None and self.verdicts_topic is not None:
             raise SettingsError(
                 f"publish_to is {self.publish_to}, and verdicts_topic is {self.verdicts_topic}",
                 "give one of them: both say where verdicts go",
             )
+        if self.matches in TOPICS:
+            raise SettingsError(f"matches is {self.matches}, which is another topic", "give it another name")
+        for topic, prefix in ((FINGERPRINTS, self.log_prefix), (VERDICTS, self.judged_prefix)):
+            if prefix.endswith(f".{topic}") and getattr(self, setting_of(topic)) in (None, f"{prefix}.{topic}"):
+                raise SettingsError(f"a prefix is {prefix}, which ends like a topic", "give another name")
         for topic, name in self.own_names.items():
-            if name in self._names_beside(topic):
-                use = "that the service writes itself" if topic == PAGES else "or prefix with another use"
+            if name in (".", "..") or name in self._names_beside(topic):
+                use = "that the service writes itself" if topic == PAGES else "with another use"
                 todo = "name the topic that your producers write" if topic == PAGES else "give it another name"
                 raise SettingsError(
                     f"{setting_of(topic)} is {name}, a topic {use}", f"{todo}, or set another prefix"
@@ -402,8 +412,7 @@ class LogOptions:
         usual = (*TOPICS[1:], MATCHES, self.matches)
         names = {f"{prefix}.{one}" for prefix in (self.prefix, self.judged_prefix) for one in usual}
         names.discard(f"{self.judged_prefix if topic == VERDICTS else self.prefix}.{topic}")
-        names |= {self.full_name(other) for other in (*TOPICS, MATCHES) if other != topic}
-        return names if topic == PAGES else names | {self.prefix}
+        return names | {self.full_name(other) for other in (*TOPICS, MATCHES) if other != topic}
 
     @property
     def own_names(self) -> dict[str, str]:
@@ -414,13 +423,15 @@ class LogOptions:
     @property
     def log_prefix(self) -> str:
         """The prefix of the fingerprinters' group: two logs never share one, whatever their topics are called."""
-        return _stem(self.fingerprints_topic, FINGERPRINTS) or self.prefix
+        return self.prefix if self.fingerprints_topic is None else _stem(self.fingerprints_topic, FINGERPRINTS)
 
     @property
     def judged_prefix(self) -> str:
         """The prefix of the topics and groups that depend on the policy, and of fencing: two judges that publish to
         one topic always fence each other."""
-        return _stem(self.verdicts_topic, VERDICTS) or self.publish_to or self.prefix
+        if self.verdicts_topic is not None:
+            return _stem(self.verdicts_topic, VERDICTS)
+        return self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:
         """Return the full name of a topic: the one that is set, or its prefix and short name."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from pathlib import Path
+from typing import Final
 
-from simstream.errors import LogDamaged, TopicMissing
+from simstream.errors import LogDamaged, SettingsError, TopicMissing
 from simstream.files.file_system import FileSystem
 from simstream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.local.lock import FileLock, cannot_use
 from simstream.log.local.record_groups import FILE_MAGIC
 from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file
+
+_OTHER_LOCKS: Final = re.compile(r"topics|.*\.(judge|source|matchers(-\d)?)")
+"""Files with these names and `.lock` are locks of the folder, of judges, fingerprinters and matchers."""
+_MAX_NAME: Final = 230
+"""File systems take 255 bytes; a file that is being written has up to 20 more than its topic's name."""
 
 
 class TopicCatalog:
@@ -22,6 +29,14 @@ class TopicCatalog:
     """
 
     def __init__(self, folder: Path, options: LogOptions, files: FileSystem | None = None) -> None:
+        """Raise SettingsError for a topic whose files would have the names of others, or too long ones."""
+        for name in options.own_names.values():
+            if _OTHER_LOCKS.fullmatch(name) or len(name) > _MAX_NAME:
+                raise SettingsError(
+                    f"a log in a folder cannot have the topic {name}",
+                    f"give a name of at most {_MAX_NAME} characters, which is not `topics` and does not end with "
+                    "`.judge`, `.source` or `.matchers`",
+                )
         self.folder = folder
         self.options = options
         self.files = files or LogFiles()
@@ -102,13 +117,16 @@ class TopicCatalog:
     def _read(self) -> dict[str, dict[str, str | int]]:
         try:
             data = json.loads(self._path.read_bytes())
-            if data["version"] == 1 and isinstance(data["topics"], dict):
-                return dict(data["topics"])
+            if data["version"] == 1:
+                return {
+                    name: {"id": str(one["id"]), "partitions": int(one["partitions"])}
+                    for name, one in data["topics"].items()
+                }
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise cannot_use(self._path, error) from error
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             pass
         raise LogDamaged(f"{self._path} is damaged", "restore the file, or use another folder")
 

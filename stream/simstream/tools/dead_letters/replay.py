@@ -31,6 +31,8 @@ class LetterReplay:
     """These pages were replayed before, and failed again."""
     refused: int = 0
     """The topic `pages` does not allow records of this size."""
+    foreign: int = 0
+    """These letters are of pages of another topic, whose service writes to the same topic of dead letters."""
     reasons: Counter[str] = field(default_factory=Counter)
 
 
@@ -39,10 +41,11 @@ def replay(
 ) -> LetterReplay:
     """Send the pages of letters again, each once, at most `limit`. With `dry`, write nothing.
 
-    Skips cut letters. Unless `again`, also skips letters that were replayed before, and pages that failed after a
-    replay. A letter is marked when its page is acknowledged: a crash in between sends up to
-    MAX_LETTERS_AT_ONCE pages twice, as versions of one page. Raises LogLocked on a local log while a
-    fingerprinter or `feed` runs, BrokerUnreachable, DeliveryFailed.
+    Skips letters of another topic's pages, and cut ones. Unless `again`, also skips letters that were replayed
+    before, and pages that failed after a replay. A letter is marked when its page is acknowledged: a crash in
+    between sends up to MAX_LETTERS_AT_ONCE pages twice, as versions of one page, and another replay at the same
+    time sends all of them twice. Raises LogLocked on a local log while a fingerprinter or `feed` runs,
+    BrokerUnreachable, DeliveryFailed.
     """
     report = LetterReplay(log.topic(PAGES).name)
     chosen = islice((one for one in letters(log, letter_filter) if _fits(one, again, report)), limit)
@@ -59,7 +62,9 @@ def replay(
 
 
 def _fits(letter: DeadLetter, again: bool, report: LetterReplay) -> bool:
-    if letter.cut:
+    if letter.source_topic != report.topic:
+        report.foreign += 1
+    elif letter.cut:
         report.cut += 1
     elif letter.replayed and not again:
         report.before += 1

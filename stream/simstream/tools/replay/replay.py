@@ -42,14 +42,15 @@ def missing_topics(log: Log, recipe_id: str) -> list[TopicReport]:
     return [report for report in log.create_topics() if report.created]
 
 
-def replay(log: Log, policy: Policy, context: RoleContext, tick: Callable[[int], None]) -> ReplayResult:
-    """Judge the log up to its present end, and publish. `tick` hears the next frame.
+def replay(
+    log: Log, policy: Policy, context: RoleContext, frames: int, tick: Callable[[int], None]
+) -> ReplayResult:
+    """Judge so many frames of the log, and publish. `tick` hears the next frame.
 
     `log` publishes under the new prefix. Goes on after an earlier run, also after a kill: published frames are
     judged without publishing, or taken from the state. If `context.stop` is set, commits all that was judged, and
     ends. Raises what `JudgeRole.run` raises.
     """
-    frames = log.end_offsets(FINGERPRINTS)[0]
     warm_judge(policy)
     judge = JudgeRole(log, policy, context)
     watch = partial(_until, frames, judge, context, tick)
