@@ -170,4 +170,4 @@ def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Progr
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     there = admin.list_topics(timeout=10).topics
     assert not [name for name in there if name.startswith(f"{place.prefix}.")]
-    assert f"{theirs}.judged.positions" in there
+    assert f"{theirs}.judged.verdicts.positions" in there
