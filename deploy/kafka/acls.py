@@ -19,6 +19,8 @@ from simstream.errors import SettingsError
 from simstream.log.base import MATCHES, NAMED, PAGES, TOPICS, LogOptions, setting_of
 
 TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
+_MATCHERS = ("matchers", "matchers-2", "matchers-3")
+"""The groups of matchers, by copy of the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,11 @@ class AclGrant:
         """Return the name in Kafka."""
         if self.kind == TOPIC and self.name in (*TOPICS, MATCHES):
             return options.full_name(self.name)
-        if self.name.startswith("matchers"):
-            return options.matchers_group(int(self.name[-1]) if self.name[-1].isdigit() else 1)
-        prefix = options.prefix if self.name in ("", "reader") else options.judged_prefix
-        return f"{options.log_prefix if self.name == 'fingerprint' else prefix}.{self.name}"
+        if self.name in _MATCHERS:
+            return options.matchers_group(1 + _MATCHERS.index(self.name))
+        if self.name == "fingerprint":
+            return f"{options.log_prefix}.{self.name}"
+        return f"{options.prefix if self in (QUIET, ALL_TOPICS, ALL_GROUPS) else options.judged_prefix}.{self.name}"
 
     @property
     def is_prefix(self) -> bool:
@@ -58,6 +61,10 @@ class AclGrant:
         )
 
 
+ALL_TOPICS = AclGrant(
+    TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"
+)
+ALL_GROUPS = AclGrant(GROUP, "", ("Describe", "Read"), "status, source rewind")
 QUIET = AclGrant(GROUP, "reader", ("Describe",), "nothing: the client asks for it, and brokers log the refusal")
 GRANTS: dict[str, tuple[AclGrant, ...]] = {
     "fingerprint": (
@@ -105,9 +112,9 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         AclGrant(
             TOPIC, "matches", ("Read", "Write", "DescribeConfigs"), "its answers; how far each shard has answered"
         ),
-        AclGrant(GROUP, "matchers", ("Read",), "shares of the shards"),
-        AclGrant(GROUP, "matchers-2", ("Read",), "the same with --copy 2"),
-        AclGrant(GROUP, "matchers-3", ("Read",), "the same with --copy 3"),
+        AclGrant(GROUP, _MATCHERS[0], ("Read",), "shares of the shards"),
+        AclGrant(GROUP, _MATCHERS[1], ("Read",), "the same with --copy 2"),
+        AclGrant(GROUP, _MATCHERS[2], ("Read",), "the same with --copy 3"),
         QUIET,
     ),
     "query": (
@@ -131,29 +138,31 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         QUIET,
     ),
     "operator": (
-        AclGrant(TOPIC, "", ("Create", "Describe", "DescribeConfigs", "Read"), "topics create, status, explain"),
+        ALL_TOPICS,
         AclGrant(TOPIC, "fingerprints", ("Write",), "source skip"),
         AclGrant(TOPIC, "pages", ("Write",), "dead-letters replay"),
         AclGrant(TOPIC, "dead-letters", ("Write",), "dead-letters replay: marks of sent pages"),
-        AclGrant(GROUP, "", ("Describe", "Read"), "status, source rewind"),
+        ALL_GROUPS,
     ),
 }
 """The grants of each kind of user. Read and Write on a topic include Describe."""
 
 
 def grants_of(role: str, options: LogOptions) -> tuple[AclGrant, ...]:
-    """Return what a role needs: an operator also all that has a name which does not begin with PREFIX."""
+    """Return what a role needs.
+
+    An operator also needs a grant for each topic and group whose name does not begin with PREFIX.
+    """
     if role != "operator":
         return GRANTS[role]
-    every, groups = GRANTS[role][0], GRANTS[role][-1]
-    named = [AclGrant(TOPIC, topic, every.operations, every.why) for topic in (*TOPICS[1:], MATCHES)]
-    named += [
-        AclGrant(GROUP, name, groups.operations, groups.why)
-        for name in ("fingerprint", "judge", "judge-claim", "matchers", "matchers-2", "matchers-3")
+    each = [AclGrant(TOPIC, topic, ALL_TOPICS.operations, ALL_TOPICS.why) for topic in (*TOPICS[1:], MATCHES)]
+    each += [
+        AclGrant(GROUP, name, ALL_GROUPS.operations, ALL_GROUPS.why)
+        for name in ("fingerprint", "judge", "judge-claim", *_MATCHERS)
     ]
-    named.append(AclGrant(TOPIC, PAGES, ("Read",), every.why))
-    usual = every.full_name(options)
-    return (*GRANTS[role], *(one for one in named if not one.full_name(options).startswith(usual)))
+    each.append(AclGrant(TOPIC, PAGES, ("Read",), ALL_TOPICS.why))
+    usual = ALL_TOPICS.full_name(options)
+    return (*GRANTS[role], *(one for one in each if not one.full_name(options).startswith(usual)))
 
 
 def commands(role: str, options: LogOptions, principal: str, servers: str = "HOST:PORT") -> list[str]:
@@ -179,7 +188,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--publish-to", metavar="NAME", help="the prefix of verdicts (default: --prefix)")
     parser.add_argument("--matches", metavar="NAME", default=MATCHES, help="as in the setting (default: matches)")
     for topic in NAMED:
-        parser.add_argument(f"--{topic}-topic", metavar="NAME", help=f"the topic (default: PREFIX.{topic})")
+        parser.add_argument(
+            f"--{topic}-topic", metavar="NAME", help=f"full name of the topic {topic} (default: PREFIX.{topic})"
+        )
     parser.add_argument("--bootstrap-server", default="HOST:PORT")
     parser.add_argument("--user", action="append", metavar="ROLE=PRINCIPAL", help="default: each ROLE=User:ROLE")
     parser.add_argument("--table", action="store_true", help="print the grants as a table in Markdown")

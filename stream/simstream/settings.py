@@ -55,7 +55,7 @@ _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _LISTS = ("allowed_hosts", "verdict_headers", BOOTSTRAP)
 """Settings that are lists: in the file they may be arrays."""
 _PLACES_OF_VERDICTS = ("publish_to", "verdicts_topic")
-"""Settings that say the same: a flag for one counts more than the other in the file."""
+"""Both say where verdicts go. A later source (file, variable, flag) that gives one replaces both."""
 _URL = re.compile(r"https?://[\w.:\[\]/,-]+")
 """One or more addresses of a registry, with commas between them."""
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -79,14 +79,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] = "simstream"
     """The first part of the topics' names."""
     publish_to: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
-    """The prefix of verdicts, positions and matches; not set: `prefix`. So several policies may judge one log."""
+    """The prefix of verdicts, positions and matches; not set: `prefix`, or what `verdicts_topic` says. So several
+    policies may judge one log."""
     pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
     """The full name of your own topic of pages, which is never created; not set: `PREFIX.pages`."""
     fingerprints_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,230}\Z")] | None = None
-    """The full name of the topic of fingerprints; not set: `PREFIX.fingerprints`."""
+    """The full name of the topic of fingerprints, after which the fingerprinters' group is named; not set:
+    `PREFIX.fingerprints`."""
     verdicts_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,170}\Z")] | None = None
-    """The full name of the topic of verdicts, in the place of `publish_to`; not set: `PREFIX.verdicts`. Positions
-    and matches are named after it: `a.verdicts` has `a.positions`, and `a` has `a.verdicts.positions`."""
+    """The full name of the topic of verdicts, in the place of `publish_to`; not set: `verdicts` under that prefix.
+    Positions and matches are named after it: `a.verdicts` has `a.positions`, and `a` has `a.verdicts.positions`."""
     dead_letters_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}\Z")] | None = None
     """The full name of the topic of dead letters; not set: `PREFIX.dead-letters`."""
     verdict_headers: str = "traceparent,tracestate"
@@ -254,7 +256,7 @@ def resolve(
         except SettingsError as error:
             found.append(error)
             given.pop(BOOTSTRAP)
-        if given.keys() & _PLACES_OF_VERDICTS:  # each source may name the place anew
+        if given.keys() & _PLACES_OF_VERDICTS:  # a later source replaces the place as a whole
             for name in _PLACES_OF_VERDICTS:
                 values.pop(name, None)
                 origin[name] = "default"
@@ -302,6 +304,9 @@ def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[Setting
 
 def _advice_on_unknown(name: str, known: Collection[str]) -> str:
     """Return advice for an unknown name."""
+    table, _, own = name.rpartition(".")
+    if table and own in known:
+        return f"write {own} above [{table}]: all that stands below a [table] belongs to it"
     close = get_close_matches(name, sorted(known), 1, 0.85)
     return f"use {close[0]}, if you mean that" if close else "see `simstream config` for all settings"
 

@@ -117,7 +117,7 @@ def test_judges_of_one_topic_of_verdicts_fence_each_other_whatever_their_prefix(
                             first.publish([], b"position")
 
 
-def test_names_that_leave_no_topic_a_second_use_are_taken() -> None:
+def test_names_that_do_not_collide_are_accepted() -> None:
     given = {"fingerprints_topic": "frames", "verdicts_topic": "p.verdicts", "dead_letters_topic": "a.pages"}
     options = LogOptions(prefix="p", pages_topic="crawl", **given)
     names = ["crawl", "frames", "p.verdicts", "p.positions", "a.pages", "p.matches"]
@@ -176,13 +176,13 @@ def test_answers_never_go_into_another_topic(name: str) -> None:
         {"fingerprints_topic": "a.fingerprints.fingerprints"},
     ],
 )
-def test_a_prefix_that_another_topic_has_is_refused(given: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match="which ends like a topic"):
+def test_a_prefix_that_ends_like_a_topic_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="once too often at its end"):
         LogOptions(**given)
 
 
 @pytest.mark.parametrize("name", ["x.judge", "x.source", "x.matchers", "x.answers.matchers-2", "topics", "x" * 231])
-def test_a_folder_refuses_a_topic_whose_lock_is_another_one(tmp_path: Path, name: str) -> None:
+def test_a_folder_refuses_a_topic_whose_lock_file_is_in_use(tmp_path: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="a log in a folder cannot have the topic"):
         open_log(str(tmp_path), LogOptions(dead_letters_topic=name))
 

@@ -179,8 +179,10 @@ def test_a_timeline_shows_similarities_and_two_versions_side_by_side(
     browser.click(".card h2 a", browser.texts(".card h2").index("Told once"))
     browser.sees(".step .title", "Told once", "Told twice")
     browser.sees(".alike", f"{round(100 * other['similarity'])} % like a.example")
+    browser.run("document.querySelectorAll('.step button')[1].focus()")
     browser.click(".step button", 1)
     browser.until(lambda: len(browser.texts("#rows .b mark")) > 0, "differences are marked")
+    assert browser.run("return document.activeElement.id") == "comparison-title"  # so the timeline stays live
     left, right = (" ".join(browser.texts(f"#rows .{side} mark")) for side in "ab")
     assert {"sold", "council", "one"} <= set(right.replace(".", "").split())
     assert set(left.replace(".", "").split()) <= set(told[10].replace(".", "").split())

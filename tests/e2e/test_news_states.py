@@ -92,7 +92,11 @@ def test_a_chinese_page_says_in_chinese_why_it_cannot_compare(stage: NewsStage, 
     browser.sees("#notice.away p", "Kafka 已有 10 分钟没有应答。页面停留在此前的状态，缺少新的新闻。")
     browser.click(".step button", 1)
     browser.sees("#difference.error p", "暂时无法对照：Kafka 没有应答，无法读取原文，请稍后重试。")
-    browser.click("[data-language=en]")
+    browser.click("[data-language=en]")  # the comparison stays open
+    browser.sees(
+        "#difference.error p",
+        "The texts cannot be compared now: no broker answers, so no text can be read: ask again in a moment",
+    )
 
 
 def test_a_feed_that_is_gone_is_told_at_once_and_comes_back_by_itself(stage: NewsStage, browser: Browser) -> None:

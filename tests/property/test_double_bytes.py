@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.kernels.text.double_bytes import DOUBLE_BYTES, to_utf8
+from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
 from simstream.text.extraction.fast import html_in_utf8
 
 CHARSETS = {"gb18030": "gbk", "big5hkscs": "big5", "cp949": "euc-kr", "cp932": "shift_jis", "euc_jp": "euc-jp"}
@@ -34,7 +34,7 @@ def expected(raw: bytes, codec: str) -> bytes | None:
         return None
 
 
-@pytest.mark.parametrize("codec", DOUBLE_BYTES)
+@pytest.mark.parametrize("codec", DOUBLE_BYTE_CODECS)
 def test_every_pair_is_what_python_reads_or_is_left(codec: str) -> None:
     assert to_utf8(bytes(range(128)), codec) == bytes(range(128))
     done = 0
@@ -47,7 +47,7 @@ def test_every_pair_is_what_python_reads_or_is_left(codec: str) -> None:
     assert done > 6_800
 
 
-@given(codec=st.sampled_from(DOUBLE_BYTES), data=st.data())
+@given(codec=st.sampled_from(DOUBLE_BYTE_CODECS), data=st.data())
 def test_a_page_is_what_python_reads_or_is_left(codec: str, data: st.DataObject) -> None:
     written = st.text(st.sampled_from(TEXTS[codec]), max_size=40).map(lambda text: text.encode(codec))
     raw = b"".join(data.draw(st.lists(st.one_of(written, written, PIECES), max_size=12)))
@@ -72,7 +72,7 @@ def _has_pairs_alone(raw: bytes, codec: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("codec", DOUBLE_BYTES)
+@pytest.mark.parametrize("codec", DOUBLE_BYTE_CODECS)
 def test_text_of_every_length_and_place_is_whole(codec: str) -> None:
     for before in range(70):
         for text in (TEXTS[codec], TEXTS[codec] + "x" * 130):

@@ -70,7 +70,7 @@ PAGE = {"id": "a", "text": "…"}
 def test_a_forked_process_is_refused_at_once_and_closes_nothing(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "log_of", lambda *_: log)
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
     client = Client(timeout=5.0)
     began = time.monotonic()
     assert forked(lambda: client.submit(PAGE).result()) == 3
@@ -83,7 +83,7 @@ def test_a_forked_process_is_refused_at_once_and_closes_nothing(
 def test_a_forked_process_is_refused_at_once_with_asyncio_too(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aio, "log_of", lambda *_: log)
+    monkeypatch.setattr(aio, "log_of", lambda *_, **__: log)
     client = AsyncClient(timeout=5.0)
     asyncio.run(client.open())
     began = time.monotonic()

@@ -41,3 +41,8 @@ def say_bytes(number: int) -> str:
         if number >= unit:
             return f"{number / unit:,.1f} {name}"
     return f"{number} bytes"
+
+
+def say_pages(number: int) -> str:
+    """Return a number of pages in words, such as `1 page` or `1,200 pages`."""
+    return f"{number:,} page{'' if number == 1 else 's'}"

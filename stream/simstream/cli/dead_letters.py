@@ -192,7 +192,7 @@ def _say(report: LetterReplay, dry: bool) -> None:
         (report.before, "were replayed before: add --again to send them once more"),
         (report.failed_again, "failed after a replay: add --again to send them once more"),
         (report.cut, "were kept only in part, and cannot be sent"),
-        (report.foreign, f"are of another topic than {report.topic}: name it with --pages-topic or --prefix"),
+        (report.foreign, f"came from another topic than {report.topic}: name that topic with --pages-topic"),
         (report.refused, "were refused: they are larger than the topic allows"),
     ):
         if number:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from simstream.cli.amounts import say_pages
 from simstream.cli.feed_rss import send_entries
 from simstream.cli.options import field_options, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input
@@ -76,7 +77,7 @@ def command(
             if position.before:
                 say(f"{position.before:,} pages were sent before and are skipped")
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
-    say(f"{report.sent:,} pages sent to {report.topic}")
+    say(f"{say_pages(report.sent)} sent to {report.topic}")
     report_merged(names)
     if report.refused:
         say(f"{report.refused:,} pages were not sent: they get no verdict")

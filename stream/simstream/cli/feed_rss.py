@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from simstream.cli.amounts import say_pages
 from simstream.cli.options import open_log
 from simstream.cli.progress import say
 from simstream.errors import UsageError
@@ -27,7 +28,7 @@ def send_entries(inputs: Sequence[str], every: str | None, settings: Settings) -
             began = time.monotonic()
             report = feed(log, reader.records(), settings.max_record_bytes, refused=say)
             if report.sent or pause_ms is None:
-                say(f"{report.sent:,} pages sent to {report.topic}")
+                say(f"{say_pages(report.sent)} sent to {report.topic}")
             if pause_ms is None:
                 return 1 if report.refused or reader.failed else 0
             time.sleep(max(0.0, began + pause_ms / 1000 - time.monotonic()))

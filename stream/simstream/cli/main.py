@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from simstream import __version__
+from simstream.cli.checked_writer import CheckedWriter
 from simstream.errors import OutputError, SimstreamError, UsageError
 from simstream.interrupts import is_interrupt
 from simstream.terminal import printable
@@ -50,8 +51,8 @@ COMMANDS = {
 }
 
 
-_PATHS = ("FILE", "DIR", "FOLDER", "OLD", "NEW", "INPUT", "VERDICTS")
-"""What paths are called in the help of a command."""
+_PATH_METAVARS = ("FILE", "DIR", "FOLDER", "OLD", "NEW", "INPUT", "VERDICTS")
+"""The metavars of options and arguments that are paths."""
 
 
 class _PathName(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no arguments for it
@@ -64,18 +65,20 @@ class _PathName(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no 
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "" and param is not None:
-            shown = " / ".join(param.opts) if isinstance(param, click.Option) else _bare(param)
-            raise UsageError(f"{shown} is empty", "name a file or a folder; does a variable have no value?")
+            shown = " / ".join(param.opts) if isinstance(param, click.Option) else _metavar_of(param)
+            raise UsageError(
+                f"{shown} is empty", "name a file or a folder; if a shell variable names it, the variable is empty"
+            )
         return self._inner.convert(value, param, ctx)
 
 
-def _bare(param: click.Parameter) -> str:
+def _metavar_of(param: click.Parameter) -> str:
     return (param.metavar or "").strip("[].")
 
 
 def _refuse_empty_paths(command: click.Command) -> None:
     for param in command.params:
-        if _bare(param) in _PATHS and not isinstance(param.type, _PathName):
+        if _metavar_of(param) in _PATH_METAVARS and not isinstance(param.type, _PathName):
             param.type = _PathName(param.type)
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
         _refuse_empty_paths(inner)
@@ -113,7 +116,7 @@ def main() -> None:
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     _open_standard_streams()
-    _check_stdout()
+    _name_stdout_in_errors()
     codes: list[int] = []
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
@@ -135,23 +138,10 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # open to the end
 
 
-class _Stdout(io.FileIO):
-    """Standard output. Raises OutputError, which names it, if the system refuses a write."""
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            what = f"writing to stdout failed ({error.strerror})"
-            raise OutputError(what, "free space there, or send it elsewhere") from error
-
-
-def _check_stdout() -> None:
-    """Replace `sys.stdout` by a stream like it, over `_Stdout`."""
+def _name_stdout_in_errors() -> None:
+    """Replace `sys.stdout` by a stream like it, whose errors name it."""
     given: Any = sys.stdout
-    raw = _Stdout(given.fileno(), "w", closefd=False)
+    raw = CheckedWriter(io.FileIO(given.fileno(), "w", closefd=False), "-")
     buffer: Any = raw if given.write_through else io.BufferedWriter(raw)
     sys.stdout = io.TextIOWrapper(
         buffer, given.encoding, given.errors, None, given.line_buffering, given.write_through
@@ -168,7 +158,11 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (OSError, ValueError, OutputError):  # its reader is gone, or it is closed
+            except (
+                OSError,
+                ValueError,
+                OutputError,
+            ):  # its reader is gone, it is closed, or the system refuses the write
                 codes[0] = codes[0] or 1
         os._exit(codes[0])
 

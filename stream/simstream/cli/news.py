@@ -30,7 +30,7 @@ PORT = 8300
     metavar="URL",
     help="POST each new story to URL, signed with the secret in SIMSTREAM_WEBHOOK_SECRET.",
 )
-@click.option("--webhook-updates", is_flag=True, help="POST a story again for each new version of it.")
+@click.option("--webhook-updates", is_flag=True, help="POST a story again whenever it has grown.")
 @log_options
 @settings_options
 def command(config: str | None, webhook: str | None, webhook_updates: bool, **flags: Any) -> None:

@@ -110,7 +110,7 @@ log_options = _together(
     click.option(
         "--publish-to",
         metavar="NAME",
-        help="First part of the names of verdicts and positions (default: --prefix).",
+        help="First part of the names of verdicts, positions and matches (default: --prefix).",
     ),
     click.option(
         "--pages-topic",
@@ -140,7 +140,16 @@ log_options = _together(
         help="Write log lines from this level on: debug, info, warning, error.",
     ),
 )
-COUNT = click.IntRange(0, sys.maxsize)
+
+
+class _CountType(click.IntRange):
+    """A number from 0 on. Refuses one that is too large for any list."""
+
+    def _describe_range(self) -> str:
+        return "x>=0"
+
+
+COUNT = _CountType(0, sys.maxsize)
 
 
 class ShareType(click.FloatRange):
@@ -148,7 +157,7 @@ class ShareType(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         share = super().convert(value, param, ctx)
-        return self.fail("nan is not a share from 0 to 1", param, ctx) if isnan(share) else share
+        return self.fail("nan is no number", param, ctx) if isnan(share) else share
 
 
 roles_option = click.option(

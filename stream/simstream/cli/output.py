@@ -13,10 +13,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import escape, glob
-from typing import Any, BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 import msgspec
 
+from simstream.cli.checked_writer import CheckedWriter
 from simstream.cli.progress import say
 from simstream.errors import InputError, NotPut, OutputError, SimstreamError, UsageError
 from simstream.files.zstandard import zstd
@@ -28,36 +29,6 @@ _PART, _FOLDER = ".part", "simstream-"
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
-
-
-class _WritableStream(Protocol):
-    def write(self, data: Any, /) -> int: ...
-
-    def flush(self) -> None: ...
-
-
-class _CheckedWriter(io.RawIOBase):
-    """Writes to a handle. Raises OutputError, which names the file, if the system refuses a write."""
-
-    def __init__(self, handle: _WritableStream, path: str) -> None:
-        self._handle, self._path = handle, path
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        try:
-            written = self._handle.write(data)
-            self._handle.flush()
-            return written
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            shown, todo = (
-                ("stdout", "send it elsewhere") if self._path == "-" else (self._path, "name another file")
-            )
-            what = f"writing to {shown} failed ({error.strerror})"
-            raise OutputError(what, f"free space there, or {todo}") from error
 
 
 @contextmanager
@@ -74,7 +45,7 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
     """
     path = local_path(path)
     if path == "-":
-        with io.BufferedWriter(_CheckedWriter(sys.stdout.buffer, path)) as out:
+        with io.BufferedWriter(CheckedWriter(sys.stdout.buffer, path)) as out:
             yield cast(BinaryIO, out)
         return
     refuse_input(path, inputs)
@@ -172,7 +143,7 @@ def _beside(path: str) -> str:
 def _packed(handle: BinaryIO, path: str, name: str) -> Iterator[BinaryIO]:
     """Return a file that compresses its bytes into `handle`, as the ending of `name` says. Errors name `path`."""
     with ExitStack() as stack:
-        plain = stack.enter_context(io.BufferedWriter(_CheckedWriter(handle, path), _BUFFER_BYTES))
+        plain = stack.enter_context(io.BufferedWriter(CheckedWriter(handle, path), _BUFFER_BYTES))
         out: AbstractContextManager[object] = nullcontext(plain)
         if name.endswith(".gz"):
             out = gzip.GzipFile("", "wb", _GZIP_LEVEL, plain, mtime=0)

@@ -59,13 +59,13 @@ def command(
     kill, run it again: it goes on, and each verdict is published once. To go on live, use the same flags with
     `serve --roles judge --publish-to PREFIX`.
     """
-    from simstream.log import options_of
+    from simstream.log import judged_prefix
 
     old = settle(config, **flags)
-    if to == options_of(old, old.give_up_s).judged_prefix:
+    if to == judged_prefix(old):
         raise UsageError(f"verdicts are already published under the prefix {to}", "give another prefix with --to")
     new = settle(config, **flags | {"publish_to": to, "verdicts_topic": None})
-    new = replace(new, state=state)  # never that of the settings file: it is the old judge's
+    new = replace(new, state=state)  # never the setting: that folder is the old judge's
     if compare:
         _compare(old, new, examples, as_json)
         return 0

@@ -88,14 +88,14 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
 
 def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
     """Run the roles until a signal or an error."""
-    from simstream.log import options_of
+    from simstream.log import judged_prefix
     from simstream.roles.context import RoleContext
     from simstream.telemetry.health import ServiceHealth
     from simstream.telemetry.http import HttpServer
     from simstream.telemetry.metrics import Metrics
 
     sys.setswitchinterval(SWITCH_S)
-    metrics = Metrics(options_of(settings, settings.give_up_s).judged_prefix)
+    metrics = Metrics(judged_prefix(settings))
     spans = _open_spans(settings) if "judge" in chosen else None
     context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s), spans=spans)
     stop_on_signals(context.stop)

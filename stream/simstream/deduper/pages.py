@@ -14,7 +14,7 @@ import msgspec
 from simstream.errors import UsageError
 from simstream.judge.candidates import Candidate
 from simstream.model import PYTHON, FingerprintColumns, Page, Record
-from simstream.sources.fields import TOO_LONG, encoded, integer_of
+from simstream.sources.fields import UNUSABLE, encoded, integer_of
 from simstream.wire.page import NO_TIME, PageFields
 
 _MISSING = ("NAType", "NaTType")
@@ -85,8 +85,8 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
             ) from None
         except UnicodeEncodeError:
             pass
-        except (ValueError, RecursionError):  # too long an integer, or nested too deeply
-            value = TOO_LONG
+        except (ValueError, RecursionError):  # an integer of too many digits, or nested too deeply
+            value = UNUSABLE
         found[name] = value
     return encoded(found)
 

@@ -202,7 +202,7 @@ def encode(results: EvaluationResults) -> bytes:
 
 def distances_of(text: str) -> list[int]:
     """Return the distances of `1-10`, `3` or `1,3,8`. Raises UsageError."""
-    try:
+    try:  # a range of billions would fill the memory before it is refused
         found = {
             distance
             for part in text.split(",")

@@ -34,7 +34,7 @@ from simstream.feeds.warming import warm_news
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from simstream.feeds.webhook import WebhookSender, WebhookTarget
-from simstream.log import KAFKA, open_log, options_of
+from simstream.log import KAFKA, judged_prefix, open_log, options_of
 from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.log.kafka.topics import create_table
 from simstream.settings import Settings
@@ -68,7 +68,7 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
         options = replace(options_of(settings, READ_S), logs_silence=False)
         impatient = stack.enter_context(open_log(settings.log, options))
         of_pages = PageLimits(settings.max_record_bytes, settings.field_paths)
-        metrics = NewsMetrics(options_of(settings, settings.give_up_s).judged_prefix)
+        metrics = NewsMetrics(judged_prefix(settings))
         web_app = web.Application()
         compare = _ComparisonRunner(feed, PageTexts(impatient, of_pages))
         FeedWeb(feed, compare, callers, metrics).serve_on(web_app)

@@ -16,7 +16,7 @@ from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.title_words import TitleWords
 from simstream.feeds.titles import sheet_of
-from simstream.log import options_of
+from simstream.log import judged_prefix
 from simstream.log.base import TopicInfo
 from simstream.model import Record
 from simstream.settings import Settings
@@ -89,9 +89,8 @@ def news_name(settings: Settings, verdicts: TopicInfo) -> str:
 
     It depends on the topic's id: if `verdicts` is deleted and created again, the news page begins again.
     """
-    judged = options_of(settings, settings.give_up_s).judged_prefix
     sign = "".join(char for char in verdicts.id if char.isalnum())[:8].lower()
-    return f"{judged}.news{FORMAT}.{sign}"
+    return f"{judged_prefix(settings)}.news{FORMAT}.{sign}"
 
 
 def take_verdict(feed: FeedState, record: Record) -> None:

@@ -9,8 +9,8 @@ nodes and cluster records begin at 1, so 0 stands for none. docs/design/numbers.
         │ judge/directory
         ▼
       [Row] ──────────── a live page ───────────────┐
-        │ column `cold`      │ column `link`        │ column `link`: chains of pages of one entry,
-        │                    │                      │ whose places name the nodes then
+        │ column `cold`      │ column `link`        │ column `link`, if several pages share the entry: the chain.
+        │                    │                      │ The place in the chain then has the node
         ▼                    ▼                      ▼
     [RecordNumber]       [NodeNumber]           [EntryId] = Row of the page that founded the entry
      = Slot << 16            │ or none:             │ index: fingerprint, sketch, bucket

@@ -20,7 +20,7 @@ from simstream.files.failures import START_OVER
 from simstream.judge.numbers import NO_ENTRY, NO_NODE, NO_ROW, EntryId, NodeNumber, Row
 from simstream.judge.record_table import NONE, RecordTable
 from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE
-from simstream.kernels.judge.departures import EntryChains, NodesOfRows, leave_chains
+from simstream.kernels.judge.departures import EntryChains, NodeColumns, leave_chains
 
 __all__ = ["CHAINED", "FOUNDER", "INDEXED", "LIVE", "RowTable"]
 
@@ -51,25 +51,27 @@ class RowTable:
         return rows
 
     def node(self, row: Row) -> NodeNumber:
-        """Return a page's node; 0 if it is alone in its cluster, or has left."""
-        table = self.table
-        state, link = table.state[row], table.link[row]
+        """Return a page's node; NO_NODE if it is alone in its cluster, or has left."""
+        state, link = self.table.state[row], self.table.link[row]
         if state & CHAINED:
             if not state & LIVE:
                 return NO_NODE
-            link = self._places.node[self._chains.first[link] if state & FOUNDER else link]
+            link = self._places.node[self._place(state, link)]
         node: NodeNumber = link
         return node
 
     def set_node(self, row: Row, node: NodeNumber) -> None:
-        """Give a live page a node, or take it away by 0."""
-        table = self.table
-        state = table.state[row]
+        """Give a live page a node, or NO_NODE."""
+        state, link = self.table.state[row], self.table.link[row]
         if state & CHAINED:
-            link = table.link[row]
-            self._places.node[self._chains.first[link] if state & FOUNDER else link] = node
+            self._places.node[self._place(state, link)] = node
         else:
-            table.link[row] = node
+            self.table.link[row] = node
+
+    def _place(self, state: int, link: int) -> int:
+        """Return the place of a live page in its chain; a live founder is the first."""
+        place: int = self._chains.first[link] if state & FOUNDER else link
+        return place
 
     def found(self, row: Row) -> None:
         """Make a row the number of an entry, and its live page the entry's first page."""
@@ -183,10 +185,10 @@ class RowTable:
         others = {"cold": self.table.column("cold"), "place_row": self._places.column("row")}
         return self.nodes()._asdict() | others
 
-    def nodes(self) -> NodesOfRows:
+    def nodes(self) -> NodeColumns:
         """Return the columns that say which node a page has. They are valid until a table grows."""
         state, link = self.table.column("state"), self.table.column("link")
-        return NodesOfRows(state, link, self._places.column("node"), self._chains.column("first"))
+        return NodeColumns(state, link, self._places.column("node"), self._chains.column("first"))
 
     def give_back(self, rows: NDArray[np.uint32]) -> None:
         """Note that the index no longer has these entries: their rows are free if their pages have left."""
@@ -216,12 +218,12 @@ class RowTable:
 
     def restore(self, parts: dict[str, SnapshotPart]) -> None:
         """Take over what `parts` returned. Raises StateDamaged."""
-        parts = with_nodes_in_links(parts)
+        parts = _with_nodes_in_links(parts)
         for table in (self.table, self._places, self._chains):
             table.restore(parts[table.name])
 
 
-def with_nodes_in_links(parts: dict[str, SnapshotPart]) -> dict[str, SnapshotPart]:
+def _with_nodes_in_links(parts: dict[str, SnapshotPart]) -> dict[str, SnapshotPart]:
     """Return the parts of a snapshot. Nodes of an earlier one, which had a column, stand in links and places.
 
     Raises StateDamaged.

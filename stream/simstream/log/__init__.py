@@ -33,6 +33,11 @@ def options_of(settings: Settings, patience: float) -> LogOptions:
     )
 
 
+def judged_prefix(settings: Settings) -> str:
+    """Return the prefix of verdicts, positions and the groups of judges. Raises SettingsError."""
+    return options_of(settings, settings.give_up_s).judged_prefix
+
+
 def open_log(address: str, options: LogOptions | None = None) -> Log:
     """Return the log at `address`: `kafka://HOST:PORT,...`, or the path of a directory.
 
@@ -62,4 +67,4 @@ def _check_folder(address: str) -> None:
         raise SettingsError(f"--log {address!r} is a file", advice)
 
 
-__all__ = ["KAFKA", "Log", "LogOptions", "open_log", "options_of"]
+__all__ = ["KAFKA", "Log", "LogOptions", "judged_prefix", "open_log", "options_of"]

@@ -350,14 +350,14 @@ def setting_of(topic: str) -> str:
     return f"{topic.replace('-', '_')}_topic"
 
 
-def _stem(name: str, topic: str) -> str:
-    """Return the prefix of what belongs to a topic of this name: no two names have one, and no prefix is one.
+def _prefix_from(name: str, topic: str) -> str:
+    """Return the prefix for all that belongs to a topic of this name.
 
-    Under the prefix `p` the topic has the name `p.TOPIC`. For a name with another ending it is the name and
-    `.TOPIC`: so may no prefix end.
+    `p.TOPIC` gives `p`, and any other name gives itself and `.TOPIC`: different names give different prefixes. No
+    prefix that a user may set ends with `.TOPIC`, so none is equal to one of these.
     """
-    stem = name.removesuffix(f".{topic}")
-    return stem if stem not in ("", name) else f"{name}.{topic}"
+    prefix = name.removesuffix(f".{topic}")
+    return prefix if prefix not in ("", name) else f"{name}.{topic}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,22 +395,29 @@ class LogOptions:
             )
         if self.matches in TOPICS:
             raise SettingsError(f"matches is {self.matches}, which is another topic", "give it another name")
-        for topic, prefix in ((FINGERPRINTS, self.log_prefix), (VERDICTS, self.judged_prefix)):
-            if prefix.endswith(f".{topic}") and getattr(self, setting_of(topic)) in (None, f"{prefix}.{topic}"):
-                raise SettingsError(f"a prefix is {prefix}, which ends like a topic", "give another name")
+        self._check_prefix(FINGERPRINTS, self.log_prefix, self.prefix)
+        self._check_prefix(VERDICTS, self.judged_prefix, self.publish_to or self.prefix)
         for topic, name in self.own_names.items():
-            if name in (".", "..") or name in self._names_beside(topic):
-                use = "that the service writes itself" if topic == PAGES else "with another use"
-                todo = "name the topic that your producers write" if topic == PAGES else "give it another name"
+            if name in (".", "..") or name in self._names_taken(topic):
+                what = "that the service writes itself" if topic == PAGES else "that the service uses otherwise"
                 raise SettingsError(
-                    f"{setting_of(topic)} is {name}, a topic {use}", f"{todo}, or set another prefix"
+                    f"{setting_of(topic)} is {name}, a topic {what}", "give another name, or prefix"
                 )
 
-    def _names_beside(self, topic: str) -> set[str]:
-        """Return the names that a topic cannot have: those of all others, and all that a service of these prefixes
-        writes without names of its own."""
-        usual = (*TOPICS[1:], MATCHES, self.matches)
-        names = {f"{prefix}.{one}" for prefix in (self.prefix, self.judged_prefix) for one in usual}
+    def _check_prefix(self, topic: str, used: str, given: str) -> None:
+        """Raise SettingsError if a topic named by `given`, or by its own setting, shares the prefix of another."""
+        name: str | None = getattr(self, setting_of(topic))
+        if used.endswith(f".{topic}") and name in (None, f"{used}.{topic}"):
+            what = f"the prefix {given}" if name is None else f"{setting_of(topic)}, {name},"
+            raise SettingsError(
+                f"{what} has `.{topic}` once too often at its end", "give a name without it, or with another ending"
+            )
+
+    def _names_taken(self, topic: str) -> set[str]:
+        """Return the names that this topic may not have: those of the other topics, and the default names of all
+        topics that the service writes."""
+        written = (*TOPICS[1:], MATCHES, self.matches)
+        names = {f"{prefix}.{one}" for prefix in (self.prefix, self.judged_prefix) for one in written}
         names.discard(f"{self.judged_prefix if topic == VERDICTS else self.prefix}.{topic}")
         return names | {self.full_name(other) for other in (*TOPICS, MATCHES) if other != topic}
 
@@ -423,14 +430,16 @@ class LogOptions:
     @property
     def log_prefix(self) -> str:
         """The prefix of the fingerprinters' group: two logs never share one, whatever their topics are called."""
-        return self.prefix if self.fingerprints_topic is None else _stem(self.fingerprints_topic, FINGERPRINTS)
+        return (
+            self.prefix if self.fingerprints_topic is None else _prefix_from(self.fingerprints_topic, FINGERPRINTS)
+        )
 
     @property
     def judged_prefix(self) -> str:
-        """The prefix of the topics and groups that depend on the policy, and of fencing: two judges that publish to
-        one topic always fence each other."""
+        """The prefix of the topics and groups that depend on the policy, and of fencing: two judges of one topic
+        never publish at once, whatever their prefixes."""
         if self.verdicts_topic is not None:
-            return _stem(self.verdicts_topic, VERDICTS)
+            return _prefix_from(self.verdicts_topic, VERDICTS)
         return self.publish_to or self.prefix
 
     def full_name(self, topic: str) -> str:

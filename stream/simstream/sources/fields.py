@@ -19,8 +19,9 @@ from simstream.wire.page import status_of
 KNOWN: Final = ("id", "url", "title", "text", "html", "time", "status")
 """The fields that a page may have."""
 
-TOO_LONG: Final = -1.5
-"""Stands for an integer of more digits than Python converts: no id, no status, no text, and an absent time."""
+UNUSABLE: Final = -1.5
+"""Stands for an integer of too many digits, or a value that is nested too deeply: of a wrong type in each field,
+and absent as `time`."""
 _MAX_EXACT: Final = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}
 """By the bits of a float: from here on it stands for several whole numbers."""
 _MAX_HELD_LINES: Final = 1000
@@ -166,14 +167,15 @@ def _integer(digits: str) -> int | float:
     try:
         return int(digits)
     except ValueError:
-        return TOO_LONG
+        return UNUSABLE
 
 
 def integer_of(value: Any, bits: int = 64) -> Any:
     """Return an integer for a whole float or Decimal, None for NaN, and any other value unchanged.
 
     pandas makes floats of a column of numbers with missing values, and databases write keys as Decimal. `bits`: the
-    size of a float. From some size on, floats stand for several whole numbers, and stay.
+    size of a float. From some size on, floats stand for several whole numbers, and stay. So does a Decimal with
+    more digits than an id may have.
     """
     if isinstance(value, Decimal):
         is_whole = value.is_finite() and value.adjusted() < MAX_ID_BYTES and value == value.to_integral_value()

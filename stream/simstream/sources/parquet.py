@@ -28,11 +28,12 @@ PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
     """Yield the rows in order, as records like those of JSONL: offset and name are the row's number.
 
-    Reads only the columns of a page's fields (see `FieldNames`), and of a struct only the named field. A number as
-    `id` counts in decimal, a whole float as an integer. Timestamps and dates are times. A binary `html`, or else
-    `text`, is raw bytes as fetched; their character set is found. Memory: a page of each read column, and 64 rows.
-    Raises Unavailable without pyarrow, UsageError if the text or a named field has no column, a field has two, or
-    values cannot be ids, and InputError if the file is damaged.
+    Reads only the columns of a page's fields (see `FieldNames`), and of a struct only the named fields, unless its
+    column has the name of a page's field. A number as `id` counts in decimal, a whole float as an integer.
+    Timestamps and dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is
+    found. Memory: a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the
+    text or a named field has no column, a field has two, or values cannot be ids, and InputError if the file is
+    damaged.
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -42,7 +43,7 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             fields.check(names := file.schema_arrow.names, topic, "the file")
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
-            paths = [*_paths_of(arrow, file.schema_arrow, wanted, fields)]
+            paths = list(_paths_of(arrow, file.schema_arrow, wanted, fields))
             for batch in file.iter_batches(BATCH_ROWS, columns=paths, use_threads=False):
                 for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1
@@ -77,17 +78,18 @@ def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[s
 
 
 def _paths_of(arrow: Any, schema: Any, columns: Sequence[str], fields: FieldNames) -> Iterator[str]:
-    """Yield the paths of what is to be read of these columns: of a struct only the fields that are named."""
+    """Yield the paths to read: a column, or only the named fields of a struct."""
     ways = [steps_of(name, schema.names) for name in (fields.text, fields.id) if name is not None]
     for name in columns:
         within = [steps for steps in ways if steps[0] == name]
-        if name in KNOWN or not all(_leads(arrow, schema.field(name).type, steps[1:]) for steps in within):
+        if name in KNOWN or not all(_has_field(arrow, schema.field(name).type, steps[1:]) for steps in within):
             yield name
         else:
             yield from map(".".join, within)
 
 
-def _leads(arrow: Any, kind: Any, steps: Steps) -> bool:
+def _has_field(arrow: Any, kind: Any, steps: Steps) -> bool:
+    """Whether the steps lead through structs to a field."""
     for step in steps:
         if not arrow.types.is_struct(kind) or kind.get_field_index(step) < 0:
             return False

@@ -49,6 +49,7 @@ class PageLimits:
 
 
 _SPACE: Final = " \t\r\n"
+_SPACE_BYTES: Final = _SPACE.encode()
 _STATUS_TEXT: Final = r"^[ \t\r\n]*([0-9]{1,9}[ \t\r\n]*)?$"
 """A status as text, or blank text. Matches in linear time, also a stranger's megabyte of spaces."""
 
@@ -252,7 +253,7 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes]) -> Page:
         text = headers["time"].decode("latin-1").strip()
         own = time_ms(int(text) if text.isascii() and text.isdigit() and len(text) < 18 else text)
         page.time = page.time if own is None else own
-    status = headers.get("status", b"").strip(_SPACE.encode())
+    status = headers.get("status", b"").strip(_SPACE_BYTES)
     if status and not status.removeprefix(b"-").isdigit():
         return _refuse(page, "wrong_type", "`status` is of the wrong type (str)")
     if status and not 200 <= int(status[:9]) < 300:

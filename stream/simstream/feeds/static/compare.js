@@ -30,6 +30,7 @@ export function compareWith(version, all) {
   const closest = others.find((one) => one.id === version.near_duplicate_of);
   byId("left").value = (closest ?? others.find((one) => one.founder) ?? others[0]).id;
   byId("right").value = version.id;
+  byId("comparison").hidden = false;  // nothing hidden takes the focus
   byId("comparison-title").focus();
   compare().then(() => byId("comparison-title").scrollIntoView({ block: "start" }));
 }

@@ -25,7 +25,8 @@ function speak() {
     node.setAttribute("aria-pressed", String(node.dataset.language === language));
   }
   clearList();
-  shown.view = shown.tag = "";
+  shown.tag = "";
+  if (!byId("comparison").hidden) compare();
   refresh();
 }
 

@@ -5,7 +5,7 @@ export const WORDS = {
     growing: "Growing", largest: "Largest", words: "Words in titles and sites", since: "Last seen",
     any_time: "Any time", last_1: "Last hour", last_6: "Last 6 hours", last_24: "Last 24 hours", size: "Size",
     any_size: "Any size", size_2: "2+ sites", size_3: "3+ sites", size_5: "5+ sites",
-    previous: "Newer", next: "Older", back: "← All stories", timeline: "How it spread", side_by_side: "Side by side",
+    previous: "Previous", next: "Next", back: "← All stories", timeline: "How it spread", side_by_side: "Side by side",
     left: "Left", right: "Right", untitled: "(no title yet)", compare: "Compare", open: "Open the page",
     founder: "Founded the story", nothing: "No story fits.", empty: "There is no story yet: the page waits for verdicts.",
     loading: "Loading", waiting: "Waiting for the server to answer …", again: "Try again",

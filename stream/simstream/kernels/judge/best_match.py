@@ -69,7 +69,7 @@ def earliest(live, entry):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def place_of(columns, row, state):  # type: ignore[no-untyped-def]
+def chain_place_of(columns, row, state):  # type: ignore[no-untyped-def]
     """Return the place of a live page, whose state is CHAINED; a live founder is the first of its chain."""
     link = columns.link[row]
     return columns.chain_first[link] if state & uint8(FOUNDER) else link
@@ -83,7 +83,7 @@ def node_of(columns, row):  # type: ignore[no-untyped-def]
         return columns.link[row]
     if not state & uint8(LIVE):
         return uint32(0)
-    return columns.place_node[place_of(columns, row, state)]
+    return columns.place_node[chain_place_of(columns, row, state)]
 
 
 @inlined

@@ -13,7 +13,7 @@ from numpy import int64, uint8, uint32
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import helper, inlined, kernel, lean_kernel
-from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE, node_of, place_of
+from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE, chain_place_of, node_of
 from simstream.kernels.judge.pairing_heaps import meld_all
 
 U32 = NDArray[np.uint32]
@@ -22,7 +22,7 @@ SPENT_ROOM = 16
 """A heap is built again if more than SPENT_SHARE times its live members, plus SPENT_ROOM, have left it."""
 
 
-class NodesOfRows(NamedTuple):
+class NodeColumns(NamedTuple):
     """Columns that say which node a page has."""
 
     state: NDArray[np.uint8]  # by row
@@ -119,7 +119,7 @@ def _head(into, cluster):  # type: ignore[no-untyped-def]
 
 
 @lean_kernel
-def leave_nodes(rows: U32, nodes: NodesOfRows, forest: ClusterForest, found: U32) -> None:
+def leave_nodes(rows: U32, nodes: NodeColumns, forest: ClusterForest, found: U32) -> None:
     """End the membership of these rows' pages: their nodes lose their rows, and their rows lose their nodes.
 
     `found` has for each row its former cluster, 0 for a page that was alone. Cost: some 10 ns a row, and two cache
@@ -133,7 +133,7 @@ def leave_nodes(rows: U32, nodes: NodesOfRows, forest: ClusterForest, found: U32
             continue
         state = nodes.state[row]
         if state & uint8(CHAINED):
-            nodes.place_node[place_of(nodes, row, state)] = 0
+            nodes.place_node[chain_place_of(nodes, row, state)] = 0
         else:
             nodes.link[row] = 0
         forest.row[node] = 0

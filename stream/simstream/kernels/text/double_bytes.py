@@ -2,7 +2,8 @@
 
 Python's decoders of these charsets hold the GIL and cost as much as the search for the article. The table of a
 charset's pairs comes from Python's own decoder. Whatever is no ASCII and no pair of the table is left to it:
-GB18030's four bytes, three bytes of EUC-JP, single bytes of half-width kana, and all that is invalid.
+GB18030's four bytes, three bytes of EUC-JP, single bytes of half-width kana, pairs of two characters or beyond
+U+FFFF, and all that is invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from simstream.kernels.bits import LANES, at_most_64, copy_64, lowest
 from simstream.kernels.jit import lean_kernel
 
-DOUBLE_BYTES: Final = ("gb18030", "big5hkscs", "cp949", "cp932", "euc_jp")
+DOUBLE_BYTE_CODECS: Final = ("gb18030", "big5hkscs", "cp949", "cp932", "euc_jp")
 """Python's names of these charsets. Bytes below 128 are ASCII in each."""
 _LEADS: Final = range(0x81, 0xFF)
 _TRAILS: Final = range(0x40, 0xFF)
@@ -24,10 +25,10 @@ _ALL: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
 def to_utf8(raw: bytes, codec: str) -> bytes | None:
-    """Return what Python's strict decoder reads as UTF-8; None if `raw` has more than ASCII and pairs of the table.
+    """Return the text that Python's strict decoder reads, in UTF-8; None if `raw` has more than ASCII and pairs.
 
-    `codec` is one of DOUBLE_BYTES. Holds no GIL. Cost: .1 ns a byte of ASCII, 1.5 ns a byte of a pair; the first
-    call for a codec makes its table, 10 ms and 64 KB.
+    `codec` is one of DOUBLE_BYTE_CODECS. Holds no GIL. Cost: .1 ns a byte of ASCII, 1.5 ns a byte of a pair. The
+    first call for a codec makes its table: 10 ms and 64 KB.
     """
     utf8 = np.empty(len(raw) + len(raw) // 2 + LANES, np.uint8)
     size = _to_utf8(np.frombuffer(raw, np.uint8), _points(codec), utf8)
@@ -36,8 +37,8 @@ def to_utf8(raw: bytes, codec: str) -> bytes | None:
 
 @cache
 def _points(codec: str) -> NDArray[np.uint16]:
-    """Return the code points (128, 256) of all pairs, by first byte less 128 and second byte. 0: no single one, or
-    more than 16 bits."""
+    """Return the code points (128, 256) of all pairs, by first byte less 128 and second byte. 0: the pair has no
+    single character of at most 16 bits."""
     points = np.zeros((128, 256), np.uint16)
     for lead in _LEADS:
         for trail in _TRAILS:

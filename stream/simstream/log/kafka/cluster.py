@@ -198,7 +198,7 @@ class KafkaCluster:
     def check(self) -> None:
         """Raise SettingsError if any kind of client refuses the settings. Asks no broker."""
         producer = {"enable.idempotence": True, "acks": "all"}
-        consumer = {"group.id": f"{self.options.prefix}.fingerprint", "enable.auto.commit": False}
+        consumer = {"group.id": f"{self.options.log_prefix}.fingerprint", "enable.auto.commit": False}
         for kind, fixed in ((AdminClient, {}), (Producer, producer), (Consumer, consumer)):
             client = make(kind, self.config("check", {"log_level": 0}, {**fixed, "error_cb": note_error}))
             if kind is Consumer:

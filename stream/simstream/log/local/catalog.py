@@ -16,8 +16,8 @@ from simstream.log.local.lock import FileLock, cannot_use
 from simstream.log.local.record_groups import FILE_MAGIC
 from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file
 
-_OTHER_LOCKS: Final = re.compile(r"topics|.*\.(judge|source|matchers(-\d)?)")
-"""Files with these names and `.lock` are locks of the folder, of judges, fingerprinters and matchers."""
+_RESERVED: Final = re.compile(r"topics|.*\.(judge|source|matchers(-\d)?)")
+"""Names whose lock file would be that of the folder, of judges, fingerprinters or matchers."""
 _MAX_NAME: Final = 230
 """File systems take 255 bytes; a file that is being written has up to 20 more than its topic's name."""
 
@@ -29,9 +29,9 @@ class TopicCatalog:
     """
 
     def __init__(self, folder: Path, options: LogOptions, files: FileSystem | None = None) -> None:
-        """Raise SettingsError for a topic whose files would have the names of others, or too long ones."""
+        """Raise SettingsError for a name that is too long, or whose lock another part of the log uses."""
         for name in options.own_names.values():
-            if _OTHER_LOCKS.fullmatch(name) or len(name) > _MAX_NAME:
+            if _RESERVED.fullmatch(name) or len(name) > _MAX_NAME:
                 raise SettingsError(
                     f"a log in a folder cannot have the topic {name}",
                     f"give a name of at most {_MAX_NAME} characters, which is not `topics` and does not end with "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simstream.closing import Closing
-from simstream.kernels.text.double_bytes import DOUBLE_BYTES, to_utf8
+from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
 from simstream.kernels.text.utf8 import is_utf8
 from simstream.text.decode import charset_of, decode, expected_codec
 from simstream.text.extraction.article import article_of
@@ -53,7 +53,7 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
     """Extract the article of one page. `content_type` may carry the HTTP charset.
 
     It only decodes `text/plain`. Never raises. Cost: linear. HTML in UTF-8 is read where it lies; any other is
-    turned into UTF-8 first: usual GBK, Big5 and the like by a kernel, the rest by Python.
+    turned into UTF-8 first: pages in GBK, Big5 and the like by a kernel, all others by Python.
     """
     try:
         if is_plain(content_type):
@@ -78,7 +78,7 @@ def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
     body = raw[expected.mark_bytes :]
     if expected.codec == "utf-8" and is_utf8(body):
         return body
-    if expected.codec in DOUBLE_BYTES and (html := to_utf8(body, expected.codec)) is not None:
+    if expected.codec in DOUBLE_BYTE_CODECS and (html := to_utf8(body, expected.codec)) is not None:
         return html
     return _encode(decode(raw, http_charset, is_html=True)[0])
 

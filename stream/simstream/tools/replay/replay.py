@@ -45,7 +45,7 @@ def missing_topics(log: Log, recipe_id: str) -> list[TopicReport]:
 def replay(
     log: Log, policy: Policy, context: RoleContext, frames: int, tick: Callable[[int], None]
 ) -> ReplayResult:
-    """Judge so many frames of the log, and publish. `tick` hears the next frame.
+    """Judge the first `frames` frames of the log, and publish. `tick` hears the next frame.
 
     `log` publishes under the new prefix. Goes on after an earlier run, also after a kill: published frames are
     judged without publishing, or taken from the state. If `context.stop` is set, commits all that was judged, and

@@ -1,0 +1,54 @@
+"""Names the file in the error of a write that the system refuses."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Protocol
+
+from simstream.errors import OutputError
+
+
+class _WritableStream(Protocol):
+    def write(self, data: Any, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+    def fileno(self) -> int: ...
+
+    def isatty(self) -> bool: ...
+
+
+class CheckedWriter(io.RawIOBase):
+    """Writes to a handle. Raises OutputError, which names the file, if the system refuses a write.
+
+    `path` is that of the file; `-` is stdout. A reader that has gone away raises BrokenPipeError.
+    """
+
+    def __init__(self, handle: _WritableStream, path: str) -> None:
+        self._handle, self._path = handle, path
+
+    def writable(self) -> bool:
+        """See io.RawIOBase."""
+        return True
+
+    def fileno(self) -> int:
+        """See io.RawIOBase."""
+        return self._handle.fileno()
+
+    def isatty(self) -> bool:
+        """See io.RawIOBase."""
+        return self._handle.isatty()
+
+    def write(self, data: Any) -> int:
+        """See io.RawIOBase."""
+        try:
+            written = self._handle.write(data)
+            self._handle.flush()
+            return written
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            is_stdout = self._path == "-"
+            shown, todo = ("stdout", "send it elsewhere") if is_stdout else (self._path, "name another file")
+            what = f"writing to {shown} failed ({error.strerror})"
+            raise OutputError(what, f"free space there, or {todo}") from error
