@@ -13,6 +13,7 @@ import { judge } from "./judge_pages.mjs";
 const AT_ONCE = 8;
 const MOST_PAGES = 5000;
 const FETCH_SECONDS = 30;
+const MOST_SILENT = 2; // batches without a verdict, each asked for five times, before the crawl ends
 const PAUSE_SECONDS = 2; // before a page that was not there for the moment is fetched again
 const TAG = /<(a|area|base)\s((?:[^>"']|"[^"]*"|'[^']*')*)>/gi; // a crawler in earnest uses a parser
 const HREF = /(?:^|[\s"'])href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i;
@@ -70,18 +71,25 @@ const decoded = (text) =>
   });
 
 async function crawl(service, start, patterns) {
-  const queue = new CrawlQueue([new URL(start).href], { patterns });
+  const first = parsed(start);
+  if (!first) throw new Error(`${start} is no address of a site: give one such as https://a.example/`);
+  const queue = new CrawlQueue([first.href], { patterns });
   let host; // that of the first page, which may be another one than asked for
   let count = 0;
+  let silent = 0; // batches in a row without a verdict
   while (count < MOST_PAGES) {
     const links = [];
     for (let link; links.length < AT_ONCE && (link = queue.next()); ) links.push(link);
     if (!links.length) break;
     const pages = await Promise.all(links.map(({ url }) => fetched(url)));
-    host ??= pages[0] && new URL(pages[0].address).host;
+    if (!host && !pages[0]) throw new Error(`${start} has no HTML page, or does not answer`);
+    host ??= new URL(pages[0].address).host;
     pages.forEach((page, at) => page && new URL(page.address).host !== host && (pages[at] = null));
     const found = pages.flatMap((page, at) => (page ? [{ ...page, url: links[at].url }] : []));
     const answers = await judge(service, found.map(({ url, html, status }) => ({ url, html, status })));
+    const noVerdict = answers.length && answers.every((answer) => answer.status >= 500 && answer.detail);
+    silent = noVerdict ? silent + 1 : 0;
+    if (silent === MOST_SILENT) throw new Error(`${service} gives no verdicts: ${answers[0].detail}`);
     links.forEach((link, at) => {
       if (!pages[at]) return queue.take(link, null, []);
       const answer = answers.shift();

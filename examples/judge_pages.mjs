@@ -11,7 +11,7 @@ import { pathToFileURL } from "node:url";
 
 const MOST_PAGES = 100; // at most 1,000 pages and 16 MB go into one request
 const MOST_BYTES = 8 << 20;
-const MOST_PAGE_BYTES = 16 << 20;
+const MOST_PAGE_BYTES = 10 << 20;
 const ANSWER_SECONDS = 120; // the service answers a page within 30 seconds, and all of a request within this time
 const MOST_PAUSES = 4; // of 1, 2, 4 and 8 seconds
 
@@ -95,6 +95,7 @@ async function ask(address, bodies) {
     clearTimeout(timer);
   }
   if (response.status >= 500 && response.status !== 501) return away(`${response.status}: ${text.trim()}`);
+  if (response.status === 401) throw new Error("the service wants a token: set JUDGE_TOKEN");
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");
   return lines.length === bodies.length ? lines.map((line) => JSON.parse(line)) : away("the answer ended too early");

@@ -3,8 +3,8 @@
     python examples/other_tables.py duckdb pages.parquet unique.parquet
     python examples/other_tables.py datasets pages.parquet unique.parquet
 
-Both need `pip install 'simstream[parquet]'`, and a column `text`. A dataset is read in batches, and may be larger
-than memory.
+Both need `pip install 'simstream[parquet]'`, and a column `text`. Rows that are too short to compare are left out,
+too. A dataset is read in batches, and may be larger than memory.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_javascript_prints_the_pages_worth_keeping_in_every_crawl(place: LocalSe
         ]
     refused = place.run("node", EXAMPLES / "judge_pages.mjs", place.address, PAGES)
     assert refused.returncode == 1
-    assert refused.stderr.startswith("401: ")
+    assert refused.stderr == "the service wants a token: set JUDGE_TOKEN\n"
     assert len(refused.stderr.splitlines()) == 1
 
 
@@ -174,7 +174,7 @@ def test_javascript_gives_a_page_that_no_request_can_hold_its_answer_and_the_oth
     command = (needed("node"), EXAMPLES / "judge_pages.mjs", place.address, tmp_path / "pages.jsonl")
     done = place.run(*command, JUDGE_TOKEN=TOKEN)
     assert (done.returncode, done.stdout.split()) == (1, ["huge-0"])
-    assert done.stderr.splitlines() == ["page 2: the page is larger than 16777216 bytes", "huge-2: too_short"]
+    assert done.stderr.splitlines() == ["page 2: the page is larger than 10485760 bytes", "huge-2: too_short"]
     (tmp_path / "pages.jsonl").write_text(f"{lines[2]}\n{{broken")
     done = place.run(*command, JUDGE_TOKEN=TOKEN)
     assert (done.returncode, done.stderr.startswith("line 2 is no page: ")) == (1, True)
@@ -282,6 +282,28 @@ def test_a_crawler_in_javascript_finds_every_article_in_every_crawl_and_few_copi
         )
         assert done.returncode == 0, done.stderr
         assert crawl(patterns) < 0.9 * min(first, second)
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ("nonsense", "nonsense is no address of a site: give one such as https://a.example/"),
+        ("http://127.0.0.1:1/", "http://127.0.0.1:1/ has no HTML page, or does not answer"),
+    ],
+)
+def test_a_crawler_in_javascript_names_a_site_that_is_none(place: LocalService, start: str, said: str) -> None:
+    done = place.run(needed("node"), EXAMPLES / "crawler.mjs", place.address, start, JUDGE_TOKEN=TOKEN)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == said
+
+
+@pytest.mark.long
+def test_a_crawler_in_javascript_ends_if_the_service_is_gone(place: LocalService) -> None:
+    with SiteServer(CRAWLED) as served:
+        nowhere = "http://127.0.0.1:1"
+        done = place.run(needed("node"), EXAMPLES / "crawler.mjs", nowhere, served.start, JUDGE_TOKEN=TOKEN)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"{nowhere} gives no verdicts: fetch failed")
 
 
 def _all_addresses(site: CrawlSite) -> int:
