@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -81,8 +82,7 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
         raise UsageError(f"{shown} cannot be written", "name a file in a store, such as s3://bucket/file.parquet")
     check_writable(address)
     name = os.path.basename(shown)
-    if left := glob(os.path.join(escape(tempfile.gettempdir()), _FOLDER + "*", escape(name) + _PART)):
-        say(f"{left[0]} is of a killed command, or of one that still runs: remove it if none runs")
+    _remove_leftovers(name)
     folder = tempfile.mkdtemp(prefix=_FOLDER)
     whole = os.path.join(folder, name)
     others = ""
@@ -104,6 +104,37 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
             raise NotPut(f"{others}{why}; the whole file is {whole}", "copy it there yourself") from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(name: str) -> None:
+    """Remove what killed commands left of an output for a store. Names an output that is whole, and keeps it."""
+    for folder in glob(os.path.join(escape(tempfile.gettempdir()), _FOLDER + "*")):
+        whole = os.path.join(folder, name)
+        try:
+            found = os.lstat(folder)
+        except OSError:
+            continue  # another command has just ended
+        if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
+            continue  # somebody else may have made it, and decide what it leads to
+        if os.path.exists(whole):
+            say(f"{whole} is whole, but its command was killed, or still uploads it: copy it there, or remove it")
+        elif _is_abandoned(whole + _PART):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(path: str) -> bool:
+    """Whether no command holds the lock of an unfinished output."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True
 
 
 def _cause(error: BaseException) -> str:
