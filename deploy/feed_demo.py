@@ -34,6 +34,8 @@ PATIENCE_S = 180.0
 """Seconds until the page must be ready; kernels may have to be compiled first."""
 NEWS = "zh_news_xwlb/docs.jsonl.xz"
 
+_say = partial(say_on_stderr, program="feed-demo")
+
 
 def main() -> int:
     """Run it until Ctrl-C, SIGTERM, or the end of one of its parts. Returns the exit code."""
@@ -44,20 +46,20 @@ def main() -> int:
     options = parser.parse_args()
     missing = missing_packages()
     if missing:
-        say_on_stderr(f"no broker can run here: run apt-get install {' '.join(missing)}")
+        _say(f"no broker can run here: run apt-get install {' '.join(missing)}")
         return 1
     if options.speed <= 0 or is_taken(options.http_port):
-        say_on_stderr("give --speed above 0, and a free --http-port")
+        _say("give --speed above 0, and a free --http-port")
         return 2
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, signal.default_int_handler)
     try:
         run(options.speed, options.http_port, options.corpora)
     except KeyboardInterrupt:
-        say_on_stderr("ended")
+        _say("ended")
         return 0
     except BrokerError as error:
-        say_on_stderr(str(error))
+        _say(str(error))
     return 1
 
 
@@ -75,13 +77,13 @@ def run(speed: float, port: int, corpora: Path | None) -> None:
             stack.enter_context(_part(folder, "news", "--http-port", str(port), *where)),
         ]
         url = f"http://127.0.0.1:{port}/"
-        say_on_stderr("waiting for the page: a few seconds, or two minutes if kernels must be compiled")
+        _say("waiting for the page: a few seconds, or two minutes if kernels must be compiled")
         _until(lambda: _is_ready(url), parts)
         name, pages = replayed_pages(corpora)
-        say_on_stderr(f"the news page: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
-        say_on_stderr(f"its broker: {broker.address}   (for any command: --log {broker.address})")
+        _say(f"the news page: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
+        _say(f"its broker: {broker.address}   (for any command: --log {broker.address})")
         sent = _replay(broker.address, pages(), speed, parts)
-        say_on_stderr(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")
+        _say(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")
         _until(lambda: False, parts, forever=True)
 
 

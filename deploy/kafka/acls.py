@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     users = [one.partition("=")[::2] for one in options.user or [f"{role}=User:{role}" for role in GRANTS]]
     if unknown := sorted({role for role, _ in users} - GRANTS.keys()):
-        say_on_stderr(f"there is no role {unknown[0]!r}: use {', '.join(GRANTS)}")
+        say_on_stderr(f"there is no role {unknown[0]!r}: use {', '.join(GRANTS)}", "acls")
         return 2
     if options.table:
         _print([table()])
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         names = LogOptions(**given)
     except SettingsError as error:
-        say_on_stderr(str(error))
+        say_on_stderr(str(error), "acls")
         return 2
     _print(line for role, principal in users for line in commands(role, names, principal, options.bootstrap_server))
     return 0

@@ -23,9 +23,9 @@ class BrokerError(RuntimeError):
     """The broker cannot be downloaded or started; the message says why."""
 
 
-def say_on_stderr(text: str) -> None:
-    """Print a line of progress on stderr."""
-    print(f"broker: {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command's progress
+def say_on_stderr(text: str, program: str = "broker") -> None:
+    """Print a line of a program's progress on stderr."""
+    print(f"{program}: {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command's progress
 
 
 def missing_packages(pom: Path = HERE / "pom.xml", name: str = "kafka") -> list[str]:

@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8081)
     options = parser.parse_args()
     if packages := missing():
-        say_on_stderr(f"NO REGISTRY. Install: apt-get install {' '.join(packages)}")
+        say_on_stderr(f"NO REGISTRY. Install: apt-get install {' '.join(packages)}", "registry")
         return 1
     registry = SchemaRegistry(options.port)
     ready = f"ready: {registry.url} (Ctrl-C stops it, and its schemas are gone)"
