@@ -322,6 +322,19 @@ def test_a_receiver_that_fails_now_and_then_costs_few_log_lines(caplog: pytest.L
     ]
 
 
+def test_the_log_says_where_webhooks_go_and_when_they_arrive_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with Receiver(broken_twice).listen() as url:
+            await send(url, 3)
+
+    caplog.set_level("INFO", logger="simstream.news")
+    asyncio.run(run())
+    told = [one.getMessage() for one in caplog.records if one.name == "simstream.news"]
+    assert told[0] == "webhooks go to 127.0.0.1"
+    assert told[1].startswith("webhooks for 127.0.0.1 wait: it answers 500")
+    assert told[2:] == ["webhooks for 127.0.0.1 arrive again"]
+
+
 def test_the_oldest_stories_make_room_if_too_many_wait() -> None:
     async def run() -> None:
         receiver = Receiver(fine)

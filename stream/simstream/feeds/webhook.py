@@ -35,6 +35,7 @@ _RETRIED: Final = (408, 425, 429)
 _TELL_S: Final = 300.0
 """Seconds between two log lines of one kind."""
 _logger = logging.getLogger("simstream.news")
+_THEY_WAIT: Final = "webhooks for %s wait: %s; each is tried for %.0f minutes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,14 @@ class WebhookSender:
         self._in_flight = 0
         self._told_at: dict[str, float] = {}
         """When a log line of each kind was written."""
+        self._last_told = ""
+        """The kind of the last of these lines; empty since a webhook has arrived after it."""
         metrics.webhooks_waiting.set_function(self._count)
 
     async def run(self) -> None:
         """Look for events, and send them. Says at its end how many were left."""
         timeout = aiohttp.ClientTimeout(total=self._limits.answer_s)
+        _logger.info("webhooks go to %s", self._target.host)
         try:
             async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
                 await asyncio.gather(self._look(), *(self._send_all(session) for _ in range(self._limits.at_once)))
@@ -163,6 +167,9 @@ class WebhookSender:
             status, why = await self._ask(session, waiting.event)
             if 200 <= status < 300:
                 self._metrics.webhooks.labels("delivered").inc()
+                if self._last_told == _THEY_WAIT:
+                    self._last_told = ""
+                    _logger.info("webhooks for %s arrive again", self._target.host)
                 break
             if 300 <= status < 500 and status not in _RETRIED:
                 self._drop("refused", why, waiting.event)
@@ -172,7 +179,7 @@ class WebhookSender:
             if time.monotonic() + rest - waiting.since > self._limits.give_up_s:
                 self._drop("expired", why, waiting.event)
                 break
-            self._warn("webhooks for %s wait: %s; each is tried for %.0f minutes", why, self._limits.give_up_s / 60)
+            self._warn(_THEY_WAIT, why, self._limits.give_up_s / 60)
             await asyncio.sleep(rest)
             self._metrics.webhook_retries.inc()
 
@@ -202,5 +209,5 @@ class WebhookSender:
         """Log a line, unless it was logged a short while ago."""
         now = time.monotonic()
         if now - self._told_at.get(line, -inf) > _TELL_S:
-            self._told_at[line] = now
+            self._told_at[line], self._last_told = now, line
             _logger.warning(line, self._target.host, *values)

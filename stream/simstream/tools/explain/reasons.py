@@ -65,7 +65,7 @@ def _name_draws(rules: AppliedRules) -> str:
         return "fingerprints" if rules.fingerprints == 1 else "closest fingerprints"
     count = rules.sketch_lookups
     words = "the first 64 bits" if count == 1 else f"one of the first {count} words"
-    return f"the closest of fingerprints and {words} of the sketches"
+    return f"fingerprints or {words} of the sketches, whichever are closer,"
 
 
 def rejection(candidate: CandidateView, rules: AppliedRules) -> str:
