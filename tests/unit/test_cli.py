@@ -94,6 +94,41 @@ def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
     assert done.stderr.strip() == "[]"
 
 
+NO_PATHS = {
+    *("", "10m", "2h|TIME", "72h", "ADDRESS", "F", "HOST", "HOST:PORT", "HOST:PORT,…", "ID", "J", "K", "K-K"),
+    *(
+        "LEVEL",
+        "M",
+        "N",
+        "NAME",
+        "NAME,…",
+        "NAME|FILE.toml",
+        "PORT",
+        "PREFIX",
+        "S",
+        "SHARE",
+        "SIZE",
+        "TIME",
+        "URL",
+        "WORD",
+    ),
+    *("all|fingerprint,judge,query,match", "any|canonical"),
+}
+"""The metavars of what is no path, or is refused elsewhere."""
+
+
+def test_every_metavar_is_known_as_that_of_a_path_or_of_something_else() -> None:
+    def metavars(command: click.Command) -> set[str]:
+        found = {main._metavar_of(param) for param in command.params}
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                found |= metavars(command.get_command(context, name) or command)
+        return found
+
+    assert metavars(main.main) == NO_PATHS | set(main._PATH_METAVARS)
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
