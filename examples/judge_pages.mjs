@@ -98,7 +98,12 @@ async function ask(address, bodies) {
   if (response.status === 401) throw new Error("the service wants a token: set JUDGE_TOKEN");
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");
-  return lines.length === bodies.length ? lines.map((line) => JSON.parse(line)) : away("the answer ended too early");
+  if (lines.length !== bodies.length || !text.trim()) return away("the answer ended too early");
+  try {
+    return lines.map((line) => JSON.parse(line));
+  } catch {
+    throw new Error(`${address.origin} answers with something else than verdicts`);
+  }
 }
 
 function pageOf(line, number) {

@@ -185,6 +185,8 @@ def test_a_prefix_that_ends_like_a_topic_is_refused(given: dict[str, str]) -> No
 def test_a_folder_refuses_a_topic_whose_lock_file_is_in_use(tmp_path: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="a log in a folder cannot have the topic"):
         open_log(str(tmp_path), LogOptions(dead_letters_topic=name))
+    with pytest.raises(SettingsError, match=r"a log in a folder cannot have the topic simstream\.judge:"):
+        open_log(str(tmp_path), LogOptions(matches="judge"))
 
 
 def test_two_settings_for_the_place_of_verdicts_are_refused() -> None:

@@ -143,13 +143,13 @@ log_options = _together(
 
 
 class _CountType(click.IntRange):
-    """A number from 0 on. Refuses one that is too large for any list."""
+    """A number from 0 on. One that no list can have counts as the largest that one can."""
 
-    def _describe_range(self) -> str:
-        return "x>=0"
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return min(super().convert(value, param, ctx), sys.maxsize)
 
 
-COUNT = _CountType(0, sys.maxsize)
+COUNT = _CountType(min=0)
 
 
 class ShareType(click.FloatRange):

@@ -8,7 +8,6 @@ import io
 import lzma
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -82,7 +81,7 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
         raise UsageError(f"{shown} cannot be written", "name a file in a store, such as s3://bucket/file.parquet")
     check_writable(address)
     name = os.path.basename(shown)
-    _remove_leftovers(name)
+    _name_leftovers(name)
     folder = tempfile.mkdtemp(prefix=_FOLDER)
     whole = os.path.join(folder, name)
     others = ""
@@ -106,35 +105,16 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_leftovers(name: str) -> None:
-    """Remove what killed commands left of an output for a store. Names an output that is whole, and keeps it."""
-    for folder in glob(os.path.join(escape(tempfile.gettempdir()), _FOLDER + "*")):
-        whole = os.path.join(folder, name)
-        try:
-            found = os.lstat(folder)
-        except OSError:
-            continue  # another command has just ended
-        if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
-            continue  # somebody else may have made it, and decide what it leads to
-        if os.path.exists(whole):
-            say(f"{whole} is whole, but its command was killed, or still uploads it: copy it there, or remove it")
-        elif _is_abandoned(whole + _PART):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_abandoned(path: str) -> bool:
-    """Whether no command holds the lock of an unfinished output."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return True
+def _name_leftovers(name: str) -> None:
+    """Name what a killed command left of an output for a store: its file, unfinished or whole."""
+    place = os.path.join(escape(tempfile.gettempdir()), _FOLDER + "*", escape(name))
+    whole = "is whole, but its command was killed, or still uploads it: copy it there, or remove it"
+    for pattern, what in (
+        (place + _PART, "is of a killed command, or of one that still runs: remove it if none runs"),
+        (place, whole),
+    ):
+        if found := [path for path in glob(pattern) if os.path.isfile(path)]:
+            say(f"{found[0]} {what}")
 
 
 def _cause(error: BaseException) -> str:

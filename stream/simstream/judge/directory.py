@@ -23,7 +23,7 @@ MAX_ROW: Final = (1 << kernels.ROW_BITS) - 2
 MAX_LOAD = 0.9
 """Above this load an addition moves long runs of slots."""
 GROWTH = 1.08
-"""How much larger a full partition gets. It costs some 3 ns a slot, and about 40 ns a page in all."""
+"""How much larger a full partition gets. It costs some 3 ns a slot, and about 60 ns a page in all."""
 MIN_LOAD = 0.4
 """A partition with fewer slots in use than this share of its homes is made smaller."""
 MAX_PARTITION_SLOTS = 1 << 17

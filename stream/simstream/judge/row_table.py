@@ -240,7 +240,7 @@ def _with_nodes_in_links(parts: dict[str, SnapshotPart]) -> dict[str, SnapshotPa
         place_node = np.zeros_like(places["row"])
         place_node[at] = node[live]
         links = np.where(chained, link, node)
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise StateDamaged(f"rows and chains of the state do not fit together ({error!r})", START_OVER) from error
     kept = {name: array for name, array in {**rows, "link": links}.items() if name != "node"}
     return parts | {

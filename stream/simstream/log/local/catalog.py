@@ -10,7 +10,7 @@ from typing import Final
 
 from simstream.errors import LogDamaged, SettingsError, TopicMissing
 from simstream.files.file_system import FileSystem
-from simstream.log.base import POSITIONS, VERDICTS, LogOptions, TopicInfo
+from simstream.log.base import MATCHES, POSITIONS, VERDICTS, LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.local.lock import FileLock, cannot_use
 from simstream.log.local.record_groups import FILE_MAGIC
@@ -30,7 +30,7 @@ class TopicCatalog:
 
     def __init__(self, folder: Path, options: LogOptions, files: FileSystem | None = None) -> None:
         """Raise SettingsError for a name that is too long, or whose lock another part of the log uses."""
-        for name in options.own_names.values():
+        for name in (*options.own_names.values(), options.full_name(MATCHES)):
             if _RESERVED.fullmatch(name) or len(name) > _MAX_NAME:
                 raise SettingsError(
                     f"a log in a folder cannot have the topic {name}",
