@@ -266,7 +266,7 @@ def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
         ("folder -o folder/a.txt", "folder/a.txt is an input, too"),
         ("pages.jsonl --against . --clusters page.html", "page.html is an input, too"),
         ("- --against -", "INPUT and --against are both stdin"),
-        ("pages.jsonl --max-unreadable nan", "nan is not a share from 0 to 1"),
+        ("pages.jsonl --max-unreadable nan", "nan is no number"),
         ("pages.jsonl --max-unreadable 1.5", "1.5 is not in the range 0<=x<=1"),
         ("pages.jsonl --against nowhere.jsonl", "nowhere.jsonl cannot be read"),
     ],

@@ -103,7 +103,7 @@ def stop_and_resume(program: Program, cache: Path, tmp_path: Path, stop: signal.
 
     with (tmp_path / "pages.jsonl").open("ab") as more:
         more.write(b'{"id":"more","text":"x"}\n')
-    assert "1 pages sent" in program.on_log("feed", "pages.jsonl", "--resume", "position").stderr.decode()
+    assert "1 page sent" in program.on_log("feed", "pages.jsonl", "--resume", "position").stderr.decode()
     assert fed(program).total() == after.total() + 1
 
 

@@ -130,8 +130,8 @@ class SnapshotKeeper(NoSnapshots):
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
-                "give another folder if another judge made this one; else remove it: the log is then judged again "
-                "(was the log restored from an older copy?)",
+                "remove the folder: the log is then judged again (was the log restored from an older copy?). Give "
+                "another folder if another judge made it",
             )
         try:
             self._state.restore(loaded.parts, loaded.facts, self._log_id)
