@@ -14,9 +14,10 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
-from deploy.kafka.jars import Say, download_once, missing_packages
+from deploy.kafka.jars import Say, download_once, missing_packages, say_on_stderr
 from deploy.server_process import QUICK_JAVA, ServerProcess
 
 HERE = Path(__file__).resolve().parent
@@ -24,10 +25,7 @@ POM = HERE / "pom.xml"
 NAME = "registry"
 HEAP = "256m"
 
-
-def say_on_stderr(text: str) -> None:
-    """Print a line of progress on stderr."""
-    print(f"registry: {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command's progress
+_say = partial(say_on_stderr, program="registry")
 
 
 def missing() -> list[str]:
@@ -47,7 +45,7 @@ class SchemaRegistry(ServerProcess):
 
     name = "registry"
 
-    def __init__(self, port: int | None = None, say: Say = say_on_stderr) -> None:
+    def __init__(self, port: int | None = None, say: Say = _say) -> None:
         super().__init__(port, None)
         self._say = say
 
@@ -78,11 +76,11 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8081)
     options = parser.parse_args()
     if packages := missing():
-        say_on_stderr(f"NO REGISTRY. Install: apt-get install {' '.join(packages)}", "registry")
+        _say(f"NO REGISTRY. Install: apt-get install {' '.join(packages)}")
         return 1
     registry = SchemaRegistry(options.port)
     ready = f"ready: {registry.url} (Ctrl-C stops it, and its schemas are gone)"
-    return registry.run(ready, say_on_stderr, f"make registry PORT={options.port + 1}")
+    return registry.run(ready, _say, f"make registry PORT={options.port + 1}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
+from deploy.kafka import acls
 from deploy.kafka.acls import GRANTS
+from deploy.registry import registry
 from simstream.cli import main
 from simstream.index.shard import check_count
 from simstream.setting_groups import ExtractSettings
@@ -507,3 +509,19 @@ def test_matchers_are_on_machines_of_their_own_and_leave_one_by_one() -> None:
     assert rule == {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
     everyone = named("NetworkPolicy", "simstream")["spec"]["podSelector"]["matchLabels"]
     assert everyone.items() <= labels.items()
+
+
+def test_programs_without_what_they_need_say_so_in_a_line_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "missing", lambda: ["openjdk-17-jre-headless", "maven"])
+    monkeypatch.setattr("sys.argv", ["registry"])
+    assert registry.main() == 1
+    assert acls.main(["--user", "jury=User:jury"]) == 2
+    assert acls.main(["--verdicts-topic", "simstream.positions"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "registry: NO REGISTRY. Install: apt-get install openjdk-17-jre-headless maven"
+    assert said[1].startswith("acls: there is no role 'jury': use fingerprint, judge")
+    assert said[2].startswith(
+        "acls: verdicts_topic is simstream.positions, a topic that the service uses otherwise"
+    )

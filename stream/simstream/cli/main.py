@@ -158,11 +158,7 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (
-                OSError,
-                ValueError,
-                OutputError,
-            ):  # its reader is gone, it is closed, or the system refuses the write
+            except (OSError, ValueError, OutputError):  # its reader is gone, it is closed, or it takes no more
                 codes[0] = codes[0] or 1
         os._exit(codes[0])
 
