@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
+from deploy.server_process import freeze
 from simstream.client.traffic import MAX_CLOSE_S
 from simstream.log.base import PAGES, VERDICTS
 from tests.bench.crawl import crawl
@@ -87,7 +88,7 @@ def test_after_an_outage_late_verdicts_prune_what_is_queued_and_recovery_is_logg
         crawl(site, *through(place), "CLOSESPIDER_PAGECOUNT=20")  # what serves has compiled its code then
 
         def stop() -> None:
-            os.kill(service.process.pid, signal.SIGSTOP)
+            freeze(service.process.pid)
 
         def go_on() -> None:
             """No page comes until all that wait have their verdicts: most links are still queued then."""

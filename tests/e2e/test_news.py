@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
+from deploy.server_process import freeze
 from simstream.feeds.intake import NewsIntake
 from simstream.log.base import PAGES, VERDICTS, Log
 from tests.e2e.browser import Browser, chromium
@@ -464,7 +465,7 @@ def test_a_second_process_would_write_the_same_table_and_is_refused(room: NewsFe
 def test_a_frozen_process_whose_place_was_taken_writes_nothing_and_ends(room: NewsFeedProgram) -> None:
     room.open_feed()
     now, frozen = room.next_days(), room.news
-    frozen.process.send_signal(signal.SIGSTOP)
+    freeze(frozen.process.pid)
     with room.program.news("--window", "72h") as other:
         other.ready()
         room.tell(page("a.example/f", "In the meantime", story(90), now))

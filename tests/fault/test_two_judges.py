@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.server_process import freeze
 from simstream.log.base import FINGERPRINTS, Election, Log
 from simstream.wire import frame as frames
 from tests.e2e import pages
@@ -37,7 +38,7 @@ def publishing(service: Service) -> None:
 @contextmanager
 def frozen(service: Service) -> Iterator[None]:
     """A service that is stopped for a while, and wakes up without knowing it."""
-    os.kill(service.process.pid, signal.SIGSTOP)
+    freeze(service.process.pid)
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.server_process import freeze
 from simstream.cli.options import make_deduper
 from simstream.errors import ExtractionNotStarted
 from simstream.setting_groups import ExtractSettings
@@ -140,7 +141,7 @@ def test_a_process_that_somebody_freezes_costs_nothing() -> None:
     with ExtractionPool(1, timeout=0.3) as pool:
         pool.extract([(PAGE, HTML)])
         (pid,) = pool.pids()
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         assert pool.extract([(PAGE, HTML)] * 2) == [extract_one(PAGE, HTML)] * 2
         assert pid not in pool.pids()
 
@@ -159,7 +160,7 @@ def test_time_that_others_take_from_a_process_is_not_held_against_a_page() -> No
     with ExtractionPool(1, timeout=0.5) as pool:
         pool.extract([(PAGE, HTML)])
         (pid,) = pool.pids()
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         waker = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
         waker.start()
         assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
+from deploy.server_process import freeze
 from simstream.log.base import POSITIONS, VERDICTS
 from tests.chaos.arena import PATIENCE_S, ChaosArena, ChaosScale
 from tests.chaos.proxy import END_TRANSACTION, PRODUCE, KafkaProxy, ProxiedRequest, RequestFate
@@ -15,7 +16,7 @@ WRITTEN = VERDICTS, POSITIONS
 
 
 def stop(service: Service) -> None:
-    service.process.send_signal(signal.SIGSTOP)
+    freeze(service.process.pid)
 
 
 def wake(service: Service) -> None:
