@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from numba import config, njit, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.options import DefaultOptions
 
 _HERE = Path(__file__).parent
@@ -82,6 +84,35 @@ def _tell_once() -> None:
 def lean_kernel(function: Callable[..., Any]) -> Any:
     """Compile as `kernel` does, without reference counts: for functions that make and keep no array."""
     return kernel(function, **LEAN)
+
+
+class _SealedCode(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    """The code of a kernel, in which its helpers can be called by nothing else."""
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
+class _SealingCompiler(Compiler):  # type: ignore[misc]
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        library = _SealedCode(self.state.targetctx.codegen(), func.__qualname__)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().compile_extra(func)
+
+
+def sealed_kernel(function: Callable[..., Any]) -> Any:
+    """Compile as `lean_kernel` does, and let LLVM change what its helpers take and return.
+
+    numba keeps each helper callable from outside, and hands each array over as seven numbers or more. A helper that
+    takes tuples of arrays reads more than a hundred from memory, whatever it does with them: most of the time of a
+    kernel that calls one for every few bytes. Here only what a helper uses is left. Cost: where helpers are large
+    and called once, LLVM may choose worse registers; so it is for kernels that gain by it.
+    """
+    return kernel(function, pipeline_class=_SealingCompiler, **LEAN)
 
 
 def helper(function: Callable[..., Any], **options: Any) -> Any:

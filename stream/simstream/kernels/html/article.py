@@ -17,7 +17,7 @@ from simstream.kernels.html.page_parts import (
     PageParts,
 )
 from simstream.kernels.html.sentences import MIN_LINE_WIDTH, MIN_PROSE_WIDTH, MIN_SHARE
-from simstream.kernels.jit import lean_helper, lean_kernel
+from simstream.kernels.jit import lean_helper, sealed_kernel
 
 TREE_DEPTH: Final = 4
 TREE_NODES: Final = (1 << TREE_DEPTH) - 1
@@ -82,7 +82,7 @@ def is_scored(blocks: int, size: int) -> bool:
     return blocks <= _FREE_BLOCKS + size // _BYTES_A_BLOCK
 
 
-@lean_kernel
+@sealed_kernel
 def choose(
     parts: PageParts,
     trees: NDArray[np.int16],

@@ -54,7 +54,7 @@ from simstream.kernels.html.page_parts import (
     PageParts,
 )
 from simstream.kernels.html.sentences import MIN_LINE_WIDTH
-from simstream.kernels.jit import inlined, lean_helper, lean_kernel
+from simstream.kernels.jit import inlined, lean_helper, sealed_kernel
 
 FEATURES: Final = (
     "width of the block",
@@ -148,7 +148,7 @@ def prose_width(parts: PageParts, block: int) -> int:
     return width >> 1 if width > MIN_LONG_LINE_WIDTH else 0
 
 
-@lean_kernel
+@sealed_kernel
 def describe(parts: PageParts, sums: NDArray[np.int64], features: NDArray[np.int16]) -> None:
     """Fill `features` (FEATURES, blocks); `sums` (elements, SUMS) is working memory.
 

@@ -43,13 +43,13 @@ from simstream.kernels.html.tags import (
     tag_name,
 )
 from simstream.kernels.html.tree_rules import end_tag, is_foreign, start_tag
-from simstream.kernels.jit import lean_helper, lean_kernel
+from simstream.kernels.jit import lean_helper, sealed_kernel
 
 _CHECK_EVERY: Final = 64
 _TABLE_INNER: Final = TABLE | ROWS | ROW
 
 
-@lean_kernel
+@sealed_kernel
 def survey(
     html: HtmlBytes, names: ElementNames, limits: NDArray[np.int64], slopes: NDArray[np.int64], state: OpenElements
 ) -> None:

@@ -81,7 +81,7 @@ from simstream.kernels.html.tags import (
     tag_name,
     text_hash,
 )
-from simstream.kernels.jit import lean_helper, lean_kernel
+from simstream.kernels.jit import lean_helper, sealed_kernel
 
 _TABLE_PART: Final = CAPTION | CELL | COLGROUP | ROW | ROWS
 _STOPS: Final = TABLE | CELL | CAPTION | BARRIER
@@ -100,7 +100,7 @@ _NONE: Final = np.frombuffer(b"none", np.uint8)
 _COLON: Final = 58
 
 
-@lean_kernel
+@sealed_kernel
 def take_apart(
     html: HtmlBytes, names: ElementNames, words: ClassWords, references: CharacterReferences, parts: PageParts
 ) -> None:
@@ -111,25 +111,33 @@ def take_apart(
     at, size = 0, html.bytes.size
     while at < size:
         start = at
-        at = find(html, at, LT)
+        at = _markup(html, at)
         if at > start:
             write(html, start, at, references, False, parts)
-        if at + 1 >= size:
-            if at < size:
-                write(html, at, size, references, False, parts)
+        if at == size:
             break
         follows = byte_at(html, at + 1)
         if is_kind(follows, LETTER):
             at = _start_tag(html, at + 1, names, words, references, parts)
         elif follows == SLASH and at + 2 < size and is_kind(byte_at(html, at + 2), LETTER):
             at = _end_tag(html, at + 2, names, parts)
-        elif follows in (BANG, QUESTION, SLASH):
-            at = declaration_end(html, at, is_foreign(parts))
         else:
-            write(html, at, at + 1, references, False, parts)
-            at += 1
+            at = declaration_end(html, at, is_foreign(parts))
     end_block(parts)
     pop_to(parts, 0)
+
+
+@lean_helper
+def _markup(html: HtmlBytes, at: int) -> int:
+    """Return where the next tag, comment or declaration begins, or the end of the page. Any other `<` is text."""
+    size = html.bytes.size
+    at = find(html, at, LT)
+    while at + 1 < size:
+        follows = byte_at(html, at + 1)
+        if is_kind(follows, LETTER) or follows in (BANG, QUESTION, SLASH):
+            return at
+        at = find(html, at + 1, LT)
+    return size
 
 
 @lean_helper

@@ -80,7 +80,8 @@ def find(html: HtmlBytes, at: int, byte: int) -> int:
     Source of the method: Alan Mycroft's test for a zero byte, 1987. Only the lowest byte that it finds is certain.
     """
     words, word, pattern = html.words, np.uint64(at >> 3), np.uint64(byte) * _ONES
-    if word < words.size:
+    count = np.uint64(words.size)  # numba compares numbers with and without a sign as floats
+    if word < count:
         before = (np.uint64(1) << np.uint64((at & 7) << 3)) - np.uint64(1)
         x = (words[word] ^ pattern) | before
         while True:
@@ -88,7 +89,7 @@ def find(html: HtmlBytes, at: int, byte: int) -> int:
             if zeros:
                 return int((word << np.uint64(3)) + (lowest(zeros) >> np.uint64(3)))
             word += np.uint64(1)
-            if word >= words.size:
+            if word >= count:
                 break
             x = words[word] ^ pattern
         at = words.size << 3
