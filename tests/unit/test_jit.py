@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+from numba import config
 
-from simstream.kernels.jit import helper, kernel
+from simstream.kernels.html.sentences import count_marks
+from simstream.kernels.jit import helper, kernel, sealed_kernel
 
 PROGRAM = """
 from numba.core import caching
@@ -54,6 +58,21 @@ def test_a_helper_that_python_calls_raises_and_does_not_jump_to_a_wrapper_that_i
         with pytest.raises(TypeError, match="double is a helper"):
             double(2)
         assert four_times(2) == 8
+
+
+def marks_before(text, start, middle, end):  # type: ignore[no-untyped-def]
+    return count_marks(text, start, middle) - count_marks(text, middle, end)
+
+
+def test_a_helper_of_a_sealed_kernel_takes_only_what_it_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))  # what is read from a cache cannot be looked at
+    made = sealed_kernel(marks_before)
+    assert made(np.frombuffer(b"One. Two! Three?" + bytes(64), np.uint8), 0, 5, 16) == -1
+    [code] = made.inspect_llvm().values()
+    [line] = (line for line in code.splitlines() if line.startswith("define") and "count_marks" in line)
+    assert line.count("%") <= 5  # the array's place and size, start, end, and where the result goes: of 11
 
 
 def test_kernels_are_compiled_without_a_cache_where_no_folder_can_be_written() -> None:

@@ -86,7 +86,7 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
     return kernel(function, **LEAN)
 
 
-class _SealedCode(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+class _SealedCode(JITCodeLibrary):
     """The code of a kernel, in which its helpers can be called by nothing else."""
 
     def _optimize_final_module(self) -> None:
@@ -96,7 +96,7 @@ class _SealedCode(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         super()._optimize_final_module()
 
 
-class _SealingCompiler(Compiler):  # type: ignore[misc]
+class _SealingCompiler(Compiler):
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         library = _SealedCode(self.state.targetctx.codegen(), func.__qualname__)
         library.enable_object_caching()
