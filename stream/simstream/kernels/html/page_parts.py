@@ -175,7 +175,7 @@ def write(
                     to += 1
                 copy_64(html.bytes, at, text, to)
                 at, to = at + size, to + size
-                spaced = text[to - 1] == 32
+                spaced = html.bytes[np.uint64(at - 1)] == 32  # a byte of `text` cannot be read back at once
                 to -= spaced
                 continue
         size = _space_size(html.bytes, at, end)
