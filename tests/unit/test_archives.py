@@ -548,6 +548,16 @@ def test_headers_that_match_slowly_cost_time_linear_in_their_length(tmp_path: Pa
     assert 1 in numbers(pages)
 
 
+def test_lines_that_belong_to_no_record_cost_what_their_bytes_cost(tmp_path: Path) -> None:
+    long, short = (b"x" * size + b"\n" for size in (9_999, 1))
+    paths = [tmp_path / f"{len(line)}.warc" for line in (long, short)]
+    for path, line in zip(paths, (long, short), strict=True):
+        path.write_bytes(warc(answer(body(0)), 0) + line * (4_000_000 // len(line)) + warc(answer(body(1)), 1))
+        assert numbers(read(path)[0]) == [0, 1]
+    of_long, of_short = (least_seconds(lambda path=path: read(path)) for path in paths)
+    assert of_short < 10 * of_long  # 1.1 times; line by line it was 50 times
+
+
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"ICY 103\n\n"])
 def test_any_number_of_interim_answers_may_come_before_the_answer(tmp_path: Path, interim: bytes) -> None:
     found = response(interim * 40_000 + answer(body(1)), LIMIT)

@@ -86,6 +86,11 @@ class ArchiveFlow:
             if self._held:
                 return
 
+    def pass_lines(self, stop: re.Pattern[bytes]) -> None:
+        """Take the whole lines that were already read, up to one in which `stop` is found."""
+        found = stop.search(self._held)
+        self._remove(self._held.rfind(b"\n", 0, found.start() if found else len(self._held)) + 1)
+
     def put_back(self, data: bytes) -> None:
         """Put the last taken bytes back: they come next again."""
         self._held[:0] = data

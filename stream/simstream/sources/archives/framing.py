@@ -22,6 +22,8 @@ _ARC_DATE: Final = re.compile(rb" (?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\
 _ARC_LENGTH: Final = re.compile(rb"(\d{1,18})\r?\n\Z")
 _WARC_WITHIN: Final = re.compile(rb"\n\r?\n(?=WARC/[01]\.\d{1,2}\r?\n)")
 _ARC_WITHIN: Final = re.compile(rb"\n(?=[a-z]{3,8}:[^ \n]{1,2048} [0-9.]{7,15} \d{14} [^ \n]{1,80} \d{1,18}\r?\n)")
+_HEADER_SIGN: Final = re.compile(rb"WARC/[01]\.|\d{14} ")
+"""Every header's first line has one of these."""
 _PATIENCE: Final = 8
 
 
@@ -135,6 +137,7 @@ class RecordFramer:
                 return arc, True
             else:
                 self._note("bytes that belong to no record")
+                self.flow.pass_lines(_HEADER_SIGN)
 
     def _warc_fields(self) -> dict[str, bytes] | None:
         """Take the lines up to a blank one. Returns None if they do not end with a blank line."""
