@@ -35,7 +35,7 @@ def chart_digest() -> str:
 
 def render(case: str, helm: str) -> str:
     """Return the documents of a case, with the digest of the chart in the first line. Raises CalledProcessError."""
-    line = [helm, "template", "simstream", CHART, "--values", RENDERED / f"{case}.values.yaml"]
+    line: list[str | Path] = [helm, "template", "simstream", CHART, "--values", RENDERED / f"{case}.values.yaml"]
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     return f"# chart {chart_digest()}: HELM=/path/to/helm python -m deploy.chart writes this file\n{done.stdout}"
 

@@ -92,7 +92,8 @@ def licence(name: str) -> str:
     classifiers = [
         one.rpartition("::")[2].strip() for one in facts.get_all("Classifier") or () if "License ::" in one
     ]
-    field = facts.get("License-Expression") or facts.get("License") or ""
+    fields = [*facts.get_all("License-Expression", []), *facts.get_all("License", [])]
+    field = next(filter(None, fields), "")
     if not field or "\n" in field or len(field) > 60:
         field = " OR ".join(_SHORT.get(one, one) for one in classifiers)
     return _SHORT.get(field, field)

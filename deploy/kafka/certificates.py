@@ -7,7 +7,6 @@ broker = authority.sign("broker", names=("localhost",))
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ class CertificateAuthority:
         extensions.write_text(f"extendedKeyUsage={uses}\n{alternative}")
         self._serial += 1
         _openssl("req", "-new", *_new_key(pair.key), "-subj", f"/CN={name}", "-out", request)
-        signer = ["-CA", self.certificate, "-CAkey", self._key, "-set_serial", str(self._serial)]
+        signer: list[str | Path] = ["-CA", self.certificate, "-CAkey", self._key, "-set_serial", str(self._serial)]
         _openssl(
             "x509", "-req", "-in", request, *signer, "-days", DAYS, "-extfile", extensions, "-out", pair.certificate
         )
@@ -67,6 +66,6 @@ def _new_key(path: Path) -> list[str | Path]:
 
 
 def _openssl(*arguments: str | Path) -> None:
-    done = subprocess.run(["openssl", *map(os.fspath, arguments)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BrokerError(f"openssl {arguments[0]} failed: {done.stderr[-500:]}")
