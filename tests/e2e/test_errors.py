@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import Program, command_line, environment
+from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
 
 NOWHERE = ("--log", "kafka://127.0.0.1:1")
 
@@ -162,6 +162,22 @@ def test_a_replay_that_waits_for_a_broker_ends_at_once_by_ctrl_c(alone: Program,
         assert waiting.poll() is None
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(10) == 130
+
+
+def test_a_command_that_is_told_to_end_by_sigterm_leaves_nothing_behind(alone: Program, cache: Path) -> None:
+    numbers, found = alone.folder / "numbers", alone.folder / "found"
+    numbers.write_text("".join(f"{number}\n" for number in range(200_000)))
+    line = command_line("find-clusters", "-b", 8, "-d", 3, "-i", numbers, "-o", found)
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, env=environment(cache)) as finding:
+        end = time.monotonic() + PATIENCE_S
+        while not list(alone.folder.glob("found*")):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        finding.send_signal(signal.SIGTERM)
+        assert finding.wait(PATIENCE_S) == 130
+        assert finding.stderr is not None
+        assert finding.stderr.read().endswith("\nsimstream: interrupted\n")
+    assert not list(alone.folder.glob("found*"))
 
 
 @pytest.mark.long

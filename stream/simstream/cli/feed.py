@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -72,7 +71,6 @@ def command(
         position = None
         if resume is not None:
             refuse_input(resume, [file.path for file in files_of(inputs)])
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM saves the position, as Ctrl-C does
             position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
             if position.before:
                 say(f"{position.before:,} pages were sent before and are skipped")

@@ -115,6 +115,8 @@ def main() -> None:
 
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # services have handlers of their own
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     _open_standard_streams()
     _name_stdout_in_errors()
     codes: list[int] = []
