@@ -82,6 +82,19 @@ def test_every_command_has_a_help_page(name: str, capsys: pytest.CaptureFixture[
     assert "Usage: simstream " + name in capsys.readouterr().out
 
 
+def test_numpy_starts_no_threads_of_its_own() -> None:
+    program = (
+        "import os\nfrom simstream.cli import main\n"
+        "def count(_):\n    import numpy\n    print(len(os.listdir('/proc/self/task')))\n    return 0\n"
+        "main.invoke = count\nmain.run()"
+    )
+    variables = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"], ["config", "--help"]])
 def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
     code = (

@@ -117,6 +117,7 @@ def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # services have handlers of their own
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices spin and have no work
     _open_standard_streams()
     _name_stdout_in_errors()
     codes: list[int] = []
