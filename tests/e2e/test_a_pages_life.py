@@ -38,6 +38,36 @@ def test_a_withdrawn_page_leaves_and_the_next_like_it_is_new(program: Program) -
     ]
 
 
+def test_with_v_each_step_of_a_page_is_a_line(program: Program) -> None:
+    program.good("topics", "create", "--partitions", 1)
+    with program.place.open() as log, watching(log) as watcher, program.serve("-v") as service:
+        with log.open_appender(PAGES) as appender:
+            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
+            appender.append(b"no page", b"b")
+        watcher.wait(2, service)
+        service.until(
+            lambda: "commits partitions up to these offsets: {0: 2}" in service.output, "pages are committed"
+        )
+        assert service.end() == 0
+    for line in (
+        "simstream.fingerprint: fingerprinted ",
+        "simstream.fingerprint: partition 0, offset 1 is unreadable: ",
+        "simstream.judge: judged ",
+        "simstream.judge: published ",
+    ):
+        assert f"DEBUG   {line}" in service.output
+
+
+def test_with_v_a_command_names_the_log_and_its_topics(program: Program) -> None:
+    program.good("topics", "create")
+    line = (
+        f"INFO    simstream.log: the log is {program.place.address}; its topics: {program.place.prefix}.{PAGES}, "
+    )
+    quiet, more = (program.on_log("verdicts", *flags).stderr.decode() for flags in ([], ["-v"]))
+    assert line in more
+    assert line not in quiet
+
+
 @pytest.mark.parametrize(
     "flags",
     [["--window", "2h"], ["--link", "canonical"], ["--window", "2h", "--link", "canonical", "--distance", "4"]],

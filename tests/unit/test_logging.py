@@ -100,6 +100,14 @@ def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: M
     assert out.getvalue().splitlines()[4] == "frame 500 was ignored (and 497 more like it)"
 
 
+def test_debug_lines_are_all_written() -> None:
+    log, out = logger(OneLineFormatter("%(message)s"), RepetitionFilter(most=3, seconds=60))
+    log.setLevel("DEBUG")
+    for number in range(5):
+        log.debug("judged %d pages", number)
+    assert len(out.getvalue().splitlines()) == 5
+
+
 def test_kinds_without_number_take_no_memory_without_bound(clock: ManualClock) -> None:
     quiet = RepetitionFilter(most=1, seconds=60)
     log, out = logger(OneLineFormatter("%(message)s"), quiet)

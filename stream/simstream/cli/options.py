@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -281,5 +282,9 @@ def open_log(settings: Settings, patience: float = 15.0) -> Log:
     """Return the log that the settings name. Waits up to `patience` seconds for a broker."""
     from simstream.log import open_log as open_address
     from simstream.log import options_of
+    from simstream.log.base import TOPICS
 
-    return open_address(settings.log, options_of(settings, patience))
+    options = options_of(settings, patience)
+    names = ", ".join(options.full_name(topic) for topic in TOPICS)
+    logging.getLogger("simstream.log").info("the log is %s; its topics: %s", settings.log, names)
+    return open_address(settings.log, options)

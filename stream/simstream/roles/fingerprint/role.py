@@ -259,7 +259,9 @@ class FingerprintRole:
     def _make(self, batch: ShareBatch) -> list[ShareFrames]:
         began = time.perf_counter()
         made = self._maker.make(batch)
-        self._context.metrics.batch.labels("fingerprint").observe(time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._context.metrics.batch.labels("fingerprint").observe(seconds)
+        _logger.debug("fingerprinted %d pages in %.1f ms", sum(len(one.share.pages) for one in made), 1e3 * seconds)
         return made
 
     def _send(self, out: Appender, dead: Appender) -> None:
@@ -338,6 +340,7 @@ class FingerprintRole:
                 check_recipe(self._log, self._fingerprinter.recipe_id)
                 self._checked = True
             consumer.commit(self._commits)
+            _logger.debug("commits partitions up to these offsets: %s", self._commits)
             self._commits = {}
             self._committed_at = now
 

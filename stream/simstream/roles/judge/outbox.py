@@ -181,6 +181,7 @@ class VerdictOutbox:
         self.obstacle = ""
         seconds = time.monotonic() - began
         self._room.note_commit(size, seconds)
+        _logger.debug("published %d verdicts of %d frames in %.1f ms", len(verdicts), len(frames), 1e3 * seconds)
         with self._changed:
             for _, taken in frames:
                 self._queue.popleft()

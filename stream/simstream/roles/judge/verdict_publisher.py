@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from simstream.wire import page_headers
 from simstream.wire import position as positions
 from simstream.wire.page_headers import FORMAT, FORMAT_NUMBER, VERDICT, Headers
 
+_logger = logging.getLogger("simstream.judge")
 SLOW_S = 3.0
 """Seconds. A commit that takes longer makes the judge unready."""
 MAX_UNPUBLISHED_FRAMES = 256
@@ -91,8 +93,10 @@ class VerdictPublisher:
         judged = self._log_judge.take(records)
         self._log_judge.name_outgrown()
         if any(frame.verdicts for frame in judged):
-            self._context.metrics.batch.labels("judge").observe(time.perf_counter() - began)
-            self._log_judge.metrics.count_judged([verdict for frame in judged for verdict in frame.verdicts])
+            seconds, verdicts = time.perf_counter() - began, [one for frame in judged for one in frame.verdicts]
+            self._context.metrics.batch.labels("judge").observe(seconds)
+            _logger.debug("judged %d pages of %d frames in %.1f ms", len(verdicts), len(records), 1e3 * seconds)
+            self._log_judge.metrics.count_judged(verdicts)
             self._hand_over(outbox, judged)
         elif self._log_judge.next_frame - self._handed_over >= MAX_UNPUBLISHED_FRAMES:
             self._hand_over(outbox)
