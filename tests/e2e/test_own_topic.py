@@ -89,12 +89,12 @@ def judged(program: Program, names: Mapping[str, str], *flags: object) -> list[b
         return by_ordinal(watcher.rest())
 
 
-def write_theirs(place: TopicPlace, *first: bytes) -> None:
-    """Write these pages, and 1,100 with a text at `body.content`, to a topic of somebody else."""
+def write_theirs(place: TopicPlace, *last: bytes) -> None:
+    """Write 1,100 pages with a text at `body.content`, and then these, to a topic of somebody else."""
     with TopicPlace(place.address, "crawl").open() as theirs:
         theirs.create_topics(1)
         with theirs.open_appender(PAGES) as appender:
-            for number, page in enumerate([*first, *[b'{"body":{"content":"text"}}'] * 1_100]):
+            for number, page in enumerate([*[b'{"body":{"content":"text"}}'] * 1_100, *last]):
                 appender.append(page, b"%d" % number)
 
 
@@ -107,8 +107,8 @@ def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Pro
     on_folder.good("topics", "create")
     done = on_folder.on_log("serve", "--http-port", "0")
     assert done.returncode == 2
-    told = "none of 400 pages of crawl.pages has a value for fields.text at body.contents: correct the path"
-    assert told in done.stderr.decode().splitlines()[-1]
+    told = "none of 400 pages of crawl.pages has a value of the right type for fields.text at body.contents"
+    assert f"{told}: correct the path" in done.stderr.decode().splitlines()[-1]
     with place.open(pages_topic="crawl.pages") as log:
         assert not any(log.end_offsets(VERDICTS).values())
     file.write_text('pages_topic = "crawl.pages"\n[fields]\ntext = "body.content"\n')
@@ -120,7 +120,7 @@ def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Pro
 def test_many_unreadable_pages_stop_the_service_where_they_are_to(on_folder: Program, tmp_path: Path) -> None:
     place = on_folder.place
     assert place is not None
-    write_theirs(place, b'{"body":{"contents":"one page has it"}}')
+    write_theirs(place, b'{"body":{"contents":"one page has it"},"lnik":"https://a.example/"}')
     (tmp_path / "simstream.toml").write_text(
         'pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\nurl = "lnik"\n'
         "[dead_letters]\nstop_ratio = 0.5\n"

@@ -76,18 +76,44 @@ def admit(records: Sequence[Record]) -> Sequence[Record]:
 @pytest.mark.parametrize(
     ("paths", "told"),
     [
-        ({"text": "a.b"}, "none of 20 pages of simstream.pages has a value for fields.text at a.b"),
+        (
+            {"text": "a.b"},
+            "none of 20 pages of simstream.pages has a value of the right type for fields.text at a.b",
+        ),
         ({"html": "a.b"}, "for fields.html at a.b"),
         ({"text": "x", "html": "y"}, "for fields.text at x or fields.html at y"),
         ({"id": "meta.id"}, "for fields.id at meta.id"),
+        ({"url": "meta.link"}, "for fields.url at meta.link"),
+        ({"text": "text", "time": "meta.time"}, "for fields.time at meta.time"),
+        ({"text": "meta"}, "has a value of the right type for fields.text at meta"),
+        ({"status": "text"}, "has a value of the right type for fields.status at text"),
+        ({"html": "meta"}, "has a value of the right type for fields.html at meta"),
     ],
 )
-def test_a_first_start_is_refused_where_no_page_has_a_text_or_an_id(
+def test_a_first_start_is_refused_where_no_page_has_a_value_at_a_path(
     paths: dict[str, str | None], told: str, tmp_path: Path
 ) -> None:
-    with topic_of(tmp_path, *[{"text": "t"}] * MIN_PAGES) as log, pytest.raises(SettingsError) as caught:
+    pages = [{"text": "t", "meta": {"a": 1}}] * MIN_PAGES
+    with topic_of(tmp_path, *pages) as log, pytest.raises(SettingsError) as caught:
         refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
     assert told in caught.value.what
+
+
+@pytest.mark.parametrize(("name", "may_go"), [("text", False), ("id", False), ("title", True), ("time", True)])
+def test_a_path_that_pages_need_not_have_may_be_left_out(name: str, may_go: bool, tmp_path: Path) -> None:
+    paths: dict[str, str | None] = {"text": "text"} | {name: "a.b"}
+    with topic_of(tmp_path, *[{"text": "t"}] * MIN_PAGES) as log, pytest.raises(SettingsError) as caught:
+        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
+    assert caught.value.todo.endswith("leave it out") == may_go
+
+
+def test_a_first_start_is_refused_where_pages_have_no_text_under_its_own_name(tmp_path: Path) -> None:
+    with (
+        topic_of(tmp_path, *[{"key": "k", "body": "t"}] * MIN_PAGES) as log,
+        pytest.raises(SettingsError) as caught,
+    ):
+        refuse_absent_paths(log, PageLimits(paths=parse_paths({"id": "key"})), admit)
+    assert caught.value.what == f"none of {MIN_PAGES} pages of simstream.pages has a `text` or `html`"
 
 
 def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read(tmp_path: Path) -> None:
@@ -101,7 +127,6 @@ def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read
         with topic_of(tmp_path / name, *values) as log:
             refuse_absent_paths(log, limits, admit)
     with topic_of(tmp_path / "read", *[{"text": "t"}] * (2 * MIN_PAGES)) as log:
-        refuse_absent_paths(log, PageLimits(paths=parse_paths({"time": "a.b"})), admit)
         with log.open_appender(FINGERPRINTS) as appender:
             appender.append(b"a frame")
         refuse_absent_paths(log, limits, admit)

@@ -149,16 +149,17 @@ def title_at(value: bytes, limits: PageLimits) -> str:
 
 
 def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
-    """Return the fields with a path that a record has a value for; None if it is no page that is read by paths."""
+    """Return the fields for which a record has a value of the right type; None if it is no page that is read by
+    paths."""
     paths, headers = limits.paths, _headers(record) if record.headers else {}
     is_raw = _media_type(headers.get("content-type", b"")) in RAW_TYPES
     if paths is None or is_raw or not record.value or len(record.value) > limits.max_record_bytes:
         return None
     try:
-        fields = paths.find_fields((limits.read or tree_of)(record.value))
+        fields, _ = _fields_at(record.value, limits)
     except BadValueError:
         return None
-    found = {name for name in paths.paths if fields.get(name) not in (None, "")}
+    found = {name for name in PageFields.__struct_fields__ if getattr(fields, name) not in (None, "")}
     if paths.id_header is not None:
         found = found - {"id"} | ({"id"} if headers.get(paths.id_header) else set())
     return found

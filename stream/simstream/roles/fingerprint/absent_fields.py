@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simstream.errors import SettingsError
@@ -20,8 +20,8 @@ MIN_PAGES: Final = 20
 """With fewer pages, a start is not refused."""
 SAMPLE_S: Final = 5.0
 """The most seconds that looking at the first, and at the last records takes."""
-NEEDED: Final = (("text", "html"), ("id",))
-"""Of each of these groups, a page whose topic has paths for them needs a value."""
+CONTENT: Final = ("text", "html")
+"""Of these, a page needs a value, with a path or under its own name."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 
@@ -61,15 +61,15 @@ class AbsentFields:
 def refuse_absent_paths(
     log: Log, limits: PageLimits, admit: Callable[[Sequence[Record]], Sequence[Record]]
 ) -> None:
-    """Raise SettingsError if no page of the topic has a text, or an id, at the paths of the settings.
+    """Raise SettingsError if no page of the topic has a text, or a field at its path in the settings.
 
     Only before the first page of a log is read: later, a stranger's pages must not stop it. It looks at the first
     and the last records of the topic. `admit` returns the records whose schemas are known.
     """
     paths = limits.paths
-    wanted = [group for group in NEEDED if paths is not None and any(name in paths.paths for name in group)]
-    if paths is None or not wanted or any(log.end_offsets(FINGERPRINTS).values()):
+    if paths is None or any(log.end_offsets(FINGERPRINTS).values()):
         return
+    wanted = [CONTENT, *((name,) for name in paths.paths if name not in CONTENT)]
     pages, found = 0, set[str]()
     for records in _samples(log):
         for record in admit(records):
@@ -81,11 +81,20 @@ def refuse_absent_paths(
             return
     for group in wanted:
         if pages >= MIN_PAGES and not found.intersection(group):
-            where = " or ".join(f"fields.{name} at {paths.paths[name]}" for name in group if name in paths.paths)
-            raise SettingsError(
-                f"none of {pages} pages of {log.topic(PAGES).name} has a value for {where}",
-                "correct the path, or send a page that has one first",
-            )
+            raise _absence(group, paths.paths, f"none of {pages} pages of {log.topic(PAGES).name}")
+
+
+def _absence(group: Sequence[str], paths: Mapping[str, str], none_of: str) -> SettingsError:
+    """Return the error about fields of which no page has one."""
+    where = " or ".join(f"fields.{name} at {paths[name]}" for name in group if name in paths)
+    if not where:
+        advice = "set fields.text or fields.html to the path of what the pages say"
+        return SettingsError(f"{none_of} has a `text` or `html`", advice)
+    rest = "" if group in (CONTENT, ("id",)) else ", or leave it out"
+    return SettingsError(
+        f"{none_of} has a value of the right type for {where}",
+        f"correct the path, or send a page that has one first{rest}",
+    )
 
 
 def _samples(log: Log) -> Iterator[list[Record]]:
