@@ -134,6 +134,26 @@ def test_many_unreadable_pages_stop_the_service_where_they_are_to(on_folder: Pro
     assert "no text at body.contents" in on_folder.good("dead-letters", "list", "--json").splitlines()[0]
 
 
+def test_a_dead_letter_has_the_id_of_its_verdict(on_folder: Program, tmp_path: Path) -> None:
+    place = on_folder.place
+    assert place is not None
+    with TopicPlace(place.address, "crawl").open() as theirs:
+        theirs.create_topics(1)
+        with theirs.open_appender(PAGES) as appender:
+            appender.append(b'{"meta":{"id":"https://a.example/"},"text":7}', b"k")
+    (tmp_path / "simstream.toml").write_text(
+        'pages_topic = "crawl.pages"\n[fields]\nid = "meta.id"\ntext = "text"\n'
+    )
+    on_folder.good("topics", "create")
+    with place.open(pages_topic="crawl.pages") as log, on_folder.serve() as service, watching(log) as watcher:
+        watcher.wait(1, service)
+        assert service.end() == 0
+        [verdict] = map(json.loads, by_ordinal(watcher.rest()))
+    [letter] = map(json.loads, on_folder.good("dead-letters", "list", "--json").splitlines())
+    assert letter["id"] == verdict["id"] == "https://a.example/"
+    assert "  https://a.example/: " in on_folder.good("dead-letters", "list")
+
+
 @pytest.mark.kafka
 def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Program, tmp_path: Path) -> None:
     place = on_kafka.place

@@ -142,7 +142,7 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
         assert found[name]["verdict"] == word, (name, row)
     assert sum(row["verdict"] == "near_duplicate" for row in found.values()) > 40
     assert "no id: the DataFrame has no column id or url" in said
-    assert "no text: the DataFrame has no column text or html" in said
+    assert "no text: the DataFrame has no column text or html: name it with text_field; it has " in said
     assert re.search(r"no time: 2 rows have the id '.+', and there is no column time", said)
     assert "by other names: True" in said
     assert re.search(r"\d+ of \d+ pages kept in unique", said)

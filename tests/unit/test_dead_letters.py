@@ -33,7 +33,7 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
             dead_letters.append(dead, small, bad(small))
             dead.append(b"of somebody else", b"k")
         [cut, whole] = letters(log, LetterFilter())
-        assert (cut.cut, cut.size, cut.headers, cut.name) == (True, 9 << 20, (), "large")
+        assert (cut.cut, cut.size, cut.headers, cut.page.key) == (True, 9 << 20, (), b"large")
         assert (whole.cut, whole.size, whole.headers, whole.error) == (False, 1, own, "it is broken")
         report = replay(log, LetterFilter())
         assert (report.sent, report.cut, dict(report.reasons)) == (1, 1, {"bad_json": 1})
@@ -51,7 +51,7 @@ def test_letters_of_another_services_pages_are_listed_and_never_sent(tmp_path: P
             for topic in ("theirs.pages", "ours.pages"):
                 page = Record(topic, 0, 7, topic.encode(), b"{", ())
                 dead_letters.append(dead, page, bad(page))
-        assert [letter.name for letter in letters(log, LetterFilter())] == ["theirs.pages", "ours.pages"]
+        assert [letter.record.key for letter in letters(log, LetterFilter())] == [b"theirs.pages", b"ours.pages"]
         report = replay(log, LetterFilter())
         assert (report.sent, report.foreign) == (1, 1)
         with log.open_reader(PAGES) as reader:

@@ -281,7 +281,7 @@ def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(
     assert counts(metrics) == {"expired": 3}
     waiting, dropped = warnings(caplog)
     assert waiting.startswith("webhooks for 127.0.0.1 wait: it cannot be reached")
-    assert dropped.startswith("webhooks for 127.0.0.1 are dropped, such as id")
+    assert dropped.startswith("webhooks for 127.0.0.1 are dropped (expired), such as id")
     assert "password" not in waiting + dropped
 
 
@@ -317,7 +317,7 @@ def test_a_receiver_that_fails_now_and_then_costs_few_log_lines(caplog: pytest.L
 
     asyncio.run(run())
     assert sorted(line.split(": ")[0].split(",")[0] for line in warnings(caplog)) == [
-        "webhooks for 127.0.0.1 are dropped",
+        "webhooks for 127.0.0.1 are dropped (refused)",
         "webhooks for 127.0.0.1 wait",
     ]
 
@@ -333,6 +333,24 @@ def test_the_log_says_where_webhooks_go_and_when_they_arrive_again(caplog: pytes
     assert told[0] == "webhooks go to 127.0.0.1"
     assert told[1].startswith("webhooks for 127.0.0.1 wait: it answers 500")
     assert told[2:] == ["webhooks for 127.0.0.1 arrive again"]
+
+
+def test_webhooks_that_are_refused_are_told_also_while_others_find_no_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def moved(request: web.Request, number: int) -> web.StreamResponse:
+        return web.Response(status=302)
+
+    async def run() -> None:
+        async with Receiver(moved).listen() as url:
+            metrics = await send(url, 50, replace(QUICK, most_waiting=20))
+        assert counts(metrics) == {"refused": 20, "overflow": 30}
+
+    asyncio.run(run())
+    assert sorted(line.split(",")[0] for line in warnings(caplog)) == [
+        "webhooks for 127.0.0.1 are dropped (overflow)",
+        "webhooks for 127.0.0.1 are dropped (refused)",
+    ]
 
 
 def test_the_oldest_stories_make_room_if_too_many_wait() -> None:

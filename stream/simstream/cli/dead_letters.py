@@ -17,6 +17,7 @@ from simstream.terminal import printable
 if TYPE_CHECKING:
     from simstream.tools.dead_letters.letters import DeadLetter, LetterFilter
     from simstream.tools.dead_letters.replay import LetterReplay
+    from simstream.wire.page import PageLimits
 
 MAX_SHOWN_BYTES = 2000
 
@@ -56,10 +57,12 @@ def list_them(
 ) -> None:
     """Show which pages failed, when, why, and where they came from. Prints no content of a page without --show."""
     from simstream.tools.dead_letters.letters import letters
+    from simstream.wire.page import PageLimits
 
-    wanted = _wanted(reason, since)
-    with open_log(settle(config, **flags)) as log:
-        shown: Iterable[str] = (_shown(letter, show, as_json) for letter in letters(log, wanted))
+    wanted, settings = _wanted(reason, since), settle(config, **flags)
+    limits = PageLimits(settings.max_record_bytes, settings.field_paths)
+    with open_log(settings) as log:
+        shown: Iterable[str] = (_shown(letter, limits, show, as_json) for letter in letters(log, wanted))
         if limit is not None:
             shown = deque(shown, maxlen=limit)
         if not as_json:
@@ -132,15 +135,18 @@ def _when(letter: DeadLetter) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(letter.time / 1000))
 
 
-def _shown(letter: DeadLetter, show: bool, as_json: bool) -> str:
+def _shown(letter: DeadLetter, limits: PageLimits, show: bool, as_json: bool) -> str:
+    from simstream.wire.page import decode
+
+    page_id = decode(letter.page, limits).id
     if as_json:
         import msgspec
 
-        return msgspec.json.encode(_fields(letter, show)).decode()
-    return _line(letter) + (f"\n    {printable(_content(letter))}" if show else "")
+        return msgspec.json.encode({"id": page_id} | _fields(letter, show)).decode()
+    return _line(letter, page_id) + (f"\n    {printable(_content(letter))}" if show else "")
 
 
-def _line(letter: DeadLetter) -> str:
+def _line(letter: DeadLetter, page_id: str) -> str:
     source = f"{letter.source_topic}/{letter.source_partition}/{letter.source_offset}"
     notes = [
         note
@@ -153,7 +159,7 @@ def _line(letter: DeadLetter) -> str:
     ]
     start = f"{_when(letter)}  {letter.reason:<16}  {letter.place:>8}  {letter.size:>9,}  {source:<24}  "
     end = f"  ({', '.join(notes)})" if notes else ""
-    return printable(f"{start}{letter.name}: {letter.error}{end}")
+    return printable(f"{start}{page_id}: {letter.error}{end}")
 
 
 def _fields(letter: DeadLetter, show: bool) -> dict[str, object]:

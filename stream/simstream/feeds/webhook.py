@@ -35,6 +35,11 @@ _RETRIED: Final = (408, 425, 429)
 _TELL_S: Final = 300.0
 """Seconds between two log lines of one kind."""
 _logger = logging.getLogger("simstream.news")
+_DROPPED: Final = {
+    result: f"webhooks for %s are dropped ({result}), such as %s: %s"
+    for result in ("overflow", "refused", "expired")
+}
+"""A line for each reason: a flood of one does not silence another."""
 _THEY_WAIT: Final = "webhooks for %s wait: %s; each is tried for %.0f minutes"
 
 
@@ -203,7 +208,7 @@ class WebhookSender:
 
     def _drop(self, result: str, why: str, event: StoryEvent) -> None:
         self._metrics.webhooks.labels(result).inc()
-        self._warn("webhooks for %s are dropped, such as %s: %s", event.id, why)
+        self._warn(_DROPPED[result], event.id, why)
 
     def _warn(self, line: str, *values: object) -> None:
         """Log a line, unless it was logged a short while ago."""

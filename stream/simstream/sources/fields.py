@@ -68,12 +68,17 @@ class FieldNames:
             page["id"] = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         return page
 
-    def check(self, names: Sequence[str], path: str, header: str, *, has_structs: bool = True) -> None:
+    def check(
+        self, names: Sequence[str], path: str, header: str, *, has_structs: bool = True, in_python: bool = False
+    ) -> None:
         """Raise UsageError if these columns, which `header` of `path` has, lack the text or a named field.
 
-        With `has_structs`, a name with dots may lead into a column.
+        With `has_structs`, a name with dots may lead into a column. `in_python`: the error names an argument, and
+        no option.
         """
         for option, columns in self._wanted().items():
+            if in_python:
+                option = option.removeprefix("--").replace("-", "_")
             firsts = {steps_of(column, names)[0] if has_structs else column for column in columns}
             if not firsts & set(names):
                 raise _missing(f"{path} has no column", option, columns, f"{header} has {_shown(names)}")

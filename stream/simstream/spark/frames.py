@@ -87,7 +87,7 @@ def near_duplicates(
         unique = crawl.join(found.filter("verdict = 'new'"), crawl.address == found.id, "left_semi")
     """
     fields = FieldNames(text_field, id_field)
-    fields.check(pages.columns, _THE_FRAME, "it")
+    fields.check(pages.columns, _THE_FRAME, "it", in_python=True)
     wanted = page_columns(pages.columns, _THE_FRAME, fields)
     if id_field is None and not {"id", "url"} & set(wanted):
         raise UsageError(f"{_THE_FRAME} has no column id or url", "name the column of the id with id_field")

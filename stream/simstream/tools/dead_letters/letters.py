@@ -52,11 +52,10 @@ class DeadLetter:
         return _place(self.record)
 
     @property
-    def name(self) -> str:
-        """The record's key; without a key, the place in `pages` that served as id."""
-        if self.record.key:
-            return self.record.key.decode("utf-8", "replace")
-        return f"{self.source_topic}/{self.source_partition}/{self.source_offset}"
+    def page(self) -> Record:
+        """The page's record as it was read; of a cut letter, what is left of it."""
+        place = self.source_topic, self.source_partition, self.source_offset
+        return Record(*place, self.record.key, self.record.value, self.headers, self.record.timestamp)
 
     @property
     def headers(self) -> tuple[tuple[str, bytes], ...]:
