@@ -260,9 +260,14 @@ def test_prometheus_of_the_compose_file_scrapes_every_process(compose: dict[str,
 # --- Kubernetes
 
 
+def manifests(folder: Path) -> list[Path]:
+    """The files of a folder that hold documents."""
+    paths = set(folder.glob("*.yaml")) - {folder / KUSTOMIZATION.name} - set(folder.glob("*.values.yaml"))
+    return sorted(paths)
+
+
 def documents(folder: Path = KUBERNETES_FILES) -> list[dict[str, Any]]:
-    paths = sorted(set(folder.glob("*.yaml")) - {folder / KUSTOMIZATION.name})
-    return [one for path in paths for one in yaml.safe_load_all(path.read_text()) if one]
+    return [one for path in manifests(folder) for one in yaml.safe_load_all(path.read_text()) if one]
 
 
 def named(kind: str, name: str, folder: Path = KUBERNETES_FILES) -> dict[str, Any]:
@@ -344,7 +349,7 @@ def test_each_role_has_only_an_account_of_its_own() -> None:
     assert set(accounts.values()) <= set(GRANTS)
     publishing = {grant.name for grant in GRANTS["fingerprint"] if "Write" in grant.operations}
     assert not publishing & {"verdicts", "positions", "judge"}
-    text = (DEPLOY / "kubernetes/simstream.yaml").read_text()
+    text = KUSTOMIZATION.read_text()
     [roles] = re.findall(r"for role in ([\w ]+);", text)
     assert sorted(roles.split()) == sorted(accounts.values())
 
@@ -386,6 +391,7 @@ def test_selectors_find_the_pods_that_they_are_for() -> None:
         ("PodDisruptionBudget", "simstream-fingerprint"),
     ):
         assert named(kind, name)["spec"]["selector"]["matchLabels"] == labels["Deployment"]
+    assert named("Service", "simstream-fingerprint")["spec"]["selector"] == labels["Deployment"]
     judge = labels["StatefulSet"]
     for kind in ("StatefulSet", "PodDisruptionBudget"):
         assert named(kind, "simstream-judge")["spec"]["selector"]["matchLabels"] == judge
@@ -419,8 +425,7 @@ def test_changed_settings_change_the_config_maps_name_and_so_roll_the_pods() -> 
     [generated] = made["configMapGenerator"]
     assert "disableNameSuffixHash" not in generated["options"]
     assert all((KUBERNETES_FILES / file).is_file() for file in generated["files"])
-    others = {path.name for path in KUBERNETES_FILES.glob("*.yaml")} - {KUSTOMIZATION.name}
-    assert set(made["resources"]) == others
+    assert set(made["resources"]) == {path.name for path in manifests(KUBERNETES_FILES)}
     assert not [one for one in documents() if one["kind"] == "ConfigMap"]
     for kind, template, container in pods():
         [volume] = [one for one in template["spec"]["volumes"] if "configMap" in one]
@@ -430,6 +435,20 @@ def test_changed_settings_change_the_config_maps_name_and_so_roll_the_pods() -> 
         assert read == [f"{folder}/{file}" for file in generated["files"]]
         if kind == "Job":  # its pod cannot be changed: it must be gone by the next `apply`
             assert named(kind, "simstream-topics")["spec"]["ttlSecondsAfterFinished"] <= 300
+
+
+def test_the_changes_that_the_kustomization_shows_fit_the_manifests() -> None:
+    shown = re.findall(r"^#   ((?:images|replicas|patches):|  .*)$", KUSTOMIZATION.read_text(), re.MULTILINE)
+    changes = yaml.safe_load("\n".join(shown[shown.index("images:") :]))
+    [image], [replicas], [patch] = changes["images"], changes["replicas"], changes["patches"]
+    assert {container["image"].partition(":")[0] for _, _, container in pods()} == {image["name"]}
+    assert "replicas" not in named("Deployment", replicas["name"])["spec"]
+    for change in yaml.safe_load(patch["patch"]):
+        place: Any = named(patch["target"]["kind"], patch["target"]["name"])
+        *path, last = change["path"].split("/")[1:]
+        for step in path:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        assert (last in place) == (change["op"] == "replace")
 
 
 # --- the optional component: an index on matchers
@@ -445,7 +464,7 @@ def patched() -> list[dict[str, Any]]:
     made = documents()
     component = yaml.safe_load((MATCHERS / KUSTOMIZATION.name).read_text())
     assert component["kind"] == "Component"
-    assert {*component["resources"]} == {path.name for path in MATCHERS.glob("*.yaml")} - {KUSTOMIZATION.name}
+    assert {*component["resources"]} == {path.name for path in manifests(MATCHERS)}
     for patch in component["patches"]:
         kind, name = patch["target"]["kind"], patch["target"]["name"]
         [target] = [one for one in made if one["kind"] == kind and one["metadata"]["name"] == name]
@@ -493,7 +512,7 @@ def test_a_matcher_keeps_its_shards_by_the_name_of_its_pod_and_has_an_account_of
     assert secret.removeprefix("simstream-kafka-") == "match"
     writing = {grant.name for grant in GRANTS["match"] if "Write" in grant.operations}
     assert writing == {"matches"}
-    text = (MATCHERS / "matchers.yaml").read_text()
+    text = (MATCHERS / KUSTOMIZATION.name).read_text()
     assert f"create secret generic {secret} " in text
 
 

@@ -1,13 +1,15 @@
-"""The Helm chart: its values against their schema and the plain manifests, and what helm makes of it.
+"""The Helm chart: its values against their schema, and what helm makes of it: kept output and plain manifests.
 
-CI has no helm: it is no package of Python or Debian. So `deploy.chart` keeps helm's output in `tests/golden/helm`,
-under a digest of the chart. Where helm is on PATH, or where HELM names it, the output is made again.
+CI has no helm: it is no package of Python or Debian. So `deploy.chart` keeps helm's output in `tests/golden/helm`
+and `deploy/kubernetes`, under a digest of the chart and the output. Where helm is on PATH, or where HELM names it,
+the output is made again. `test_deploy.py` looks at the plain manifests.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,14 +17,16 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from deploy.chart import CASES, CHART, RENDERED, ROOT, chart_digest, helm_path, render
+from deploy.chart import CASES, CHART, MATCHERS, PLAIN, RENDERED, ROOT, helm_path, kept, stamped
 from deploy.kafka.acls import GRANTS
-from tests.unit.test_deploy import KUBERNETES, MATCHERS, check_command, check_settings, documents, patched
+from tests.unit.test_deploy import KUBERNETES, check_command, check_settings, documents, manifests, patched
 
 HELM = helm_path()
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is neither on PATH nor named by HELM")
 Documents = dict[tuple[str, str], dict[str, Any]]
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
+KEPT = [*(RENDERED / f"{case}.yaml" for case in CASES), *manifests(PLAIN), *manifests(MATCHERS)]
+"""Every file that `deploy.chart` writes."""
 
 
 def values() -> dict[str, Any]:
@@ -50,7 +54,7 @@ def test_the_values_keep_to_their_schema_and_wrong_ones_do_not() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     jsonschema.validate(values(), schema)
     assert set(schema["properties"]) - {"global"} == set(values())
-    for wrong in ({"shards": 3}, {"partitions": 0}, {"imag": "x:1"}, {"judge": {"replicas": 2}}):
+    for wrong in ({"shards": 3}, {"partitions": 0}, {"imag": "x:1"}, {"judge": {"replicas": 2}}, {"plain": "yes"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values(), **wrong}, schema)
 
@@ -76,10 +80,10 @@ def test_alerts_dashboard_and_settings_of_the_chart_are_the_files_of_the_other_d
         assert (CHART / "files" / name).resolve() == ROOT / "deploy" / original
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_kept_output_is_that_of_this_chart(case: str) -> None:
-    first = (RENDERED / f"{case}.yaml").read_text().partition(":")[0]
-    assert first == f"# chart {chart_digest()}", "run `python -m deploy.chart` where helm is"
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_kept_output_is_that_of_this_chart_and_has_not_been_edited(path: Path) -> None:
+    text = path.read_text()
+    assert text == stamped(text.partition("\n")[2]), "run `python -m deploy.chart` where helm is"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -101,13 +105,25 @@ def test_documents_keep_to_the_strict_schemas_and_run_existing_commands(case: st
     assert roles == (all_roles if case == "all" else {"topics-1", "fingerprint", "judge"})
 
 
-@pytest.mark.parametrize("case", ["default", "all"])
-def test_containers_are_those_of_the_plain_manifests(case: str) -> None:
-    plain = workloads([*patched(), *documents(MATCHERS)] if case == "all" else documents())
+def test_plain_manifests_have_nothing_of_a_release() -> None:
+    for document in [*documents(), *documents(MATCHERS)]:
+        text = json.dumps(document)
+        for word in (
+            "app.kubernetes.io/instance",
+            "app.kubernetes.io/managed-by",
+            "helm.sh/",
+            "simstream/settings",
+        ):
+            assert word not in text
+    assert ("Job", "simstream-topics") in workloads(documents())
+
+
+def test_the_component_for_kubectl_starts_the_pods_that_the_chart_starts_for_as_many_shards() -> None:
+    plain = workloads([*patched(), *documents(MATCHERS)])
     made = {
-        (kind, name.removesuffix("-1")): one for (kind, name), one in workloads([*rendered(case).values()]).items()
+        (kind, name.removesuffix("-1")): one for (kind, name), one in workloads([*rendered("all").values()]).items()
     }
-    assert len(plain) == (4 if case == "all" else 3)
+    assert len(plain) == 4
     for key, theirs in plain.items():
         ours = made[key]
         assert container(ours) == container(theirs)
@@ -130,12 +146,25 @@ def test_services_and_budgets_select_the_pods_of_their_name(case: str) -> None:
 
 
 @needs_helm
-@pytest.mark.parametrize("case", CASES)
-def test_helm_accepts_the_chart_and_makes_the_kept_output(case: str) -> None:
+def test_helm_accepts_the_chart_and_makes_the_kept_output() -> None:
     assert HELM
     lint = subprocess.run([HELM, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
     assert lint.returncode == 0, lint.stdout
-    assert render(case, HELM) == (RENDERED / f"{case}.yaml").read_text()
+    made = kept(HELM)
+    assert set(made) == set(KEPT)
+    for path, text in made.items():
+        assert text == path.read_text(), path
+
+
+@needs_helm
+def test_scaling_knows_the_partitions_the_threads_and_the_prefix_of_the_values() -> None:
+    given = "partitions=12,fingerprint.threads=3,fingerprint.scaling.enabled=true,fingerprint.scaling.prefix=news"
+    line = [str(HELM), "template", "simstream", str(CHART), "--show-only", "templates/scaling.yaml", "--set", given]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    scaled = yaml.safe_load(done.stdout)["spec"]
+    [trigger] = scaled["triggers"]
+    assert (scaled["maxReplicaCount"], trigger["metadata"]["threshold"]) == (12, "60")
+    assert trigger["metadata"]["query"].count('{prefix="news"') == 3
 
 
 @needs_helm

@@ -1,6 +1,15 @@
 {{/* The parts that all workloads share. Each takes a dict: root, role, and what the part names. */}}
 {{- define "simstream.labels" -}}
-{app.kubernetes.io/name: simstream, app.kubernetes.io/component: {{ .role }}, app.kubernetes.io/instance: {{ .root.Release.Name }}}
+{app.kubernetes.io/name: simstream, app.kubernetes.io/component: {{ .role }}{{ include "simstream.instance" .root }}}
+{{- end }}
+
+{{/* The labels that all roles share. Takes the root, as the next two do. */}}
+{{- define "simstream.shared" -}}
+{app.kubernetes.io/name: simstream{{ include "simstream.instance" . }}}
+{{- end }}
+
+{{- define "simstream.instance" -}}
+{{ if not .Values.plain }}, app.kubernetes.io/instance: {{ .Release.Name }}{{ end }}
 {{- end }}
 
 {{- define "simstream.settings" -}}
@@ -16,20 +25,24 @@ labels: {{ include "simstream.labels" . }}
 {{- define "simstream.pod" -}}
 metadata:
   labels: {{ include "simstream.labels" . }}
+  {{- if or (ne .role "topics") (not .root.Values.settingsConfigMap) }}
   annotations:
+    {{- if not .root.Values.settingsConfigMap }}
     simstream/settings: {{ include "simstream.settings" .root | sha256sum }}
+    {{- end }}
     {{- if ne .role "topics" }}
     prometheus.io/scrape: "true"
     prometheus.io/port: "9464"
     prometheus.io/path: /metrics
     {{- end }}
+  {{- end }}
 spec:
   serviceAccountName: {{ .root.Release.Name }}
   automountServiceAccountToken: false
   {{- if eq .role "topics" }}
   restartPolicy: Never
   {{- else }}
-  terminationGracePeriodSeconds: {{ if .state }}120{{ else }}60{{ end }}
+  terminationGracePeriodSeconds: {{ if .state }}120   # for the last commit and a last snapshot{{ else }}60    # more than the setting stop_timeout (30s){{ end }}
   {{- end }}
   securityContext:
     runAsNonRoot: true
@@ -46,6 +59,14 @@ spec:
           labelSelector:
             matchLabels: {{ include "simstream.labels" . }}
   {{- end }}
+  {{- if eq .role "fingerprint" }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels: {{ include "simstream.labels" . }}
+  {{- end }}
   containers:
     - name: simstream
       image: {{ .root.Values.image }}
@@ -53,7 +74,7 @@ spec:
       env:
         - {name: SIMSTREAM_CONFIG, value: /etc/simstream/simstream.toml}
         {{- if eq .role "match" }}
-        - name: SIMSTREAM_INSTANCE
+        - name: SIMSTREAM_INSTANCE      # the pod's name: it keeps its shards over a restart
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
         {{- end }}
         {{- if and (eq .role "query") .root.Values.allowedHosts }}
@@ -99,8 +120,8 @@ spec:
         {{- end }}
   volumes:
     - name: settings
-      configMap: {name: {{ .root.Release.Name }}-settings}
-    - name: kafka
+      configMap: {name: {{ .root.Values.settingsConfigMap | default (print .root.Release.Name "-settings") }}}
+    - name: kafka                   # user, password, and the CA of the brokers' certificates
       secret: {secretName: {{ .root.Values.kafkaSecretPrefix }}-{{ .account | default .role }}, defaultMode: 0440}
     {{- range .root.Values.secrets }}
     - name: secret-{{ . | replace "." "-" }}
@@ -118,7 +139,7 @@ metadata: {{- include "simstream.metadata" . | nindent 2 }}
 spec:
   replicas: {{ .values.replicas }}
   serviceName: {{ .root.Release.Name }}-{{ .role }}
-  podManagementPolicy: Parallel
+  podManagementPolicy: Parallel   # all start at once; a rollout still goes one by one, the last first
   selector:
     matchLabels: {{ include "simstream.labels" . }}
   template: {{- include "simstream.pod" (merge (dict "state" true "resources" .values.resources) .) | nindent 4 }}
@@ -134,6 +155,7 @@ spec:
 {{- end }}
 
 {{- define "simstream.service" -}}
+# Names the pods.{{ if not .port }} Only probes and Prometheus read metrics and health.{{ end }}
 apiVersion: v1
 kind: Service
 metadata: {{- include "simstream.metadata" . | nindent 2 }}
