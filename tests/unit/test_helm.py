@@ -59,6 +59,31 @@ def test_the_values_keep_to_their_schema_and_wrong_ones_do_not() -> None:
             jsonschema.validate({**values(), **wrong}, schema)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ({"nodeSelector": {"pool": "a"}}, {"nodeSelecter": {"pool": "a"}}),
+        ({"nodeSelector": {"ssd": "true"}}, {"nodeSelector": {"ssd": True}}),
+        (
+            {"tolerations": [{"key": "pool", "effect": "NoExecute"}]},
+            {"tolerations": [{"key": "pool", "efect": "NoExecute"}]},
+        ),
+        ({"affinity": {"podAntiAffinity": {}}}, {"affinity": {"podAntiAfinity": {}}}),
+        ({"priorityClassName": "judges"}, {"priorityClassName": 5}),
+        ({"storageClass": "fast"}, {"storageClassName": "fast"}),
+    ],
+)
+def test_wrong_names_of_places_are_refused_for_all_pods_and_for_those_of_a_role(
+    right: dict[str, Any], wrong: dict[str, Any]
+) -> None:
+    schema, usual = json.loads((CHART / "values.schema.json").read_text()), values()
+    roles = ("judge", "match", "query") if "storageClass" in right else ("topics", "fingerprint", "judge", "news")
+    for where in (None, *roles):
+        for given in (right, wrong):
+            changed = {**usual, **given} if where is None else {**usual, where: {**usual[where], **given}}
+            assert jsonschema.Draft7Validator(schema).is_valid(changed) == (given is right), (where, given)
+
+
 def test_more_variables_secrets_and_rules_of_the_network_reach_every_pod() -> None:
     found = rendered("more")
     for document in workloads(list(found.values())).values():
@@ -69,6 +94,33 @@ def test_more_variables_secrets_and_rules_of_the_network_reach_every_pod() -> No
         assert volumes["secret-schema-registry"]["secret"]["secretName"] == "schema.registry"
     [policy] = [one for (kind, _), one in found.items() if kind == "NetworkPolicy"]
     assert policy["spec"]["egress"][-1]["ports"] == [{"protocol": "TCP", "port": 8081}]
+
+
+def test_pods_run_where_the_values_say_and_a_roles_own_values_replace_those_for_all() -> None:
+    given = yaml.safe_load((RENDERED / "more.values.yaml").read_text())
+    made = workloads([*rendered("more").values()])
+    found = {name.removeprefix("simstream-"): one["spec"] for (_, name), one in made.items()}
+    pods = {role: one["template"]["spec"] for role, one in found.items()}
+    assert all(pod["imagePullSecrets"] == [{"name": "registry.account"}] for pod in pods.values())
+    assert pods["fingerprint"]["nodeSelector"] == pods["topics-1"]["nodeSelector"] == given["nodeSelector"]
+    assert pods["judge"]["nodeSelector"] == {"pool": "memory"}
+    assert pods["fingerprint"]["tolerations"] == given["tolerations"]
+    assert "tolerations" not in pods["judge"]
+    assert pods["judge"]["priorityClassName"] == "streams"
+    assert "priorityClassName" not in pods["topics-1"]
+    assert "affinity" not in pods["fingerprint"]
+    assert pods["judge"]["affinity"].keys() == {"nodeAffinity", "podAntiAffinity"}
+    assert pods["judge"]["affinity"]["nodeAffinity"] == given["affinity"]["nodeAffinity"]
+    [claim] = found["judge"]["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "fast"
+
+
+@pytest.mark.parametrize("role", ["judge", "match"])
+def test_two_judges_or_matchers_never_share_a_node_as_the_chart_comes(role: str) -> None:
+    pod = rendered("all")["StatefulSet", f"simstream-{role}"]["spec"]["template"]
+    [rule] = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    labels = pod["metadata"]["labels"]
+    assert rule == {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
 
 
 def test_alerts_dashboard_and_settings_of_the_chart_are_the_files_of_the_other_deployments() -> None:
@@ -165,6 +217,19 @@ def test_scaling_knows_the_partitions_the_threads_and_the_prefix_of_the_values()
     [trigger] = scaled["triggers"]
     assert (scaled["maxReplicaCount"], trigger["metadata"]["threshold"]) == (12, "60")
     assert trigger["metadata"]["query"].count('{prefix="news"') == 3
+
+
+@needs_helm
+def test_an_anti_affinity_of_a_role_replaces_that_of_the_chart() -> None:
+    given = 'judge={"affinity":{"podAntiAffinity":{}},"storageClass":""},storageClass="slow",shards=2'
+    line = [str(HELM), "template", "simstream", str(CHART), "--set-json", given]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    made = workloads([one for one in yaml.safe_load_all(done.stdout) if one])
+    judge, match = (made["StatefulSet", f"simstream-{role}"]["spec"] for role in ("judge", "match"))
+    assert judge["template"]["spec"]["affinity"] == {"podAntiAffinity": {}}
+    assert "storageClassName" not in judge["volumeClaimTemplates"][0]["spec"]
+    assert match["template"]["spec"]["affinity"]["podAntiAffinity"]
+    assert match["volumeClaimTemplates"][0]["spec"]["storageClassName"] == "slow"
 
 
 @needs_helm

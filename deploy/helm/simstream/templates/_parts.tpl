@@ -51,13 +51,32 @@ spec:
     fsGroup: 65532
     fsGroupChangePolicy: OnRootMismatch
     seccompProfile: {type: RuntimeDefault}
-  {{- if has .role (list "judge" "match") }}
+  {{- with .root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - {name: {{ quote . }}}
+    {{- end }}
+  {{- end }}
+  {{- $own := index .root.Values .role }}
+  {{- range $name := list "nodeSelector" "tolerations" "priorityClassName" }}
+  {{- with ternary (index $own $name) (index $.root.Values $name) (hasKey $own $name) }}
+  {{ $name }}: {{ toJson . }}
+  {{- end }}
+  {{- end }}
+  {{- $affinity := ternary $own.affinity .root.Values.affinity (hasKey $own "affinity") | default dict }}
+  {{- $apart := and (has .role (list "judge" "match")) (not (hasKey $affinity "podAntiAffinity")) }}
+  {{- if or $affinity $apart }}
   affinity:
+    {{- range $kind, $rules := $affinity }}
+    {{ $kind }}: {{ toJson $rules }}
+    {{- end }}
+    {{- if $apart }}
     podAntiAffinity:
       requiredDuringSchedulingIgnoredDuringExecution:
         - topologyKey: kubernetes.io/hostname
           labelSelector:
             matchLabels: {{ include "simstream.labels" . }}
+    {{- end }}
   {{- end }}
   {{- if eq .role "fingerprint" }}
   topologySpreadConstraints:
@@ -147,6 +166,9 @@ spec:
     - metadata: {name: state}
       spec:
         accessModes: [ReadWriteOnce]
+        {{- with ternary .values.storageClass .root.Values.storageClass (hasKey .values "storageClass") }}
+        storageClassName: {{ quote . }}
+        {{- end }}
         resources: {requests: {storage: {{ .values.storage }}}}
 ---
 {{ include "simstream.service" . }}
