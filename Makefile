@@ -82,6 +82,8 @@ locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .ve
 	$(COMPILE) build/pins.txt --no-deps -o requirements-test.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt -o requirements.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --extra feed --extra query -o requirements-image.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt --extra msk -o requirements-msk.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt --extra tracing -o requirements-tracing.txt
 	build/tools/bin/cyclonedx-py requirements requirements-image.txt --pyproject pyproject.toml --output-reproducible --of JSON -o deploy/sbom.cdx.json
 
 COMPILE = UV_CUSTOM_COMPILE_COMMAND='make locks' build/tools/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-find-links --no-emit-index-url --quiet

@@ -108,6 +108,31 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     assert "!" not in "".join(allowed)
 
 
+@pytest.mark.parametrize(
+    ("extras", "more"), [("", []), ("tracing", ["tracing"]), ("msk,tracing", ["msk", "tracing"])]
+)
+def test_the_image_gets_the_extras_of_its_build_argument_by_their_hashes(
+    extras: str, more: list[str], tmp_path: Path
+) -> None:
+    assert 'EXTRAS=""' in of("ARG")
+    [command] = [text for text in of("RUN") if "pip install" in text]
+    for name, text in (("python", ""), ("pip", 'echo "$*"\n[ "${6:-}" != requirements-nothing.txt ]')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def run(extras: str) -> subprocess.CompletedProcess[str]:
+        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "EXTRAS": extras}
+        return subprocess.run(["sh", "-c", command], env=variables, capture_output=True, text=True, check=False)
+
+    *locks, package = run(extras).stdout.splitlines()
+    wanted = [f"--require-hashes -r requirements-{name}.txt" for name in ["image", *more]]
+    assert [line.partition("--no-compile ")[2] for line in locks] == wanted
+    assert package.endswith("--no-deps .")
+    wrong = run(f"nothing,{extras}")
+    assert wrong.returncode != 0
+    assert "--no-deps" not in wrong.stdout
+
+
 def test_kernels_are_compiled_for_the_installed_package_not_for_the_sources_beside_the_script() -> None:
     [folder] = [text.split()[-1] for text in of("COPY") if "deploy/warm.py" in text]
     [sources] = [text.split()[-1] for text in of("COPY") if text.startswith("stream ")]

@@ -30,14 +30,14 @@ def test_every_installed_dependency_is_listed_with_the_licence_that_it_declares(
     assert "not declared" not in [listed()[key] for key in needed()]
 
 
-SHIPPED = {"": [], "-image": ["feed", "query"]}
+SHIPPED = {"": [], "-image": ["feed", "query"], "-msk": ["msk"], "-tracing": ["tracing"]}
 
 
 def lock(name: str) -> Path:
     return ROOT / f"requirements{name}.txt"
 
 
-@pytest.mark.parametrize("name", ["", "-image", "-test"])
+@pytest.mark.parametrize("name", [*SHIPPED, "-test"])
 def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
     entries = re.split(r"\n(?=\w)", lock(name).read_text().partition("make locks\n")[2])
     assert len(entries) == len(pinned(lock(name))) >= 15
@@ -48,7 +48,7 @@ def test_every_package_of_a_lock_has_its_hashes(name: str) -> None:
         assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} ?", one) for one in hashes), first
 
 
-@pytest.mark.parametrize("name", ["", "-image", "-test"])
+@pytest.mark.parametrize("name", [*SHIPPED, "-test"])
 def test_what_a_later_python_has_itself_is_marked_in_every_lock(name: str) -> None:
     assert re.search(r"^backports-zstd==\S+ ; python_full_version < '3\.14' ", lock(name).read_text(), re.MULTILINE)
     assert "pip compile --universal " in (ROOT / "Makefile").read_text(), "without it, uv drops markers"
@@ -74,6 +74,15 @@ def imported() -> set[str]:
     paths = (path for folder in ("tests", "deploy") for path in (ROOT / folder).rglob("*.py"))
     found = {one or other for path in paths for one, other in line.findall(path.read_text("utf-8"))}
     return found - sys.stdlib_module_names - {"tests", "deploy", "simstream"}
+
+
+def test_what_an_image_gets_beside_its_own_lock_changes_no_version_of_it() -> None:
+    image = pinned(lock("-image"))
+    for extra in ("-msk", "-tracing"):
+        more = pinned(lock(extra))
+        assert {name: more[name] for name in more.keys() & image.keys()}.items() <= image.items()
+        assert set(pinned(lock(""))) <= set(more)
+        assert f"requirements{extra}.txt" in (ROOT / "deploy/Dockerfile").read_text()
 
 
 def test_every_package_that_tests_import_is_declared() -> None:
