@@ -83,6 +83,7 @@ locks: $(VENV)/.test  ## Write the lock files and the bill of materials from .ve
 	$(COMPILE) pyproject.toml -c build/pins.txt -o requirements.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --extra feed --extra query -o requirements-image.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --extra msk -o requirements-msk.txt
+	$(COMPILE) pyproject.toml -c build/pins.txt --extra registry -o requirements-registry.txt
 	$(COMPILE) pyproject.toml -c build/pins.txt --extra tracing -o requirements-tracing.txt
 	build/tools/bin/cyclonedx-py requirements requirements-image.txt --pyproject pyproject.toml --output-reproducible --of JSON -o deploy/sbom.cdx.json
 

@@ -33,8 +33,9 @@ simstream itself is under Apache-2.0 (`LICENSE`). It comes with the tables of ji
 licence (`stream/simstream/text/tables/jieba/LICENSE`). This file lists other packages with the licences that they
 declare: what simstream needs to run, what its extras add, and what only its tests, tools and pictures need. An
 installation has the first part, and the packages of the extras that it asks for. The image has the packages of
-`requirements-image.txt`, and with `--build-arg EXTRAS=msk,tracing` also of `requirements-msk.txt` and
-`requirements-tracing.txt`. No installation has the third part. `make audit` writes this file.
+`requirements-image.txt`, and with `--build-arg EXTRAS=msk,registry,tracing` also of `requirements-msk.txt`,
+`requirements-registry.txt` and `requirements-tracing.txt`. No installation has the third part. `make audit` writes
+this file.
 """
 
 
