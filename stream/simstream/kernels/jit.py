@@ -96,12 +96,48 @@ class _SealedCode(JITCodeLibrary):
         super()._optimize_final_module()
 
 
+class _WithoutEnvironments:
+    """Stands for the code generator where numba gives a helper its environment, which nothing reads."""
+
+    def __init__(self, codegen: Any) -> None:
+        self._codegen = codegen
+
+    def set_env(self, name: str, environment: object) -> None:
+        """Do nothing: the helper has no place in memory for it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+
+class _HelperCode(JITCodeLibrary):
+    """The code of a helper, for the kernels that inline or call it. No machine code is made of it alone."""
+
+    @property
+    def codegen(self) -> Any:
+        return _WithoutEnvironments(self._codegen)
+
+    def _optimize_final_module(self) -> None:
+        """Do nothing: kernels inline it, and it was an eighth of a first start."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
 class _SealingCompiler(Compiler):
+    """Compiles a function as numba does, into a library of the class `code`."""
+
+    code: type[JITCodeLibrary] = _SealedCode
+
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        library = _SealedCode(self.state.targetctx.codegen(), func.__qualname__)
+        library = self.code(self.state.targetctx.codegen(), func.__qualname__)
         library.enable_object_caching()
         self.state.library = library
         return super().compile_extra(func)
+
+
+class _HelperCompiler(_SealingCompiler):
+    code = _HelperCode
 
 
 def sealed_kernel(function: Callable[..., Any]) -> Any:
@@ -117,7 +153,7 @@ def sealed_kernel(function: Callable[..., Any]) -> Any:
 
 def helper(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function that only kernels call, as a part of them. A call from Python raises TypeError."""
-    dispatcher = _njit(no_cpython_wrapper=True, **_COMMON, **options)(function)
+    dispatcher = _njit(no_cpython_wrapper=True, pipeline_class=_HelperCompiler, **_COMMON, **options)(function)
 
     def refuse(*_args: Any, **_kwargs: Any) -> Any:
         raise TypeError(f"{function.__name__} is a helper: only kernels can call it")
