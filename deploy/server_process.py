@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -22,6 +23,9 @@ PORTS: Final = range(15_000, 32_000)
 server that is down, even the connection of a client that tries to reach it."""
 QUICK_JAVA: Final = ["-XX:TieredStopAtLevel=1"]
 """Java options: a server starts in half the time, and is slower later."""
+
+_STANDING: Final = frozenset("TtZXx")
+"""The states of threads that are stopped, or have ended."""
 
 # Ends the server's process group when the process that started it is gone, however it went: standard input
 # is a pipe that only that process holds open. The server can't be a plain child with a parent-death signal,
@@ -57,13 +61,23 @@ def is_taken(port: int) -> bool:
 
 
 def freeze(pid: int) -> None:
-    """Stop a child of this process by SIGSTOP, and return once none of its threads runs any more.
+    """Stop a process by SIGSTOP, and return once none of its threads runs any more, or once it has ended.
 
     The signal alone does not wait: under load the other threads go on for 2 to 144 ms, and answer meanwhile.
-    Also returns if the child ends. Raises ProcessLookupError, ChildProcessError if there is no such child.
+    Raises ProcessLookupError if there is no such process. Linux only.
     """
     os.kill(pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    while not _states(pid) <= _STANDING:
+        time.sleep(0.001)
+
+
+def _states(pid: int) -> set[str]:
+    """Return the state of each thread of a process, a letter each (`man proc_pid_stat`)."""
+    found = set[str]()
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            found.add(thread.read_text().rpartition(") ")[2][0])
+    return found
 
 
 class ServerProcess(ABC):

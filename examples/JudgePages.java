@@ -50,8 +50,9 @@ public class JudgePages {
     var response = client.send(request.build(), BodyHandlers.ofInputStream());
     var lines = new BufferedReader(new InputStreamReader(response.body(), StandardCharsets.UTF_8));
     if (response.statusCode() != 200) {
-      boolean wantsToken = response.statusCode() == 401;
-      System.err.println(wantsToken ? "the service wants a token: set JUDGE_TOKEN" : response.statusCode() + ": " + lines.readLine());
+      String why = response.statusCode() + ": " + lines.readLine();
+      System.err.println(
+          response.statusCode() == 401 ? "the service wants its token: set JUDGE_TOKEN to it" : why);
       System.exit(1);
     }
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -95,7 +95,7 @@ async function ask(address, bodies) {
     clearTimeout(timer);
   }
   if (response.status >= 500 && response.status !== 501) return away(`${response.status}: ${text.trim()}`);
-  if (response.status === 401) throw new Error("the service wants a token: set JUDGE_TOKEN");
+  if (response.status === 401) throw new Error("the service wants its token: set JUDGE_TOKEN to it");
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");
   if (lines.length !== bodies.length || !text.trim()) return away("the answer ended too early");

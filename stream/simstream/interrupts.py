@@ -31,9 +31,9 @@ def interrupts_held() -> Iterator[None]:
             raise KeyboardInterrupt
 
     ours = [one for one in _INTERRUPTS if signal.getsignal(one) is signal.default_int_handler]
-    for one in ours:
-        signal.signal(one, hold)
     try:
+        for one in ours:
+            signal.signal(one, hold)
         yield
     finally:
         for one in ours:

@@ -106,7 +106,7 @@ def test_javascript_prints_the_pages_worth_keeping_in_every_crawl(place: LocalSe
         ]
     refused = place.run("node", EXAMPLES / "judge_pages.mjs", place.address, PAGES)
     assert refused.returncode == 1
-    assert refused.stderr == "the service wants a token: set JUDGE_TOKEN\n"
+    assert refused.stderr == "the service wants its token: set JUDGE_TOKEN to it\n"
     assert len(refused.stderr.splitlines()) == 1
 
 
@@ -355,7 +355,7 @@ def test_java_prints_the_answer_of_each_page(place: LocalService, tmp_path: Path
     assert (first["id"], first["verdict"], second["near_duplicate_of"]) == ("java-1", "new", "java-1")
     assert (broken["line"], broken["status"]) == (2, 422)
     refused = place.run(*command, JUDGE_TOKEN="another")
-    assert (refused.returncode, refused.stderr) == (1, "the service wants a token: set JUDGE_TOKEN\n")
+    assert (refused.returncode, refused.stderr) == (1, "the service wants its token: set JUDGE_TOKEN to it\n")
 
 
 def test_the_commands_of_the_document_do_what_it_says(place: LocalService) -> None:

@@ -42,7 +42,7 @@ def test_a_path_without_a_value_is_told_once_and_none_that_a_single_page_has(
     assert not caplog.messages
     looked_at(PATHS, timed, *[page] * (3 * MAX_LOOKED_AT))
     assert caplog.messages == [
-        "none of the first 50 pages has a value for fields.url at meta.lnik: is the path right?"
+        "none of the first 50 pages has a value of the right type for fields.url at meta.lnik: is the path right?"
     ]
 
 

@@ -48,3 +48,24 @@ def test_a_handler_of_the_program_is_left_alone(interrupt: signal.Signals) -> No
     with interrupts_held():
         os.kill(os.getpid(), interrupt)
         assert heard == [interrupt]
+
+
+def test_a_signal_between_two_handlers_leaves_both_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(one, signal.default_int_handler) for one in both]
+    change, changed = signal.signal, []
+
+    def change_and_interrupt(number: int, handler: object) -> object:
+        found = change(number, handler)  # type: ignore[arg-type]
+        changed.append(number)
+        if len(changed) == 1:  # SIGINT is held, SIGTERM not yet
+            os.kill(os.getpid(), signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr(signal, "signal", change_and_interrupt)
+    with pytest.raises(KeyboardInterrupt), interrupts_held():
+        pass
+    monkeypatch.undo()
+    assert [signal.getsignal(one) for one in both] == [signal.default_int_handler] * 2
+    for one, handler in zip(both, before, strict=True):
+        signal.signal(one, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,8 +72,65 @@ def test_a_helper_of_a_sealed_kernel_takes_only_what_it_uses(
     made = sealed_kernel(marks_before)
     assert made(np.frombuffer(b"One. Two! Three?" + bytes(64), np.uint8), 0, 5, 16) == -1
     [code] = made.inspect_llvm().values()
-    [line] = (line for line in code.splitlines() if line.startswith("define") and "count_marks" in line)
-    assert line.count("%") <= 5  # the array's place and size, start, end, and where the result goes: of 11
+    lines = [line for line in code.splitlines() if line.startswith("define") and "count_marks" in line]
+    assert len(lines) == 1, "LLVM inlined the helper: call it from more places"
+    assert lines[0].count("%") <= 5  # the array's place and size, start, end, and where the result goes: of 11
+
+
+STEPS = "".join(
+    f"""
+        if (v >> {step % 8}) % {step + 2} == 1:
+            s = (s * {2 * step + 3} + int(rooms.a[(i + {step}) % rooms.a.size])) & 0xFFFFF
+        while s > {999_000 - 999 * step}:
+            s = s // 2 + k"""
+    for step in range(16)
+)
+"""Steps of a helper that is too large to be inlined."""
+SHARING = f"""
+import sys
+from typing import NamedTuple
+import numpy as np
+from simstream.kernels.jit import lean_helper, lean_kernel, sealed_kernel
+
+class Rooms(NamedTuple):
+    unused: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+
+@lean_helper
+def mixed(rooms, i, n):
+    s = 0
+    for k in range(n):
+        v = int(rooms.b[(i + k) % rooms.b.size]){STEPS}
+    return s
+
+def difference(rooms, i):
+    return mixed(rooms, i, 50) - mixed(rooms, i + 1, 60)
+
+def total(rooms, i):
+    return mixed(rooms, i, 70) + mixed(rooms, i + 2, 80)
+
+rooms = Rooms(*(np.arange(9 * place, dtype=np.int64) for place in (1, 2, 3)))
+kinds = {{"sealed": sealed_kernel(difference), "lean": lean_kernel(total)}}
+found = {{name: kinds[name](rooms, 3) for name in sys.argv[1:]}}
+plain = mixed.py_func
+assert found["sealed"] == plain(rooms, 3, 50) - plain(rooms, 4, 60), found
+assert found["lean"] == plain(rooms, 3, 70) + plain(rooms, 5, 80), found
+"""
+
+
+@pytest.mark.parametrize("order", [["sealed", "lean"], ["lean", "sealed"]], ids="-".join)
+def test_kernels_that_share_a_helper_answer_right_whichever_is_loaded_first(
+    order: list[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "sharing.py"
+    program.write_text(SHARING)
+    variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):  # compiled, then from the cache
+        done = subprocess.run(
+            [sys.executable, program, *order], env=variables, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_kernels_are_compiled_without_a_cache_where_no_folder_can_be_written() -> None:

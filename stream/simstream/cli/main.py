@@ -115,7 +115,9 @@ def main() -> None:
 
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # services have handlers of their own
+    if (
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    ):  # not if it is ignored; services replace this handler later
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices spin and have no work
     _open_standard_streams()
@@ -123,6 +125,7 @@ def run() -> None:
     codes: list[int] = []
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the command has ended
     sys.exit(codes[0])
 
 

@@ -1,8 +1,8 @@
 """The decorators of all kernels: compiled when first called, cached on disk, without the GIL.
 
-A `kernel` is called from Python, a `helper` only from kernels. Most of a first start is numba's work for each
-function and each signature. So a function has one signature wherever its arguments have the same types, and only
-kernels get the wrapper through which Python calls them.
+A `kernel` is called from Python, a `helper` only from kernels; a `sealed_kernel` has its helpers to itself. Most of
+a first start is numba's work for each function and each signature. So a function has one signature wherever its
+arguments have the same types. Only kernels get machine code, and the wrapper through which Python calls them.
 
 numba's cache checks only the source file of the function. If a callee in another file changed, a kernel would go on
 with the old code. So the cache lies in a folder named by a digest over all kernels' sources.
@@ -92,7 +92,8 @@ class _SealedCode(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage.name == "linkonce_odr" and not function.is_declaration:
-                function.linkage = "internal"
+                # Not "internal": LLVM's loader has one table of names, so another kernel would call this version.
+                function.linkage = "private"
         super()._optimize_final_module()
 
 
@@ -117,17 +118,17 @@ class _HelperCode(JITCodeLibrary):
         return _WithoutEnvironments(self._codegen)
 
     def _optimize_final_module(self) -> None:
-        """Do nothing: kernels inline it, and it was an eighth of a first start."""
+        """Do nothing: kernels inline it, and this was a part of a first start."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
         self._finalized = True
 
 
-class _SealingCompiler(Compiler):
+class _LibraryCompiler(Compiler):
     """Compiles a function as numba does, into a library of the class `code`."""
 
-    code: type[JITCodeLibrary] = _SealedCode
+    code: type[JITCodeLibrary]
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         library = self.code(self.state.targetctx.codegen(), func.__qualname__)
@@ -136,7 +137,11 @@ class _SealingCompiler(Compiler):
         return super().compile_extra(func)
 
 
-class _HelperCompiler(_SealingCompiler):
+class _SealingCompiler(_LibraryCompiler):
+    code = _SealedCode
+
+
+class _HelperCompiler(_LibraryCompiler):
     code = _HelperCode
 
 
@@ -145,14 +150,17 @@ def sealed_kernel(function: Callable[..., Any]) -> Any:
 
     numba keeps each helper callable from outside, and hands each array over as seven numbers or more. A helper that
     takes tuples of arrays reads more than a hundred from memory, whatever it does with them: most of the time of a
-    kernel that calls one for every few bytes. Here only what a helper uses is left. Cost: where helpers are large
-    and called once, LLVM may choose worse registers; so it is for kernels that gain by it.
+    kernel that calls one for every few bytes. Here LLVM drops the arguments that a helper does not use. Cost: where
+    helpers are large and called once, LLVM may choose worse registers; so it is for kernels that gain by it.
     """
     return kernel(function, pipeline_class=_SealingCompiler, **LEAN)
 
 
 def helper(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a function that only kernels call, as a part of them. A call from Python raises TypeError."""
+    """Compile a function that only kernels call, as a part of them. A call from Python raises TypeError.
+
+    It may not print, use Python objects, or call itself by way of another helper: numba gives it no environment.
+    """
     dispatcher = _njit(no_cpython_wrapper=True, pipeline_class=_HelperCompiler, **_COMMON, **options)(function)
 
     def refuse(*_args: Any, **_kwargs: Any) -> Any:

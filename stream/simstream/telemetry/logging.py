@@ -63,7 +63,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepetitionFilter(logging.Filter):
-    """Lets MAX_ALIKE events of one kind through in ALIKE_S. The next event says how many were left out.
+    """Lets MAX_ALIKE events of one kind above debug through in ALIKE_S. The next says how many were left out.
 
     Events are of one kind if they have the same logger and the same sentence, with any numbers and names in it.
     """
@@ -77,7 +77,7 @@ class RepetitionFilter(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See logging.Filter. Who asks for debug lines wants all of them."""
+        """See logging.Filter. Debug events all pass: they are written only on request."""
         if record.levelno <= logging.DEBUG:
             return True
         now, kind = time.monotonic(), (record.name, str(record.msg))

@@ -149,8 +149,7 @@ def title_at(value: bytes, limits: PageLimits) -> str:
 
 
 def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
-    """Return the fields for which a record has a value of the right type; None if it is no page that is read by
-    paths."""
+    """Return the fields that have a value of the right type; None if it is no page that is read by paths."""
     paths, headers = limits.paths, _headers(record) if record.headers else {}
     is_raw = _media_type(headers.get("content-type", b"")) in RAW_TYPES
     if paths is None or is_raw or not record.value or len(record.value) > limits.max_record_bytes:

@@ -1,4 +1,4 @@
-"""Finds paths in `[fields]` at which no page has a value: a misspelt one costs pages their texts or their ids."""
+"""Finds paths in `[fields]` at which no page has a value of the right type: they cost pages their texts or ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _logger = logging.getLogger("simstream.fingerprint")
 
 
 class AbsentFields:
-    """Warns once of each path at which none of the first pages has a value.
+    """Warns once of each path at which none of the first pages has a value of the right type.
 
     `text` and `html` are left out: a page without them is unreadable, which is told anyway.
     """
@@ -48,7 +48,8 @@ class AbsentFields:
             if not self._left:
                 for name in sorted(self._absent):
                     _logger.warning(
-                        "none of the first %d pages has a value for fields.%s at %s: is the path right?",
+                        "none of the first %d pages has a value of the right type for fields.%s at %s: "
+                        "is the path right?",
                         MAX_LOOKED_AT,
                         name,
                         self._paths[name],

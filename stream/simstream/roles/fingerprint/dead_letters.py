@@ -53,8 +53,7 @@ def append(dead: Appender, record: Record, page: Page) -> int:
     A record that the topic does not admit is cut, and the error header says so. Raises DeliveryFailed.
     """
     note = page.detail or page.reason
-    where = {"partition": record.partition, "offset": record.offset}
-    _logger.debug("partition %d, offset %d is unreadable: %s", *where.values(), note, extra=where)
+    _logger.debug("partition %d, offset %d is unreadable: %s", record.partition, record.offset, note)
     try:
         headers = [*record.headers, *_origin(record, page, note)]
         return dead.append(record.value, key=record.key, headers=headers, partition=0)
