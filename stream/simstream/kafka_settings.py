@@ -92,9 +92,8 @@ def with_log(given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
     value, origin = values.pop(BOOTSTRAP)
     servers = "".join(str(value).split())
     if not SERVERS.fullmatch(servers):
-        raise SettingsError(
-            f"{BOOTSTRAP} is {value!r} ({origin})", "give HOST:PORT, or several with commas between"
-        )
+        shown = "names a user" if "@" in servers else f"is {value!r}"  # a password may stand before the @
+        raise SettingsError(f"{BOOTSTRAP} {shown} ({origin})", "give HOST:PORT, or several with commas between")
     if "log" in values and values["log"].value != KAFKA + servers:
         raise SettingsError(
             f"log is {values['log'].value!r}, and {BOOTSTRAP} is {value!r} ({origin})",

@@ -155,6 +155,23 @@ def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> No
     assert time.monotonic() - began < 40
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("--log", "kafka://bob:SECRET@127.0.0.1:1"),
+        ("--log", "kafka://127.0.0.1:1,bob:SECRET@127.0.0.1:2"),
+        ("--log", "http://bob:SECRET@127.0.0.1:1"),
+        ("--bootstrap-servers", "bob:SECRET@127.0.0.1:1"),
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_never_shown(alone: Program, place: tuple[str, str]) -> None:
+    for command in (["serve", "-v", "--http-port", "0"], ["verdicts", "-vv"], ["topics", "create", "-v"]):
+        done = alone.run(*command, *place)
+        assert done.returncode == 2
+        assert b"names a user" in done.stderr
+        assert b"SECRET" not in done.stderr + done.stdout
+
+
 def test_a_replay_that_waits_for_a_broker_ends_at_once_by_ctrl_c(alone: Program, cache: Path) -> None:
     line = command_line("replay", "--to", "x", *NOWHERE)
     with subprocess.Popen(line, stderr=subprocess.PIPE, env=environment(cache), cwd=alone.folder) as waiting:

@@ -99,6 +99,40 @@ def test_a_first_start_is_refused_where_no_page_has_a_value_at_a_path(
     assert told in caught.value.what
 
 
+@pytest.mark.parametrize(
+    ("paths", "told"),
+    [
+        ({"text": "text", "html": "meta"}, "fields.html at meta"),
+        ({"text": "text", "html": "raww"}, "fields.html at raww"),
+        ({"text": "meta.text", "html": "text"}, "fields.text at meta.text"),
+    ],
+)
+def test_one_of_text_and_html_is_not_enough_if_both_have_paths(
+    paths: dict[str, str | None], told: str, tmp_path: Path
+) -> None:
+    pages = [{"text": "t", "meta": {"a": 1}}] * MIN_PAGES
+    with topic_of(tmp_path, *pages) as log, pytest.raises(SettingsError) as caught:
+        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
+    assert caught.value.what.endswith(f"has a value of the right type for {told}")
+
+
+@pytest.mark.parametrize(
+    ("paths", "page"), [({"status": "meta.s"}, {"meta": {"s": 404}}), ({"url": "u"}, {"u": "x", "status": 500})]
+)
+def test_error_pages_need_no_text(paths: dict[str, str | None], page: object, tmp_path: Path) -> None:
+    with topic_of(tmp_path, *[page] * (2 * MIN_PAGES)) as log:
+        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
+
+
+@pytest.mark.parametrize("header", [("content-type", b"application/xml"), ("damaged", b"by a proxy")])
+def test_records_that_are_never_read_do_not_count(header: tuple[str, bytes], tmp_path: Path) -> None:
+    with topic_of(tmp_path) as log:
+        with log.open_appender(PAGES) as appender:
+            for _ in range(2 * MIN_PAGES):
+                appender.append(b'{"body": 1}', b"k", headers=[header])
+        refuse_absent_paths(log, PageLimits(paths=parse_paths({"text": "body"})), admit)
+
+
 @pytest.mark.parametrize(("name", "may_go"), [("text", False), ("id", False), ("title", True), ("time", True)])
 def test_a_path_that_pages_need_not_have_may_be_left_out(name: str, may_go: bool, tmp_path: Path) -> None:
     paths: dict[str, str | None] = {"text": "text"} | {name: "a.b"}

@@ -285,6 +285,7 @@ def open_log(settings: Settings, patience: float = 15.0) -> Log:
     from simstream.log.base import TOPICS
 
     options = options_of(settings, patience)
+    log = open_address(settings.log, options)  # first: it refuses an address that holds a password
     names = ", ".join(options.full_name(topic) for topic in TOPICS)
     logging.getLogger("simstream.log").info("the log is %s; its topics: %s", settings.log, names)
-    return open_address(settings.log, options)
+    return log

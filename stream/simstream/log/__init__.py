@@ -57,6 +57,8 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
 
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
+    if ":" in address.partition("@")[0] and "@" in address and not os.path.isdir(address):
+        raise SettingsError("--log names a user", advice)  # not shown: a password may stand before the @
     if not address or "://" in address or _SCHEME.match(address):
         raise SettingsError(f"--log {address!r} does not name a place for a log", advice)
     if os.path.isdir(address):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -148,11 +148,22 @@ def title_at(value: bytes, limits: PageLimits) -> str:
     return fields.title or ""
 
 
-def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
-    """Return the fields that have a value of the right type; None if it is no page that is read by paths."""
+class FoundFields(NamedTuple):
+    """What a page has of the fields that simstream knows."""
+
+    names: set[str]
+    """The fields that have a value of the right type."""
+    is_error: bool
+    """Whether the page's status is not 2xx, so that it needs no text."""
+
+
+def named_fields(record: Record, limits: PageLimits) -> FoundFields | None:
+    """Return which fields a record has; None if it is no page that is read by paths."""
     paths, headers = limits.paths, _headers(record) if record.headers else {}
-    is_raw = _media_type(headers.get("content-type", b"")) in RAW_TYPES
-    if paths is None or is_raw or not record.value or len(record.value) > limits.max_record_bytes:
+    is_json = limits.read is not None or _media_type(headers.get("content-type", b"")) in ("", JSON_TYPE)
+    if paths is None or not is_json or "damaged" in headers:
+        return None
+    if not record.value or len(record.value) > limits.max_record_bytes:
         return None
     try:
         fields, _ = _fields_at(record.value, limits)
@@ -161,7 +172,8 @@ def named_fields(record: Record, limits: PageLimits) -> set[str] | None:
     found = {name for name in PageFields.__struct_fields__ if getattr(fields, name) not in (None, "")}
     if paths.id_header is not None:
         found = found - {"id"} | ({"id"} if headers.get(paths.id_header) else set())
-    return found
+    status = status_of(fields.status)
+    return FoundFields(found, isinstance(status, int) and not 200 <= status < 300)
 
 
 def time_ms(value: int | float | str | None) -> int | None:

@@ -21,7 +21,7 @@ MIN_PAGES: Final = 20
 SAMPLE_S: Final = 5.0
 """The most seconds that looking at the first, and at the last records takes."""
 CONTENT: Final = ("text", "html")
-"""Of these, a page needs a value, with a path or under its own name."""
+"""Of these, a page needs a value, with a path or under its own name; an error page needs none."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 
@@ -43,7 +43,7 @@ class AbsentFields:
             found = named_fields(record, self._limits)
             if found is None:
                 continue
-            self._absent -= found
+            self._absent -= found.names
             self._left -= 1
             if not self._left:
                 for name in sorted(self._absent):
@@ -70,19 +70,20 @@ def refuse_absent_paths(
     paths = limits.paths
     if paths is None or any(log.end_offsets(FINGERPRINTS).values()):
         return
-    wanted = [CONTENT, *((name,) for name in paths.paths if name not in CONTENT)]
-    pages, found = 0, set[str]()
+    pages, errors, found = 0, 0, set[str]()
     for records in _samples(log):
         for record in admit(records):
-            names = named_fields(record, limits)
-            if names is not None:
+            page = named_fields(record, limits)
+            if page is not None:
                 pages += 1
-                found |= names
-        if all(found.intersection(group) for group in wanted):
+                errors += page.is_error
+                found |= page.names
+        if found.issuperset(paths.paths) and found.intersection(CONTENT):
             return
-    for group in wanted:
-        if pages >= MIN_PAGES and not found.intersection(group):
-            raise _absence(group, paths.paths, f"none of {pages} pages of {log.topic(PAGES).name}")
+    wanted = [(CONTENT, pages - errors)] if not found.intersection(CONTENT) else []
+    for group, count in [*wanted, *(((name,), pages) for name in paths.paths if name not in CONTENT or not wanted)]:
+        if count >= MIN_PAGES and not found.intersection(group):
+            raise _absence(group, paths.paths, f"none of {count} pages of {log.topic(PAGES).name}")
 
 
 def _absence(group: Sequence[str], paths: Mapping[str, str], none_of: str) -> SettingsError:
