@@ -17,6 +17,8 @@ from simstream.errors import SettingsError
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.state import FeedState
 from simstream.feeds.web import FeedWeb
+from simstream.queries import guard
+from simstream.queries.guard import CallerGuard
 from simstream.queries.server import QueryServer
 from simstream.telemetry.callers import CallerRules, callers_of, read_token
 
@@ -158,6 +160,41 @@ def over_the_feed(callers: CallerRules, play: Callable[[Asking], None]) -> None:
             await runner.cleanup()
 
     asyncio.run(serve())
+
+
+def test_the_body_of_a_refused_request_is_read_before_the_answer() -> None:
+    """A connection that is closed on unread bytes is reset, and the client loses the answer."""
+    told: list[str] = []
+    parts = iter([{"body": b"x" * 70_000, "more_body": True}] * 3 + [{"body": b"end", "more_body": False}])
+
+    async def receive() -> Any:
+        told.append("read")
+        return {"type": "http.request", **next(parts)}
+
+    async def send(message: Any) -> None:
+        told.append(message["type"])
+
+    async def app(*_: Any) -> None:
+        raise AssertionError("the request is refused")
+
+    scope = {"type": "http", "path": "/judge", "headers": [(b"host", b"localhost")]}
+    asyncio.run(CallerGuard(app, CallerRules(token=TOKEN))(scope, receive, send))
+    assert told == ["read"] * 4 + ["http.response.start", "http.response.body"]
+
+
+def test_a_refused_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "PASS_OVER_S", 0.05)
+    told: list[str] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        told.append(message["type"])
+
+    scope = {"type": "http", "path": "/judge", "headers": [(b"host", b"localhost")]}
+    asyncio.run(CallerGuard(receive, CallerRules(token=TOKEN))(scope, receive, send))
+    assert told == ["http.response.start", "http.response.body"]
 
 
 def test_the_news_page_turns_away_foreign_names_and_pages() -> None:
