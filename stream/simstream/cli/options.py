@@ -286,6 +286,7 @@ def open_log(settings: Settings, patience: float = 15.0) -> Log:
 
     options = options_of(settings, patience)
     log = open_address(settings.log, options)  # first: it refuses an address that holds a password
-    names = ", ".join(options.full_name(topic) for topic in TOPICS)
-    logging.getLogger("simstream.log").info("the log is %s; its topics: %s", settings.log, names)
+    if settings.log_level:  # only on request: services write at level info without it
+        names = ", ".join(options.full_name(topic) for topic in TOPICS)
+        logging.getLogger("simstream.log").info("the log is %s; its topics: %s", settings.log, names)
     return log
