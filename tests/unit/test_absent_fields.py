@@ -73,6 +73,13 @@ def admit(records: Sequence[Record]) -> Sequence[Record]:
     return records
 
 
+def refusal(folder: Path, paths: dict[str, str | None], page: object) -> SettingsError:
+    """Return the error of a first start over just enough pages of one kind."""
+    with topic_of(folder, *[page] * MIN_PAGES) as log, pytest.raises(SettingsError) as caught:
+        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("paths", "told"),
     [
@@ -93,10 +100,7 @@ def admit(records: Sequence[Record]) -> Sequence[Record]:
 def test_a_first_start_is_refused_where_no_page_has_a_value_at_a_path(
     paths: dict[str, str | None], told: str, tmp_path: Path
 ) -> None:
-    pages = [{"text": "t", "meta": {"a": 1}}] * MIN_PAGES
-    with topic_of(tmp_path, *pages) as log, pytest.raises(SettingsError) as caught:
-        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
-    assert told in caught.value.what
+    assert told in refusal(tmp_path, paths, {"text": "t", "meta": {"a": 1}}).what
 
 
 @pytest.mark.parametrize(
@@ -110,10 +114,8 @@ def test_a_first_start_is_refused_where_no_page_has_a_value_at_a_path(
 def test_one_of_text_and_html_is_not_enough_if_both_have_paths(
     paths: dict[str, str | None], told: str, tmp_path: Path
 ) -> None:
-    pages = [{"text": "t", "meta": {"a": 1}}] * MIN_PAGES
-    with topic_of(tmp_path, *pages) as log, pytest.raises(SettingsError) as caught:
-        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
-    assert caught.value.what.endswith(f"has a value of the right type for {told}")
+    error = refusal(tmp_path, paths, {"text": "t", "meta": {"a": 1}})
+    assert error.what.endswith(f"has a value of the right type for {told}")
 
 
 @pytest.mark.parametrize(
@@ -136,18 +138,12 @@ def test_records_that_are_never_read_do_not_count(header: tuple[str, bytes], tmp
 @pytest.mark.parametrize(("name", "may_go"), [("text", False), ("id", False), ("title", True), ("time", True)])
 def test_a_path_that_pages_need_not_have_may_be_left_out(name: str, may_go: bool, tmp_path: Path) -> None:
     paths: dict[str, str | None] = {"text": "text"} | {name: "a.b"}
-    with topic_of(tmp_path, *[{"text": "t"}] * MIN_PAGES) as log, pytest.raises(SettingsError) as caught:
-        refuse_absent_paths(log, PageLimits(paths=parse_paths(paths)), admit)
-    assert caught.value.todo.endswith("leave it out") == may_go
+    assert refusal(tmp_path, paths, {"text": "t"}).todo.endswith("leave it out") == may_go
 
 
 def test_a_first_start_is_refused_where_pages_have_no_text_under_its_own_name(tmp_path: Path) -> None:
-    with (
-        topic_of(tmp_path, *[{"key": "k", "body": "t"}] * MIN_PAGES) as log,
-        pytest.raises(SettingsError) as caught,
-    ):
-        refuse_absent_paths(log, PageLimits(paths=parse_paths({"id": "key"})), admit)
-    assert caught.value.what == f"none of {MIN_PAGES} pages of simstream.pages has a `text` or `html`"
+    error = refusal(tmp_path, {"id": "key"}, {"key": "k", "body": "t"})
+    assert error.what == f"none of {MIN_PAGES} pages of simstream.pages has a `text` or `html`"
 
 
 def test_a_start_is_not_refused_if_one_page_has_it_or_pages_are_few_or_were_read(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_the_body_of_a_refused_request_is_read_before_the_answer() -> None:
 
 
 def test_a_refused_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "PASS_OVER_S", 0.05)
+    monkeypatch.setattr(guard, "DROP_S", 0.05)
     told: list[str] = []
 
     async def receive() -> Any:

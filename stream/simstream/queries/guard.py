@@ -7,12 +7,12 @@ from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final
 
-from simstream.queries.limits import MAX_BYTES, App, Message, Receive, Send, refuse
+from simstream.queries.limits import MAX_BYTES, App, ClientGoneError, Message, Receive, Send, drop_body, refuse
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
 
 GUARDED: Final = frozenset({"/judge"})
 """Paths that need the token, if one is set: they change something."""
-PASS_OVER_S: Final = 2.0
+DROP_S: Final = 2.0
 """The most seconds that the body of a refused request is read."""
 HEADERS: Final = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -42,7 +42,9 @@ class CallerGuard:
         if refusal is None:
             await self._app(scope, receive, sent)
         else:
-            await _pass_over(receive)
+            with suppress(TimeoutError, ClientGoneError):
+                async with asyncio.timeout(DROP_S):
+                    await drop_body(receive, MAX_BYTES)
             challenge = [(b"www-authenticate", CHALLENGE.encode())] if refusal.status == 401 else ()
             await refuse(sent, refusal.status, refusal.why, *challenge)
 
@@ -51,18 +53,6 @@ class CallerGuard:
         if found is None and scope.get("path", "").rstrip("/") in GUARDED:
             found = self._callers.check_token(_header(scope, b"authorization"))
         return found
-
-
-async def _pass_over(receive: Receive) -> None:
-    """Read a refused body, as far as one may go and for a short while: a client that still sends gets no answer."""
-    left = MAX_BYTES
-    with suppress(TimeoutError):
-        async with asyncio.timeout(PASS_OVER_S):
-            while left > 0:
-                message = await receive()
-                left -= len(message.get("body", b""))
-                if message["type"] != "http.request" or not message.get("more_body", False):
-                    return
 
 
 def _with_headers(message: Message) -> Message:

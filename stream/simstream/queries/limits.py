@@ -78,7 +78,7 @@ class BodyLimiter:
         except _RefusedError as refused:
             retry = [(b"retry-after", b"%d" % RETRY_AFTER_S)] if refused.status == 503 else ()
             await refuse(send, refused.status, str(refused), *retry)
-        except _GoneError:
+        except ClientGoneError:
             return  # there is no client to answer
         finally:
             self._held -= len(body)
@@ -139,28 +139,20 @@ class BodyLimiter:
             done()
 
     async def _read(self, path: str, body: bytearray, receive: Receive) -> None:
-        """Fill `body`. Linear in its bytes, for any number of parts.
-
-        A refused body is read and dropped up to a limit: a client that still sends would not see the answer.
-        """
+        """Fill `body`. Linear in its bytes, for any number of parts. Drops a refused body."""
         most = self._limits.bodies.get(path, self._limits.other_body)
-        refused: _RefusedError | None = None
         size, more = 0, True
-        while more and size <= self._limits.read_bytes:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise _GoneError
-            part = message.get("body", b"")
-            size, more = size + len(part), message.get("more_body", False)
-            refused = refused or self._refusal(size, len(part), most)
-            if refused is None:
-                self._held += len(part)
-                body += part
-            else:
+        while more:
+            part, more = await _part(receive)
+            size += len(part)
+            if refused := self._refusal(size, len(part), most):
                 self._held -= len(body)
                 body.clear()
-        if refused is not None:
-            raise refused
+                if more:
+                    await drop_body(receive, self._limits.read_bytes - size)
+                raise refused
+            self._held += len(part)
+            body += part
 
     def _refusal(self, size: int, more: int, most: int) -> _RefusedError | None:
         """Return why a body of so many bytes, `more` of them new, is refused, or None."""
@@ -184,6 +176,25 @@ class BodyLimiter:
             self._held -= size
 
 
+async def drop_body(receive: Receive, most: int) -> None:
+    """Read a refused body up to about so many bytes: a client that still sends would not see the answer.
+
+    Raises ClientGoneError.
+    """
+    more = True
+    while more and most >= 0:
+        part, more = await _part(receive)
+        most -= len(part)
+
+
+async def _part(receive: Receive) -> tuple[bytes, bool]:
+    """Return the next part of a body, and whether more follows. Raises ClientGoneError."""
+    message = await receive()
+    if message["type"] != "http.request":
+        raise ClientGoneError
+    return message.get("body", b""), message.get("more_body", False)
+
+
 def _is_lines(scope: Mapping[str, Any]) -> bool:
     """Whether the body is a page a line: `page_lines` looks at each line by itself."""
     return bool(scope.get("path") == "/judge" and media_type_of(scope) == NDJSON)
@@ -203,7 +214,7 @@ def _foreign_form(scope: Mapping[str, Any]) -> str:
     return f"the body is not declared as JSON: send the header content-type: {JSON} or {NDJSON}"
 
 
-class _GoneError(Exception):
+class ClientGoneError(Exception):
     """The client went away before its request was complete."""
 
 

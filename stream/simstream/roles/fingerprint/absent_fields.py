@@ -80,14 +80,18 @@ def refuse_absent_paths(
                 found |= page.names
         if found.issuperset(paths.paths) and found.intersection(CONTENT):
             return
-    wanted = [(CONTENT, pages - errors)] if not found.intersection(CONTENT) else []
-    for group, count in [*wanted, *(((name,), pages) for name in paths.paths if name not in CONTENT or not wanted)]:
-        if count >= MIN_PAGES and not found.intersection(group):
+    has_content = bool(found.intersection(CONTENT))
+    absent: list[tuple[Sequence[str], int]] = [] if has_content else [(CONTENT, pages - errors)]
+    absent += [
+        ((name,), pages) for name in paths.paths if name not in found and (has_content or name not in CONTENT)
+    ]
+    for group, count in absent:
+        if count >= MIN_PAGES:
             raise _absence(group, paths.paths, f"none of {count} pages of {log.topic(PAGES).name}")
 
 
 def _absence(group: Sequence[str], paths: Mapping[str, str], none_of: str) -> SettingsError:
-    """Return the error about fields of which no page has one."""
+    """Return the error for a group of fields that no page has."""
     where = " or ".join(f"fields.{name} at {paths[name]}" for name in group if name in paths)
     if not where:
         advice = "set fields.text or fields.html to the path of what the pages say"
