@@ -19,7 +19,7 @@ from simstream.kernels.text import trie as trie_kernels
 from simstream.kernels.text.trie import NO_WORD, build, find, slots_of
 from simstream.text import dictionary as module
 from simstream.text import jieba_tables
-from simstream.text.dictionary import Dictionary, load, tokens
+from simstream.text.dictionary import LAYOUT, Dictionary, load, tokens
 
 
 def flat(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +35,7 @@ def slot(word: str, dictionary: Dictionary) -> int:
 @pytest.fixture
 def own_cache(dictionary: Dictionary, cache: Path, tmp_path: Path) -> Path:
     """A cache folder of the test's own, with the file already in it."""
-    (file,) = cache.glob(f"dictionary-{dictionary.key}.bin")
+    (file,) = cache.glob(f"dictionary-*-{dictionary.key}.bin")
     (tmp_path / file.name).write_bytes(file.read_bytes())
     return tmp_path
 
@@ -47,12 +47,13 @@ def test_every_word_has_the_score_that_jieba_computes(dictionary: Dictionary, or
     expected = [math.log(oracle.FREQ[word]) - log_total for word in words]
     assert slots.min() > 0
     assert len(set(slots.tolist())) == len(words)
-    assert dictionary.trie.log_frequency[slots].tolist() == expected
+    assert dictionary.trie.nodes["log_frequency"][slots].tolist() == expected
     assert dictionary.trie.log_total == log_total
 
 
 def test_there_are_no_more_words_than_jieba_has(dictionary: Dictionary, oracle: jieba.Tokenizer) -> None:
-    assert np.count_nonzero(dictionary.trie.log_frequency > NO_WORD) == sum(f > 0 for f in oracle.FREQ.values())
+    words = np.count_nonzero(dictionary.trie.nodes["log_frequency"] > NO_WORD)
+    assert words == sum(f > 0 for f in oracle.FREQ.values())
 
 
 def test_what_only_begins_words_is_no_word(dictionary: Dictionary, oracle: jieba.Tokenizer) -> None:
@@ -140,7 +141,7 @@ def test_a_cache_file_with_one_wrong_byte_is_built_again(at: int, own_cache: Pat
     damaged = bytearray(whole)
     damaged[at] ^= 1
     file.write_bytes(damaged)
-    assert np.array_equal(load(own_cache).trie.base, load(own_cache).trie.base)
+    assert np.array_equal(load(own_cache).trie.nodes, load(own_cache).trie.nodes)
     assert file.read_bytes() == whole
 
 
@@ -156,7 +157,7 @@ def test_a_cache_file_that_broke_off_is_built_again(size: int, own_cache: Path) 
 def test_a_cache_file_of_other_tables_is_not_trusted(own_cache: Path) -> None:
     (file,) = own_cache.glob("dictionary-*.bin")
     whole = file.read_bytes()
-    arrays = module._read_cache(file, file.stem.removeprefix("dictionary-"))
+    arrays = module._read_cache(file, file.stem.rpartition("-")[2])
     assert arrays is not None
     file.write_bytes(module._encode("0" * 32, arrays))
     load(own_cache)
@@ -165,7 +166,7 @@ def test_a_cache_file_of_other_tables_is_not_trusted(own_cache: Path) -> None:
 
 def test_building_leaves_nothing_but_the_cache_file(tmp_path: Path) -> None:
     key = load(tmp_path).key
-    assert os.listdir(tmp_path) == [f"dictionary-{key}.bin"]
+    assert os.listdir(tmp_path) == [f"dictionary-{LAYOUT}-{key}.bin"]
 
 
 def test_a_dictionary_of_one_word_can_be_built() -> None:

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from simstream.kernels.text.modes import full_tokens, search_tokens, separate
 from simstream.kernels.text.tokenize import MIN_FLOAT, HiddenMarkovModel, cut, make_scratch
-from simstream.kernels.text.trie import I32, NO_WORD, Points, Trie, build
+from simstream.kernels.text.trie import I32, NO_WORD, NODE, Points, Trie, build
 from simstream.text import jieba_tables
 from simstream.text.user_words import WordChange, WordFrequencies, apply
 
 FORMAT = 1
-"""The format of the cache file and of the derived arrays; part of the key."""
+"""The format of the derived arrays; part of the key, which recipes' ids contain."""
+LAYOUT: Final = 2
+"""How they lie in the cache file; part of its name."""
 KEY: Final = "312707430a56373432e43feb319a5d53"
 """The key of the dictionary without changes."""
 _MAGIC = b"simstream dictionary\n"
@@ -63,7 +65,7 @@ def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
     else about 1.5 s (once the kernels are compiled).
     """
     key = _key(changes)
-    file = cache / f"dictionary-{key}.bin"
+    file = cache / f"dictionary-{LAYOUT}-{key}.bin"
     arrays = _read_cache(file, key)
     if arrays is None:
         trie, hmm = _build_trie(_changed(changes)), _build_hmm()
@@ -170,15 +172,17 @@ def _probabilities(name: str, shape: type[Probabilities]) -> Probabilities:
 
 
 def _named(trie: Trie, hmm: HiddenMarkovModel) -> dict[str, NDArray[Any]]:
-    arrays = trie._asdict() | hmm._asdict() | {"log_total": np.array([trie.log_total])}
+    """Return all arrays by name; a node as two words of 64 bits."""
+    plain = {"nodes": trie.nodes.view(np.int64), "log_total": np.array([trie.log_total])}
+    arrays = trie._asdict() | hmm._asdict() | plain
     return {name: array for name, array in arrays.items() if len(array)}  # `split` is mostly empty
 
 
 def _from_named(arrays: dict[str, NDArray[Any]]) -> tuple[Trie, HiddenMarkovModel]:
     log_total = float(arrays.pop("log_total")[0])
     hmm = HiddenMarkovModel(**{field: arrays.pop(field) for field in HiddenMarkovModel._fields})
-    split = arrays.pop("split", np.empty(0, np.uint8))
-    return Trie(**arrays, split=split, log_total=log_total), hmm
+    split, nodes = arrays.pop("split", np.empty(0, np.uint8)), arrays.pop("nodes").view(NODE)
+    return Trie(**arrays, nodes=nodes, split=split, log_total=log_total), hmm
 
 
 class _TableColumn(msgspec.Struct):

@@ -204,7 +204,7 @@ def _slots(
     hashes, kinds = hash_words(points, ends, unicode.traits, seed)
     words = kinds & 0x80 != 0
     slots, lengths = slots_of(points, ends, trie)[words], np.diff(ends, prepend=0)[words]
-    table = np.zeros((len(trie.base), 2), np.uint64)
+    table = np.zeros((len(trie.nodes), 2), np.uint64)
     table[slots, 0] = hashes[words]
     table[slots, 1] = known_weights(hashes[words], kinds[words], lengths, *table_of_words, secret)
     return table

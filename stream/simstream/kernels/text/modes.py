@@ -64,15 +64,15 @@ def search_tokens(points: Points, cut_ends: I32, cut_count: int, trie: Trie) -> 
 @helper
 def _words_from(points: Points, start: int, stop: int, trie: Trie, found: I32) -> int:
     """Write the ends of all words that begin at `start` and end by `stop`, ascending, and return how many."""
-    base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
+    nodes, code = trie.nodes, trie.code
     slot, n = 0, 0
     for at in range(start, stop):
         label = code[points[at]]
-        below = base[slot] + label
-        if label == 0 or check[below] != slot:
+        below = nodes[slot].base + label
+        if label == 0 or nodes[below].check != slot:
             break
         slot = below
-        if weight[slot] > NO_WORD:
+        if nodes[slot].log_frequency > NO_WORD:
             found[n] = at + 1
             n += 1
     return n

@@ -100,17 +100,37 @@ def _is_digit(point: int) -> bool:
 
 
 @lean_helper
+def _find_second_slots(points: Points, n: int, trie: Trie, second: I32) -> None:
+    """Write the slot to which each character and the next one lead from the root; -1 where they lead nowhere.
+
+    The trie is larger than the cache. Here no step waits for the one before, so the waits for memory overlap.
+    """
+    nodes, code = trie.nodes, trie.code
+    root = np.uint32(nodes[0].base)
+    label = np.uint32(code[points[0]])
+    for at in range(np.uint64(n - 1)):
+        first = root + label
+        label = np.uint32(code[points[at + np.uint64(1)]])
+        below = np.uint32(nodes[np.uint64(first)].base) + label
+        leads = (nodes[np.uint64(below)].check == np.int32(first)) & (label != 0)
+        second[at] = np.int32(below) if leads else np.int32(-1)
+
+
+@lean_helper
 def _find_routes(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -> None:
     """Fill route, next and slot of the whole text, from the right.
 
-    Cost: for each character a walk through the trie, at most as long as the longest word.
+    Cost: for each character a walk through the trie, at most as long as the longest word. Unsigned indices save the
+    question whether they are negative.
     """
-    base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
+    nodes, code = trie.nodes, trie.code
     route, ends, slots = scratch.route, scratch.next, scratch.slot
     unknown = -trie.log_total
-    root = base[0]
+    root = np.uint32(nodes[0].base)
     stop = n
     route[n] = 0.0
+    if n > 0:
+        _find_second_slots(points, n, trie, slots)
     for at in range(n - 1, -1, -1):
         point = points[at]
         if not is_in_block(point):
@@ -119,20 +139,28 @@ def _find_routes(points: Points, n: int, trie: Trie, scratch: TokenizeScratch) -
             route[at] = 0.0
             stop = at
             continue
-        best, best_end, best_slot = -np.inf, at + 1, -1
-        label = code[point]
-        slot, below, to = 0, root + label, at
-        while label != 0 and check[below] == slot:
-            slot = below
-            to += 1
-            if weight[slot] > NO_WORD:
-                score = weight[slot] + route[to]
-                if score >= best:  # of equal scores the later end
-                    best, best_end, best_slot = score, to, slot
-            if to == stop:
-                break
-            label = code[points[to]]
-            below = base[slot] + label
+        best, best_end, best_slot = -np.inf, at + 1, np.int64(-1)
+        label = np.uint32(code[point])
+        slot = np.uint64(root + label)
+        if (label != 0) & (nodes[slot].check == 0):
+            if nodes[slot].log_frequency > NO_WORD:
+                best, best_slot = nodes[slot].log_frequency + route[np.uint64(at + 1)], np.int64(slot)
+            to, second = at + 1, slots[at]
+            if (to < stop) & (second >= 0):
+                slot = np.uint64(second)
+                while True:
+                    to += 1
+                    if nodes[slot].log_frequency > NO_WORD:
+                        score = nodes[slot].log_frequency + route[np.uint64(to)]
+                        if score >= best:  # of equal scores the later end
+                            best, best_end, best_slot = score, to, np.int64(slot)
+                    if to == stop:
+                        break
+                    label = np.uint32(code[points[np.uint64(to)]])
+                    below = np.uint64(np.uint32(nodes[slot].base) + label)
+                    if (label == 0) | (nodes[below].check != np.int32(slot)):
+                        break
+                    slot = below
         route[at] = best if best_slot >= 0 else unknown + route[at + 1]
         ends[at] = best_end
         slots[at] = best_slot
@@ -217,7 +245,7 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, sc
 
     Characters that together are a word of the dictionary stay single, as in jieba.
     """
-    base, check, code, weight = trie.base, trie.check, trie.code, trie.log_frequency
+    nodes, code = trie.nodes, trie.code
     hmm_start, trans, emit = hmm.start, hmm.trans, hmm.emit
     ends, slots, back = scratch.next, scratch.slot, scratch.back
     at = 0
@@ -225,7 +253,7 @@ def _join_unknown(points: Points, n: int, trie: Trie, hmm: HiddenMarkovModel, sc
         start = at
         while at < n and ends[at] == at + 1 and slots[at] != OUTSIDE:
             at += 1
-        if at - start > 1 and walk(points, start, at, base, check, code, weight) < 0:
+        if at - start > 1 and walk(points, start, at, nodes, code) < 0:
             while start < at:
                 end = _end_of_run(points, start, at)
                 if end - start > 1:

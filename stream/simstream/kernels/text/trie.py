@@ -1,6 +1,6 @@
 """The dictionary as a double-array trie: every word with its weight, one step a character.
 
-A node is a slot. From slot s the character with code k leads to slot t = base[s] + k if check[t] = s. Frequent
+A node is a slot. From slot s the character with code k leads to slot t = base of s + k if check of t is s. Frequent
 characters of the dictionary get low codes, so that their slots lie close together. Source of the method: J. Aoe,
 "An efficient digital search algorithm by using a double-array structure", 1989.
 """
@@ -21,57 +21,58 @@ MAX_TRIES = 200
 """Free slots to try for a node's first child, before it goes where nearly all slots are free."""
 
 
+NODE = np.dtype([("base", np.int32), ("check", np.int32), ("log_frequency", np.float64)])
+"""A slot: where its children are, or 0; its parent's slot, or -1 where it is free; log f - log total, or NO_WORD
+where no word ends. They lie side by side, as a step reads all three, and the trie is larger than the cache."""
+
 Points = NDArray[np.uint32]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
+Nodes = NDArray[np.void]
 
 
 class Trie(NamedTuple):
     """A double array over characters; the root is slot 0.
 
-    Every possible `base[s] + code` lies inside the arrays, so the walk needs no bounds check.
+    Every possible `nodes[s].base + code` lies inside the array, so the walk needs no bounds check.
     """
 
-    base: I32  # (slots,) 0 where a slot has no child
-    check: I32  # (slots,) the parent's slot; -1 where free
+    nodes: Nodes  # (slots,) of NODE
     code: NDArray[np.uint16]  # (0x110000,) by code point; 0 where no word has the character
-    log_frequency: F64  # (slots,) log f - log total; NO_WORD where no word ends
     split: NDArray[np.uint8]  # (slots,) 1 where a word ends that was taken out; (0,) where none was
     log_total: float
 
 
 @lean_helper
-def walk(
-    points: Points, start: int, end: int, base: I32, check: I32, code: NDArray[np.uint16], log_frequency: F64
-) -> int:
+def walk(points: Points, start: int, end: int, nodes: Nodes, code: NDArray[np.uint16]) -> int:
     """Do what `find` does for kernels with the trie's arrays in local variables: unpacking costs more than a short
     walk."""
     slot = 0
     for at in range(start, end):
         label = code[points[at]] if points[at] < CODE_POINTS else 0
-        below = base[slot] + label
-        if label == 0 or check[below] != slot:
+        below = nodes[slot].base + label
+        if label == 0 or nodes[below].check != slot:
             return -1
         slot = below
-    return slot if log_frequency[slot] > NO_WORD else -1
+    return slot if nodes[slot].log_frequency > NO_WORD else -1
 
 
 @kernel
 def find(points: Points, start: int, end: int, trie: Trie) -> int:
     """Return the slot of exactly the word `points[start:end]`, or -1. Cost: a step a character, until one fails."""
-    return walk(points, start, end, trie.base, trie.check, trie.code, trie.log_frequency)
+    return walk(points, start, end, trie.nodes, trie.code)
 
 
 @lean_helper
 def is_split(points: Points, start: int, end: int, trie: Trie) -> bool:
     """Whether the word `points[start:end]` was removed from the dictionary. Assumes that some word was removed."""
-    base, check, code = trie.base, trie.check, trie.code
+    nodes, code = trie.nodes, trie.code
     slot = 0
     for at in range(start, end):
         label = code[points[at]]
-        below = base[slot] + label
-        if label == 0 or check[below] != slot:
+        below = nodes[slot].base + label
+        if label == 0 or nodes[below].check != slot:
             return False
         slot = below
     return bool(trie.split[slot] != 0)
@@ -83,7 +84,7 @@ def slots_of(flat: Points, ends: I64, trie: Trie) -> I32:
     For building tables. Cost: about 0.1 us a character; nothing is compiled for it.
     """
     slots = _ends_of_walks(flat, ends, trie)
-    slots[trie.log_frequency[slots] <= NO_WORD] = -1
+    slots[trie.nodes["log_frequency"][slots] <= NO_WORD] = -1
     return slots
 
 
@@ -93,8 +94,8 @@ def _ends_of_walks(flat: Points, ends: I64, trie: Trie) -> I32:
     slots, words, depth = np.zeros(len(ends), np.int32), np.flatnonzero(ends > starts), 0
     while len(words):
         label = trie.code[flat[starts[words] + depth]]
-        below = trie.base[slots[words]] + label
-        inside = (label != 0) & (trie.check[below] == slots[words])
+        below = trie.nodes["base"][slots[words]] + label
+        inside = (label != 0) & (trie.nodes["check"][below] == slots[words])
         slots[words] = np.where(inside, below, 0)
         depth += 1
         words = words[inside & (ends[words] - starts[words] > depth)]
@@ -118,15 +119,17 @@ def build(
     starts = np.concatenate([np.zeros(1, np.int64), ends])
     labels = code[flat].astype(np.int32)
     slots = len(flat) + 4 * highest + 64
-    nodes = _NodeQueue(*np.zeros((4, len(labels) + 1), np.int32), *np.empty((2, highest + 1), np.int64))
+    queue = _NodeQueue(*np.zeros((4, len(labels) + 1), np.int32), *np.empty((2, highest + 1), np.int64))
     while True:
         free = _free_slots(slots)
-        top = _place_all(labels, starts, weight, highest, free, nodes)
+        top = _place_all(labels, starts, weight, highest, free, queue)
         if top >= 0:
             size = top + highest + 1
             marks = np.zeros(0 if split is None or not split.any() else size, np.uint8)
-            parts = (free.base[:size].copy(), free.check[:size].copy(), code, free.log_frequency[:size].copy())
-            trie = Trie(*parts, marks, log_total)
+            nodes = np.empty(size, NODE)
+            nodes["base"], nodes["check"] = free.base[:size], free.check[:size]
+            nodes["log_frequency"] = free.log_frequency[:size]
+            trie = Trie(nodes, code, marks, log_total)
             if split is not None and len(marks) > 0:
                 marks[_ends_of_walks(flat, ends, trie)[split]] = 1
             return trie
