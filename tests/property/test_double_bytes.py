@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,18 @@ PIECES = st.one_of(
     st.binary(max_size=6),
     st.text(st.characters(max_codepoint=127), max_size=200).map(str.encode),
     st.sampled_from(
-        [b"\x80", b"\xff", b"\x81\x30\x84\x38", b"\x8f\xa2\xb7", b"\xb1", b"\x88\x62", b"\0", b"\x1b$B"]
+        [
+            b"\x80",
+            b"\xff",
+            b"\x81\x30\x84\x38",
+            b"\x95\x30\x90\x34",
+            b"\xa5",
+            b"\x8f\xa2\xb7",
+            b"\xb1",
+            b"\x88\x62",
+            b"\0",
+            b"\x1b$B",
+        ]
     ),
 )
 
@@ -43,8 +56,21 @@ def test_every_pair_is_what_python_reads_or_is_left(codec: str) -> None:
         found = to_utf8(raw, codec)
         assert found is None or found == expected(raw, codec)
         done += found is not None
-        assert (found is not None) == _has_pairs_alone(raw, codec)
+        assert (found is not None) == _is_known(raw, codec)
     assert done > 6_800
+
+
+def test_every_four_bytes_are_what_python_reads() -> None:
+    seen = 0
+    for first, second, third in product(range(0x81, 0xFF), range(0x30, 0x3A), range(0x81, 0xFF)):
+        some = range(0x30, 0x3A) if first < 0x85 or third in (0x81, 0xFE) else range(0x30 + third % 10, 0x3A, 10)
+        for fourth in some:
+            raw = bytes((first, second, third, fourth))
+            assert to_utf8(raw, "gb18030") == expected(raw, "gb18030")
+            seen += expected(raw, "gb18030") is not None
+    assert seen > 140_000
+    for damaged in (b"\x81\x30", b"\x81\x30\x84", b"\x81\x30\x84\x3a", b"\x81\x30\x30\x38", b"\x80\x30\x84\x38"):
+        assert to_utf8(damaged, "gb18030") is None
 
 
 @given(codec=st.sampled_from(DOUBLE_BYTE_CODECS), data=st.data())
@@ -54,19 +80,20 @@ def test_a_page_is_what_python_reads_or_is_left(codec: str, data: st.DataObject)
     found, wanted = to_utf8(raw, codec), expected(raw, codec)
     assert found is None or found == wanted
     if wanted is not None and found is None:
-        assert not _has_pairs_alone(raw, codec)
+        assert not _is_known(raw, codec)
     html = f'<meta charset="{CHARSETS[codec]}">'.encode() + raw
     if wanted is not None and b"\0" not in raw:
         assert html_in_utf8(html, "text/html") == html.decode(codec).encode()
 
 
-def _has_pairs_alone(raw: bytes, codec: str) -> bool:
-    """Whether bytes are ASCII and pairs of 16 bits alone, read one character at a time."""
+def _is_known(raw: bytes, codec: str) -> bool:
+    """Whether bytes, read one character at a time, are what the tables have: one, two or GB18030's four bytes."""
     while raw:
-        length = 1 if raw[0] < 0x80 else 2
-        wanted = expected(raw[:length], codec)
-        text = (wanted or b"").decode()
-        if len(raw) < length or len(text) != 1 or not 0x80 * (length - 1) <= ord(text) < 0x10000:
+        for length in (1, 2, 4):
+            text = (expected(raw[:length], codec) or b"").decode()
+            if len(raw) >= length and len(text) == 1 and (ord(text) <= 0xFFFF or length == 4):
+                break
+        else:
             return False
         raw = raw[length:]
     return True
@@ -78,4 +105,4 @@ def test_text_of_every_length_and_place_is_whole(codec: str) -> None:
         for text in (TEXTS[codec], TEXTS[codec] + "x" * 130):
             raw = (b"a" * before) + text.encode(codec)
             assert to_utf8(raw, codec) == ("a" * before + text).encode()
-            assert to_utf8(raw + b"\xa4", codec) is None
+            assert to_utf8(raw + b"\x81", codec) is None
