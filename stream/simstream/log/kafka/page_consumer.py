@@ -34,7 +34,7 @@ FORGOTTEN = "forgotten"
 MAX_LEADER_CHANGE_S = 2.0
 """Seconds for which a partition may end before the next offset: a new leader learns late what all replicas have."""
 MIN_GATHERED_BYTES = 40 << 10
-"""Bytes of pages at which a broker answers a fetch at once: some 27 news pages, enough to share a batch's fixed cost."""
+"""Bytes of pages at which a broker answers a fetch at once: enough news pages, 27, to share the cost of a batch."""
 
 
 def group_of(cluster: KafkaCluster) -> str:
