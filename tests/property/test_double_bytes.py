@@ -60,7 +60,7 @@ def test_every_pair_is_what_python_reads_or_is_left(codec: str) -> None:
     assert done > 6_800
 
 
-def test_every_four_bytes_are_what_python_reads() -> None:
+def test_four_bytes_of_every_lead_are_what_python_reads() -> None:
     seen = 0
     for first, second, third in product(range(0x81, 0xFF), range(0x30, 0x3A), range(0x81, 0xFF)):
         some = range(0x30, 0x3A) if first < 0x85 or third in (0x81, 0xFE) else range(0x30 + third % 10, 0x3A, 10)

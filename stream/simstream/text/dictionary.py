@@ -27,10 +27,10 @@ from simstream.text.user_words import WordChange, WordFrequencies, apply
 FORMAT = 1
 """The format of the derived arrays; part of the key, which recipes' ids contain."""
 LAYOUT: Final = 2
-"""How they lie in the cache file; part of its name."""
+"""How they lie in the cache file; part of its name and of its first bytes."""
 KEY: Final = "312707430a56373432e43feb319a5d53"
 """The key of the dictionary without changes."""
-_MAGIC = b"simstream dictionary\n"
+_MAGIC = b"simstream dictionary %d\n" % LAYOUT
 _PREFIX = len(_MAGIC) + 16
 Mode = Literal["accurate", "search", "full"]
 _TABLES = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")

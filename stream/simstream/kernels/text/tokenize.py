@@ -103,7 +103,8 @@ def _is_digit(point: int) -> bool:
 def _find_second_slots(points: Points, n: int, trie: Trie, second: I32) -> None:
     """Write the slot to which each character and the next one lead from the root; -1 where they lead nowhere.
 
-    The trie is larger than the cache. Here no step waits for the one before, so the waits for memory overlap.
+    The value means nothing where the first character begins no word; the last place is not written. The trie is
+    larger than the cache. Here no step waits for the one before, so the waits for memory overlap.
     """
     nodes, code = trie.nodes, trie.code
     root = np.uint32(nodes[0].base)

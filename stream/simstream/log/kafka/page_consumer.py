@@ -34,7 +34,8 @@ FORGOTTEN = "forgotten"
 MAX_LEADER_CHANGE_S = 2.0
 """Seconds for which a partition may end before the next offset: a new leader learns late what all replicas have."""
 MIN_GATHERED_BYTES = 40 << 10
-"""Bytes of pages at which a broker answers a fetch at once: enough news pages, 27, to share the cost of a batch."""
+"""Bytes of pages, as the log has them, at which a broker answers a fetch at once. 27 news pages of 1.5 KB reach it,
+enough to share the cost of a fetch and a batch; a larger page ends the wait alone."""
 
 
 def group_of(cluster: KafkaCluster) -> str:
@@ -179,7 +180,7 @@ class KafkaPageConsumer(PageConsumer):
             "error_cb": note_error,
             "on_commit": self._on_commit,
         }
-        # The broker gathers pages: otherwise each page of a slow stream would cost a fetch and a turn of the loop.
+        # The broker gathers pages: otherwise each small page of a slow stream would cost a fetch and a turn.
         linger = {"fetch.min.bytes": MIN_GATHERED_BYTES, "fetch.wait.max.ms": self._linger_ms}
         if not self._linger_ms or linger.keys() & self._cluster.options.client.keys():
             linger = {}  # with our least bytes, a wait set by the user would hold every page back

@@ -1,8 +1,8 @@
 """Gathers polled records into batches over all partitions.
 
-The broker holds pages back for `frame.linger_ms`, so most of a batch comes at once. A batch is closed when it is
-full, or a moment after its first page if a thread is idle. So a slow stream makes few frames, and a backlog makes
-full frames.
+The broker holds pages back for `frame.linger_ms`, or until 40 KB wait, so most of a batch comes at once. A batch is
+closed when it is full, or a moment after its first page if a thread is idle. So a slow stream makes few frames, and
+a backlog makes full frames.
 """
 
 from __future__ import annotations
