@@ -22,9 +22,9 @@ DOUBLE_BYTE_CODECS: Final = ("gb18030", "big5hkscs", "cp949", "cp932", "euc_jp")
 _LEADS: Final = range(0x81, 0xFF)
 _TRAILS: Final = range(0x40, 0xFF)
 _ALL: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-FOURS: Final = 39_420
+_FOURS: Final = 39_420
 """GB18030's four bytes with a lower number stand for characters below U+10000, but for those of two bytes."""
-WIDE: Final = 189_000
+_WIDE: Final = 189_000
 """The number of the four bytes of U+10000. From there on the numbers rise as the code points do."""
 
 
@@ -56,7 +56,7 @@ def _tables(codec: str) -> CodecTables:
         pairs[lead - 128, 0] = _point(bytes([lead]), codec)
         for trail in _TRAILS if lead in _LEADS else ():
             pairs[lead - 128, trail] = _point(bytes((lead, trail)), codec)
-    fours = (_point(_four(number), codec) for number in range(FOURS if codec == "gb18030" else 0))
+    fours = (_point(_four(number), codec) for number in range(_FOURS if codec == "gb18030" else 0))
     return CodecTables(pairs, np.fromiter(fours, np.uint16))
 
 
@@ -86,9 +86,9 @@ def _four_point(raw: NDArray[np.uint8], i: int, fours: NDArray[np.uint16]) -> in
     if not (0x30 <= second <= 0x39 and 0x81 <= third <= 0xFE and 0x30 <= fourth <= 0x39 and 0x81 <= first <= 0xFE):
         return 0
     number = (((first - 0x81) * 10 + second - 0x30) * 126 + third - 0x81) * 10 + fourth - 0x30
-    if number < FOURS:
+    if number < _FOURS:
         return int(fours[number])
-    return number - WIDE + 0x10000 if WIDE <= number < WIDE + 0x100000 else 0
+    return number - _WIDE + 0x10000 if _WIDE <= number < _WIDE + 0x100000 else 0
 
 
 @lean_kernel
@@ -110,14 +110,13 @@ def _to_utf8(
             i += run
             to += run
             continue
-        point = int(pairs[byte - 128, raw[i + 1]]) if i + 1 < end else 0
-        size = 2
+        point, size = int(pairs[byte - 128, raw[i + 1]]) if i + 1 < end else 0, 2
         if point == 0 or raw[i + 1] == 0:
             point, size = int(pairs[byte - 128, 0]), 1
-            if point == 0:
-                point, size = _four_point(raw, i, fours), 4
-                if point == 0:
-                    return -1
+        if point == 0:
+            point, size = _four_point(raw, i, fours), 4
+        if point == 0:
+            return -1
         if point < 0x800:
             utf8[to] = 0xC0 | point >> 6
         else:
