@@ -1,4 +1,7 @@
-"""Holds back Ctrl-C and SIGTERM while something must not be left half done, and knows it where a library hid it."""
+"""Raises Ctrl-C and SIGTERM where they are not lost, and knows them where a library hid them.
+
+Holds them back while something must not be left half done.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,37 @@ from typing import Final
 PATIENCE: Final = 3
 """The signal of this number takes effect at once: the disk may hang."""
 _INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM
+_DROPPING: Final = ("__del__", "_raw_object_cache_notify", "_raw_object_cache_getbuffer")
+"""What is raised here is printed and dropped: in a destructor, and in what LLVM calls while a kernel is loaded."""
+_AGAIN_S: Final = 0.01
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise a KeyboardInterrupt, as Python's own handler does, but not where it would be dropped: a little later.
+
+    For programs that have SIGALRM to themselves.
+    """
+    while frame is not None:
+        if frame.f_code.co_name in _DROPPING:
+            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def raise_interrupts() -> None:
+    """Let `interrupt` handle Ctrl-C and SIGTERM, unless they are ignored. Services have their own handlers."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is usual:
+            signal.signal(number, interrupt)
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Raise a KeyboardInterrupt that comes within only at the end, unless an error is raised there.
 
-    Does nothing outside of the main thread, or for a signal that the program handles by itself. Cost: some 3 us.
+    Does nothing outside of the main thread, or for a signal that the program handles by itself. Cost: some 20 us.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -30,15 +57,16 @@ def interrupts_held() -> Iterator[None]:
         if len(held) == PATIENCE:
             raise KeyboardInterrupt
 
-    ours = [one for one in _INTERRUPTS if signal.getsignal(one) is signal.default_int_handler]
+    raising = interrupt, signal.default_int_handler
+    ours = {one: handler for one in _INTERRUPTS if (handler := signal.getsignal(one)) in raising}
     try:
         for one in ours:
             signal.signal(one, hold)
         yield
     finally:
-        for one in ours:
+        for one, handler in ours.items():
             if signal.getsignal(one) is hold:
-                signal.signal(one, signal.default_int_handler)
+                signal.signal(one, handler)
     if held:
         raise KeyboardInterrupt
 

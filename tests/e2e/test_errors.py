@@ -8,6 +8,7 @@ import os
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -261,10 +262,45 @@ def test_ctrl_c_on_an_endless_input_ends_with_130(alone: Program, cache: Path) -
         process.send_signal(signal.SIGINT)
         process.wait(20)
         assert process.stderr is not None
-        assert process.stderr.read().decode().strip() == "simstream: interrupted"
+        assert process.stderr.read().decode().splitlines()[-1] == "simstream: interrupted"
     finally:
         process.kill()
     assert process.returncode == 130
+
+
+_MISSING_SIGNALS = """
+import signal, sys, threading, time
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the thread takes the signal, and no read is broken off
+from simstream.cli.main import run
+run()
+"""
+
+
+@pytest.mark.parametrize("command", ["dedup -", "tokens", "explain a -i -", "find-all -b 4 -d 3 -i - -o -"])
+def test_ctrl_c_ends_a_read_that_the_signal_does_not_break_off(alone: Program, cache: Path, command: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _MISSING_SIGNALS, *command.split()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=alone.folder,
+        env=environment(cache),
+    )
+    assert process.stdin is not None
+    assert process.stderr is not None
+    try:
+        process.stdin.write(b"7\n")
+        process.stdin.flush()
+        end = time.monotonic() + 20
+        while unread(process.stdin.fileno()) and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.1)  # it waits for the next line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read().decode().splitlines()[-1] == "simstream: interrupted"
+    finally:
+        process.kill()
 
 
 def test_a_reader_that_goes_away_is_no_error(alone: Program, cache: Path, tmp_path: Path) -> None:

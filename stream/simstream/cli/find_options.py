@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -149,7 +148,9 @@ def _column(handle: IO[bytes], name: str) -> U64:
 def opened(name: str) -> AbstractContextManager[IO[bytes]]:
     """Return a file to read, unpacked according to its ending, or stdin for `-`. Raises OSError."""
     if name == "-":
-        return nullcontext(sys.stdin.buffer)
+        from simstream.sources.lines import standard_input
+
+        return nullcontext(standard_input())
     if os.path.isdir(name):
         raise IsADirectoryError(0, "it is a folder")
     return _unpacked(open(name, "rb", buffering=0), name)

@@ -19,7 +19,7 @@ import click
 from simstream import __version__
 from simstream.cli.checked_writer import CheckedWriter
 from simstream.errors import OutputError, SimstreamError, UsageError
-from simstream.interrupts import is_interrupt
+from simstream.interrupts import is_interrupt, raise_interrupts
 from simstream.terminal import printable
 
 COMMANDS = {
@@ -115,10 +115,7 @@ def main() -> None:
 
 def run() -> None:
     """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    if (
-        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    ):  # not if it is ignored; services replace this handler later
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    raise_interrupts()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices spin and have no work
     _open_standard_streams()
     _name_stdout_in_errors()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import msgspec
 
 from simstream.cli.options import make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
+from simstream.sources.lines import standard_input
 from simstream.tools.match_questions import PageQuestion, asked, batches
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator
     if text is not None:
         yield PageQuestion("text", {"text": text})
     elif source is None:
-        yield PageQuestion("-", {"text": sys.stdin.buffer.read().decode("utf-8", "replace")})
+        yield PageQuestion("-", {"text": standard_input().read().decode("utf-8", "replace")})
     else:
         yield from asked(source, settings.max_record_bytes)
 

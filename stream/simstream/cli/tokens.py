@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -93,7 +92,9 @@ def _texts(
     if text is not None:
         yield text
     elif source is None:
-        yield sys.stdin.buffer.read().decode("utf-8", "replace")
+        from simstream.sources.lines import standard_input
+
+        yield standard_input().read().decode("utf-8", "replace")
     else:
         from simstream.model import PageKind
         from simstream.sources.read import read_pages

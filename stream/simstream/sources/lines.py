@@ -5,6 +5,10 @@ from __future__ import annotations
 import codecs
 import io
 import lzma
+import os
+import select
+import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
@@ -20,17 +24,23 @@ BLANK_RUN = 1000
 _BUFFER_BYTES = 1 << 18
 _STEP_BYTES = 1024
 """Bytes that are unpacked at once, so that damage costs few of the lines before it."""
+_BEAT_MS = 250
 _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
 
 class CountedFile(io.RawIOBase):
-    """A file that counts the bytes that were read. Closing a reader on top of it does not close the file."""
+    """A file that counts the bytes that were read. Closing a reader on top of it does not close the file.
+
+    Ctrl-C ends the wait for a pipe or a terminal. A plain read misses it if the signal comes just before: the
+    interpreter has then looked for signals for the last time, and the kernel's read has not begun.
+    """
 
     def __init__(self, handle: IO[bytes]) -> None:
         # Take what a pipe has, so that pages come as they are written.
         self._read = handle.read1 if isinstance(handle, io.BufferedReader) else handle.read
         self._handle = handle
+        self._poll = _poll_of(handle)
         self.taken = 0
 
     def seekable(self) -> bool:
@@ -46,10 +56,27 @@ class CountedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while self._poll is not None and not self._poll.poll(_BEAT_MS):
+            pass  # each turn lets a signal's handler run
         data = self._read(len(buffer))
         buffer[: len(data)] = data
         self.taken += len(data)
         return len(data)
+
+
+def _poll_of(handle: IO[bytes]) -> select.poll | None:
+    """Return what waits for a pipe, a socket or a terminal; None for a file that always answers."""
+    raw = handle.raw if isinstance(handle, io.BufferedReader) else handle
+    if not isinstance(raw, io.FileIO) or stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+        return None
+    poll = select.poll()
+    poll.register(raw.fileno(), select.POLLIN)
+    return poll
+
+
+def standard_input() -> io.BufferedReader:
+    """Return standard input as it is; Ctrl-C ends each wait for it."""
+    return io.BufferedReader(CountedFile(sys.stdin.buffer), _BUFFER_BYTES)
 
 
 def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
