@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from simstream.errors import SettingsError
 
@@ -92,7 +93,7 @@ def with_log(given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
     value, origin = values.pop(BOOTSTRAP)
     servers = "".join(str(value).split())
     if not SERVERS.fullmatch(servers):
-        shown = "names a user" if "@" in servers else f"is {value!r}"  # a password may stand before the @
+        shown = "names a user" if "@" in unquote(servers) else f"is {value!r}"  # a password may stand before the @
         raise SettingsError(f"{BOOTSTRAP} {shown} ({origin})", "give HOST:PORT, or several with commas between")
     if "log" in values and values["log"].value != KAFKA + servers:
         raise SettingsError(

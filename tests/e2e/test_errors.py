@@ -76,6 +76,7 @@ def some(alone: Program) -> Path:
         (["explain", "a", "-i", "some.jsonl", "--window", "1h"], "time"),
         (["evaluate"], "evaluate"),
         (["source", "mend"], "mend"),
+        (["status", "--state", "missing"], "missing"),
     ],
 )
 @pytest.mark.usefixtures("some")
@@ -163,6 +164,9 @@ def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> No
         ("--log", "kafka://127.0.0.1:1,bob:SECRET@127.0.0.1:2"),
         ("--log", "http://bob:SECRET@127.0.0.1:1"),
         ("--bootstrap-servers", "bob:SECRET@127.0.0.1:1"),
+        ("--log", "kafka://bob%3ASECRET%40127.0.0.1:1"),
+        ("--log", "bob%3ASECRET%40127.0.0.1:1"),
+        ("--bootstrap-servers", "bob%3ASECRET%40127.0.0.1:1"),
     ],
 )
 def test_a_password_in_an_address_is_refused_and_never_shown(alone: Program, place: tuple[str, str]) -> None:
@@ -306,9 +310,10 @@ def test_ctrl_c_ends_a_read_that_the_signal_does_not_break_off(alone: Program, c
 def test_a_reader_that_goes_away_is_no_error(alone: Program, cache: Path, tmp_path: Path) -> None:
     path = tmp_path / "many.jsonl"
     path.write_text("".join(f'{{"id":"{i}","text":"x"}}\n' for i in range(20_000)))
-    line = " ".join([*command_line("dedup", path), "| head -1"])
+    line = " ".join([*command_line("dedup", path), "| head -1; exit ${PIPESTATUS[0]}"])
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, env=environment(cache), cwd=alone.folder, timeout=60, check=False
     )
     assert done.stderr == b""
     assert done.stdout.count(b"\n") == 1
+    assert done.returncode == 128 + signal.SIGPIPE

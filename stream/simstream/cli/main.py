@@ -84,8 +84,18 @@ def _refuse_empty_paths(command: click.Command) -> None:
         _refuse_empty_paths(inner)
 
 
+class _ReaderGoneError(Exception):
+    """What reads our output went away, as `head` does. (click would end a BrokenPipeError with exit code 1.)"""
+
+
 class LazyCommandGroup(click.Group):
     """A group that imports a command's file when the command is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGoneError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -182,8 +192,7 @@ def invoke(arguments: list[str]) -> int:
         return _fail(error.what, error.todo, error.exit_code, debug)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", "", 130, debug=False)
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does: there is nothing to report.
+    except (BrokenPipeError, _ReaderGoneError):  # there is nothing to report
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from simstream.errors import SettingsError
 from simstream.kafka_settings import KAFKA, SERVERS
@@ -57,7 +58,8 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
 
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
-    if ":" in address.partition("@")[0] and "@" in address and not os.path.isdir(address):
+    user, at, _ = unquote(address).partition("@")
+    if ":" in user and at and not os.path.isdir(address):
         raise SettingsError("--log names a user", advice)  # not shown: a password may stand before the @
     if not address or "://" in address or _SCHEME.match(address):
         raise SettingsError(f"--log {address!r} does not name a place for a log", advice)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
 from simstream.errors import SettingsError
 from simstream.kafka_settings import KAFKA
@@ -48,7 +49,7 @@ class KafkaLog(Log):
         """`servers` is `HOST:PORT,...`. Connects at the first request. Raises SettingsError."""
         if not servers:
             raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
-        if "@" in servers:  # the error does not show the address: a password may stand before the @
+        if "@" in unquote(servers):  # the error does not show the address: a password may stand before the @
             raise SettingsError(
                 "the address names a user", "give kafka://HOST:PORT, and the user in [kafka] of the settings"
             )
