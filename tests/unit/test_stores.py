@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from simstream.cli.row_output import written_rows
 from simstream.errors import InputError, InputMissing, NotPut, StoreError, Unavailable, UsageError
 from simstream.sources import web_files
 from simstream.sources.addresses import public_address
-from simstream.sources.input_files import files_of, opened, shown_path
+from simstream.sources.input_files import InputFile, files_of, opened, shown_path
 from simstream.sources.read import read_pages, size_of
 from simstream.sources.read_ahead import ReadAhead
 from simstream.tools.dedup.row_layouts import PAIR_ROWS, NearPair
@@ -80,9 +80,19 @@ def test_a_file_that_comes_only_whole_is_not_begun_before_its_turn(web: WebServe
     assert [first.value, *(record.value for record in reader)] == LINES * 3
 
 
-def test_ctrl_c_does_not_wait_for_a_server_that_stalls(web: WebServer) -> None:
+def _pages_of(files: list[InputFile]) -> object:
+    return list(read_pages(files, ahead=ReadAhead(2)))
+
+
+@pytest.mark.parametrize("missed", [False, True])
+@pytest.mark.parametrize("ask", [facts_of, _pages_of])
+def test_ctrl_c_does_not_wait_for_a_server_that_stalls(
+    web: WebServer, ask: Callable[[list[InputFile]], object], missed: bool
+) -> None:
+    """`missed`: another thread takes the signal, so it breaks off no wait of the main thread."""
+    files = files_of([web.address(path) for path in ("ranged/p.jsonl", "ranged/q.jsonl")])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start its jobs without it
-    files, real, over = files_of([web.address("ranged/p.jsonl")]), web.answer, threading.Event()
+    real, over = web.answer, threading.Event()
 
     has_begun = threading.Lock()
 
@@ -94,8 +104,10 @@ def test_ctrl_c_does_not_wait_for_a_server_that_stalls(web: WebServer) -> None:
 
     web.answer = stalled  # type: ignore[method-assign]
     began = time.monotonic()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT] if missed else [])
     with pytest.raises(KeyboardInterrupt):
-        facts_of(files)
+        ask(files)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     signal.signal(signal.SIGINT, before)
     assert time.monotonic() - began < 30
     over.set()

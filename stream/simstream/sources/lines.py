@@ -15,6 +15,7 @@ from typing import IO, Protocol
 
 from simstream.errors import InputError
 from simstream.files.zstandard import zstd
+from simstream.interrupts import BEAT_S
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
@@ -24,7 +25,6 @@ BLANK_RUN = 1000
 _BUFFER_BYTES = 1 << 18
 _STEP_BYTES = 1024
 """Bytes that are unpacked at once, so that damage costs few of the lines before it."""
-_BEAT_MS = 250
 _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
@@ -32,8 +32,7 @@ _MAX_XZ_MEMORY_BYTES = 128 << 20
 class CountedFile(io.RawIOBase):
     """A file that counts the bytes that were read. Closing a reader on top of it does not close the file.
 
-    Ctrl-C ends the wait for a pipe or a terminal. A plain read misses it if the signal comes just before: the
-    interpreter has then looked for signals for the last time, and the kernel's read has not begun.
+    Ctrl-C always ends the wait for a pipe or a terminal (see BEAT_S).
     """
 
     def __init__(self, handle: IO[bytes]) -> None:
@@ -56,7 +55,7 @@ class CountedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while self._poll is not None and not self._poll.poll(_BEAT_MS):
+        while self._poll is not None and not self._poll.poll(BEAT_S * 1000):
             pass  # each turn lets a signal's handler run
         data = self._read(len(buffer))
         buffer[: len(data)] = data

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from simstream.closing import Closing
+from simstream.interrupts import BEAT_S
 from simstream.model import Record
 from simstream.sources.file_pages import FilePages
 
@@ -78,7 +79,7 @@ class FilesAhead(Closing):
             thread.start()
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._begun or self._all_begun)
+                self._await(lambda: self._begun or self._all_begun)
                 if not self._begun:
                     return
                 file = self._begun[0]
@@ -103,7 +104,7 @@ class FilesAhead(Closing):
             return
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: file.batches or file.ended)
+                self._await(lambda: file.batches or file.ended)
                 if not file.batches:
                     break
                 batch, size = file.batches.popleft()
@@ -113,6 +114,11 @@ class FilesAhead(Closing):
             yield from batch
         if file.error is not None:
             raise file.error
+
+    def _await(self, has_come: Callable[[], object]) -> None:
+        """Wait in the thread that takes the records. A server may stall, and Ctrl-C ends the wait."""
+        while not self._changed.wait_for(has_come, BEAT_S):
+            pass
 
     def _read_files(self) -> None:
         while (file := self._next_file()) is not None:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from simstream.errors import UsageError
+from simstream.interrupts import BEAT_S
 from simstream.sources.addresses import is_web
 from simstream.sources.input_files import InputFile, opened, shown_path
 from simstream.sources.noted_lines import file_stamp
@@ -61,7 +62,8 @@ def facts_of(files: Sequence[InputFile]) -> list[FileFacts]:
     for thread in threads[: len(files)]:
         thread.start()
     for thread in threads[: len(files)]:
-        thread.join()
+        while thread.is_alive():
+            thread.join(BEAT_S)
     if errors:
         raise errors[min(errors)]
     return [found[number] for number in range(len(files))]
