@@ -13,8 +13,8 @@ from types import FrameType
 from typing import Final
 
 BEAT_S: Final = 0.25
-"""The longest single wait of a main thread for what may never come. A signal just before a wait does not end it: the
-interpreter has looked for signals for the last time, and the kernel does not wait yet."""
+"""The longest single wait of a main thread for what may never come. A signal just before a wait does not end it:
+the interpreter has looked for signals for the last time, and the system does not wait yet."""
 PATIENCE: Final = 3
 """The signal of this number takes effect at once: the disk may hang."""
 _INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM
