@@ -1,4 +1,4 @@
-"""Raises Ctrl-C and SIGTERM where they are not lost, and knows them where a library hid them.
+"""Keeps Ctrl-C and SIGTERM: raises again what the interpreter drops, and knows them where a library hid them.
 
 Holds them back while something must not be left half done.
 """
@@ -6,42 +6,43 @@ Holds them back while something must not be left half done.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 BEAT_S: Final = 0.25
-"""The longest single wait of a main thread for what may never come. A signal just before a wait does not end it:
-the interpreter has looked for signals for the last time, and the system does not wait yet."""
+"""The longest single wait of a main thread for what may never come. A signal that comes just before a wait does not
+end it: its handler runs only once the wait has ended."""
 PATIENCE: Final = 3
 """The signal of this number takes effect at once: the disk may hang."""
-_INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM
-_DROPPING: Final = ("__del__", "_raw_object_cache_notify", "_raw_object_cache_getbuffer")
-"""What is raised here is printed and dropped: in a destructor, and in what LLVM calls while a kernel is loaded."""
+_INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
 _AGAIN_S: Final = 0.01
 
 
-def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise a KeyboardInterrupt, as Python's own handler does, but not where it would be dropped: a little later.
+def keep_interrupts() -> None:
+    """Let SIGTERM raise a KeyboardInterrupt as Ctrl-C does, unless it is ignored, and let nothing drop either.
 
-    For programs that have SIGALRM to themselves.
+    The interpreter prints and drops what is raised in a destructor, in the callback of a weak reference, and where
+    C calls back, as LLVM does while a kernel is compiled or loaded. A KeyboardInterrupt that is dropped there is
+    raised again a little later. Takes the signal SIGALRM and the timer of real time. Services replace the handlers
+    of SIGTERM and Ctrl-C later. For the main thread.
     """
-    while frame is not None:
-        if frame.f_code.co_name in _DROPPING:
-            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    sys.unraisablehook = partial(_raise_again, sys.unraisablehook)
 
 
-def raise_interrupts() -> None:
-    """Let `interrupt` handle Ctrl-C and SIGTERM, unless they are ignored. Services have their own handlers."""
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-        if signal.getsignal(number) is usual:
-            signal.signal(number, interrupt)
+def _raise_again(tell: Callable[[Any], object], dropped: sys.UnraisableHookArgs) -> None:
+    """Raise a dropped KeyboardInterrupt again in a little while; `tell` of another error."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    else:
+        tell(dropped)
 
 
 @contextmanager
@@ -60,16 +61,15 @@ def interrupts_held() -> Iterator[None]:
         if len(held) == PATIENCE:
             raise KeyboardInterrupt
 
-    raising = interrupt, signal.default_int_handler
-    ours = {one: handler for one in _INTERRUPTS if (handler := signal.getsignal(one)) in raising}
+    ours = [one for one in _INTERRUPTS if signal.getsignal(one) is signal.default_int_handler]
     try:
         for one in ours:
             signal.signal(one, hold)
         yield
     finally:
-        for one, handler in ours.items():
+        for one in ours:
             if signal.getsignal(one) is hold:
-                signal.signal(one, handler)
+                signal.signal(one, signal.default_int_handler)
     if held:
         raise KeyboardInterrupt
 

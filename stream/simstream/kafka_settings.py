@@ -11,6 +11,7 @@ The same as variables: SIMSTREAM_KAFKA_SECURITY_PROTOCOL, SIMSTREAM_KAFKA_SASL_P
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,6 +96,11 @@ def with_log(given: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
     if not SERVERS.fullmatch(servers):
         shown = "names a user" if "@" in unquote(servers) else f"is {value!r}"  # a password may stand before the @
         raise SettingsError(f"{BOOTSTRAP} {shown} ({origin})", "give HOST:PORT, or several with commas between")
+    if "log" in values and names_a_user(str(values["log"].value)):
+        raise SettingsError(
+            f"log names a user ({values['log'].origin})",
+            "give kafka://HOST:PORT, and the user in [kafka] of the settings",
+        )
     if "log" in values and values["log"].value != KAFKA + servers:
         raise SettingsError(
             f"log is {values['log'].value!r}, and {BOOTSTRAP} is {value!r} ({origin})",
@@ -149,6 +155,12 @@ def is_variable(name: str) -> bool:
 def show_value(name: str, value: SettingValue) -> str:
     """Return what may be printed of a setting: nothing of a secret, or of a value from a file of its own."""
     return HIDDEN if is_secret(name) or ", from " in value.origin else str(value.value)
+
+
+def names_a_user(address: str) -> bool:
+    """Return whether a user, and perhaps a password, stands in the address of a log. A folder may have any name."""
+    user, at, _ = unquote(address).partition("@")
+    return bool(at) and ":" in user and not os.path.isdir(address)
 
 
 def is_secret(name: str) -> bool:

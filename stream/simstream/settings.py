@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Meta
@@ -393,7 +394,7 @@ def _without_malformed_url(settings: Settings, origin: Mapping[str, str], wrong:
     url = settings.registry.url
     if url is None or _URL.fullmatch(url):
         return settings
-    if "@" in url:
+    if "@" in unquote(url):
         what, todo = "holds a user or a password", "name them in registry.user and registry.password_file"
     else:
         what, todo = f"is {url!r}", "give an address such as https://registry.example:8081"

@@ -165,12 +165,14 @@ def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> No
         ("--log", "http://bob:SECRET@127.0.0.1:1"),
         ("--bootstrap-servers", "bob:SECRET@127.0.0.1:1"),
         ("--log", "kafka://bob%3ASECRET%40127.0.0.1:1"),
+        ("--log", "kafka://bob:SECRET@127.0.0.1:1", "--bootstrap-servers", "127.0.0.1:1"),
         ("--log", "bob%3ASECRET%40127.0.0.1:1"),
         ("--bootstrap-servers", "bob%3ASECRET%40127.0.0.1:1"),
     ],
 )
-def test_a_password_in_an_address_is_refused_and_never_shown(alone: Program, place: tuple[str, str]) -> None:
-    for command in (["serve", "-v", "--http-port", "0"], ["verdicts", "-vv"], ["topics", "create", "-v"]):
+def test_a_password_in_an_address_is_refused_and_never_shown(alone: Program, place: tuple[str, ...]) -> None:
+    asked = ["serve", "-v", "--http-port", "0"], ["verdicts", "-vv"], ["topics", "create", "-v"], ["config"]
+    for command in asked:
         done = alone.run(*command, *place)
         assert done.returncode == 2
         assert b"names a user" in done.stderr
@@ -266,7 +268,7 @@ def test_ctrl_c_on_an_endless_input_ends_with_130(alone: Program, cache: Path) -
         process.send_signal(signal.SIGINT)
         process.wait(20)
         assert process.stderr is not None
-        assert process.stderr.read().decode().splitlines()[-1] == "simstream: interrupted"
+        assert only_interrupted(process.stderr.read())
     finally:
         process.kill()
     assert process.returncode == 130
@@ -283,28 +285,75 @@ run()
 
 @pytest.mark.parametrize("command", ["dedup -", "tokens", "explain a -i -", "find-all -b 4 -d 3 -i - -o -"])
 def test_ctrl_c_ends_a_read_that_the_signal_does_not_break_off(alone: Program, cache: Path, command: str) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", _MISSING_SIGNALS, *command.split()],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         cwd=alone.folder,
         env=environment(cache),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        try:
+            process.stdin.write(b"7\n")
+            process.stdin.flush()
+            end = time.monotonic() + PATIENCE_S
+            while unread(process.stdin.fileno()):
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            time.sleep(0.1)  # it waits for the next line
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+            assert only_interrupted(process.stderr.read())
+        finally:
+            process.kill()
+
+
+def only_interrupted(said: bytes) -> bool:
+    """Whether a command says only that it was interrupted, but perhaps before that it compiles."""
+    lines = [line for line in said.decode().splitlines() if line and not line.startswith("simstream: compiling")]
+    return lines == ["simstream: interrupted"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dedup", "--help"], ["config"]])
+def test_output_that_nobody_reads_is_no_error(alone: Program, cache: Path, arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        command_line(*arguments),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env=environment(cache),
+        cwd=alone.folder,
+        timeout=60,
+        check=False,
     )
-    assert process.stdin is not None
-    assert process.stderr is not None
-    try:
-        process.stdin.write(b"7\n")
-        process.stdin.flush()
-        end = time.monotonic() + 20
-        while unread(process.stdin.fileno()) and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(0.1)  # it waits for the next line
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
-        assert process.stderr.read().decode().splitlines()[-1] == "simstream: interrupted"
-    finally:
-        process.kill()
+    os.close(write)
+    assert done.stderr == b""
+    assert done.returncode == 128 + signal.SIGPIPE
+
+
+def test_a_named_pipe_whose_reader_goes_away_is_an_output_that_fails(alone: Program, some: Path) -> None:
+    pipe = alone.folder / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(lambda: pipe.open("rb").close())
+        many = alone.folder / "many.jsonl"
+        many.write_text(some.read_text() * 20_000)
+        line = one_line(alone.run("dedup", many, "--versions", "-o", pipe), 1)
+        opening.result(20)
+    assert "Broken pipe" in line
+
+
+def test_standard_input_that_cannot_be_read_is_one_line(alone: Program, cache: Path) -> None:
+    read, write = os.pipe()
+    done = subprocess.run(
+        command_line("tokens"), stdin=write, capture_output=True, env=environment(cache), timeout=60, check=False
+    )
+    os.close(read)
+    os.close(write)
+    assert "Bad file descriptor" in one_line(done, 1)
 
 
 def test_a_reader_that_goes_away_is_no_error(alone: Program, cache: Path, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 import pytest
 from numba import njit
 
-from simstream.interrupts import PATIENCE, interrupts_held, raise_interrupts
+from simstream.interrupts import PATIENCE, interrupts_held, keep_interrupts
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
@@ -76,13 +77,16 @@ def test_a_signal_between_two_handlers_leaves_both_as_they_were(monkeypatch: pyt
 
 
 @pytest.fixture
-def raised() -> Iterator[None]:
+def kept() -> Iterator[None]:
     """The handlers of a command."""
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    hook = sys.unraisablehook
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    raise_interrupts()
+    keep_interrupts()
     yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    sys.unraisablehook = hook
     for one, handler in before.items():
         signal.signal(one, handler)
 
@@ -94,13 +98,33 @@ class _Interrupting:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def _drop() -> None:
+def _in_a_destructor() -> None:
     made = _Interrupting()
     del made
 
 
-def _load_a_kernel() -> None:
-    """Interrupt what LLVM calls while a kernel is compiled."""
+def _in_the_callback_of_a_weak_reference() -> None:
+    class Made:
+        """Anything."""
+
+    made = Made()
+    kept = weakref.ref(made, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    del made
+    assert kept() is None
+
+
+def _in_a_generator_that_is_destroyed() -> None:
+    def numbers() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    next(numbers())
+
+
+def _in_what_llvm_calls() -> None:
+    """It calls while a kernel is compiled."""
 
     def interrupting(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_name == "_raw_object_cache_notify":
@@ -115,26 +139,41 @@ def _load_a_kernel() -> None:
         sys.setprofile(None)
 
 
-@pytest.mark.usefixtures("raised")
-@pytest.mark.parametrize("interrupted", [_drop, _load_a_kernel])
-def test_an_interrupt_where_it_would_be_dropped_comes_a_little_later(interrupted: Callable[[], None]) -> None:
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "interrupted",
+    [
+        _in_a_destructor,
+        _in_the_callback_of_a_weak_reference,
+        _in_a_generator_that_is_destroyed,
+        _in_what_llvm_calls,
+    ],
+)
+def test_an_interrupt_that_is_dropped_is_raised_again(
+    monkeypatch: pytest.MonkeyPatch, interrupted: Callable[[], None], signalled: int
+) -> None:
+    send = os.kill
+    monkeypatch.setattr(os, "kill", lambda process, _: send(process, signalled))
+
     def interrupted_soon() -> None:
         interrupted()
         time.sleep(20)
 
+    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         interrupted_soon()
+    assert time.monotonic() - began < 20
 
 
-@pytest.mark.usefixtures("raised")
-def test_an_interrupt_that_comes_later_is_held_too() -> None:
+@pytest.mark.usefixtures("kept")
+def test_an_interrupt_that_is_raised_again_is_held_too() -> None:
     ended = False
 
     def end_held() -> None:
         nonlocal ended
-        _drop()
         with interrupts_held():
-            time.sleep(0.1)
+            signal.raise_signal(signal.SIGALRM)
             ended = True
 
     with pytest.raises(KeyboardInterrupt):
@@ -142,9 +181,23 @@ def test_an_interrupt_that_comes_later_is_held_too() -> None:
     assert ended
 
 
-@pytest.mark.usefixtures("raised")
-def test_signals_that_are_ignored_stay_so() -> None:
+@pytest.mark.usefixtures("kept")
+def test_another_error_that_is_dropped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_type))
+    keep_interrupts()
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    Failing()
+    assert told == [ValueError]
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_signal_that_is_ignored_stays_so() -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
-    raise_interrupts()
+    keep_interrupts()
     assert {signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)} == {signal.SIG_IGN}

@@ -105,12 +105,14 @@ def test_ctrl_c_does_not_wait_for_a_server_that_stalls(
     web.answer = stalled  # type: ignore[method-assign]
     began = time.monotonic()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT] if missed else [])
-    with pytest.raises(KeyboardInterrupt):
-        ask(files)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - began < 30
-    over.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask(files)
+        assert time.monotonic() - began < 30
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+        over.set()
 
 
 def test_a_run_is_not_kept_over_a_file_whose_change_nobody_would_see(web: WebServer) -> None:
@@ -198,9 +200,11 @@ def test_a_name_has_neither_password_nor_signature() -> None:
     assert public_address("HTTPS://me:a@secret@a.example/p.jsonl?secret") == "HTTPS://a.example/p.jsonl"
     assert public_address("sftp://me:secret@a.example/p.jsonl") == "sftp://a.example/p.jsonl"
     assert shown_path("hf://datasets/a/b@main/p?.parquet") == "hf://datasets/a/b@main/p?.parquet"
-    with pytest.raises(UsageError) as refused:
-        files_of(["https://me:secret@a.example/p.jsonl"])
-    assert "secret" not in str(refused.value)
+    assert public_address("https://a.example/%40secret/p.jsonl") == "https://a.example/%40secret/p.jsonl"
+    for user in ("me:secret@", "me%3Asecret%40"):
+        with pytest.raises(UsageError, match="given with a user") as refused:
+            files_of([f"https://{user}a.example/p.jsonl"])
+        assert "secret" not in str(refused.value)
 
 
 def test_two_addresses_that_differ_in_their_secret_part_only_are_refused(web: WebServer) -> None:

@@ -18,10 +18,14 @@ class _WritableStream(Protocol):
     def isatty(self) -> bool: ...
 
 
+class ReaderGoneError(Exception):
+    """What reads stdout went away, as `head` does. No OSError: click would end with exit code 1."""
+
+
 class CheckedWriter(io.RawIOBase):
     """Writes to a handle. Raises OutputError, which names the file, if the system refuses a write.
 
-    `path` is that of the file; `-` is stdout. A reader that has gone away raises BrokenPipeError.
+    `path` is that of the file; `-` is stdout. If the reader of stdout went away, it raises ReaderGoneError.
     """
 
     def __init__(self, handle: _WritableStream, path: str) -> None:
@@ -45,10 +49,10 @@ class CheckedWriter(io.RawIOBase):
             written = self._handle.write(data)
             self._handle.flush()
             return written
-        except BrokenPipeError:
-            raise
         except OSError as error:
             is_stdout = self._path == "-"
+            if is_stdout and isinstance(error, BrokenPipeError):
+                raise ReaderGoneError from error
             shown, todo = ("stdout", "send it elsewhere") if is_stdout else (self._path, "name another file")
             what = f"writing to {shown} failed ({error.strerror})"
             raise OutputError(what, f"free space there, or {todo}") from error

@@ -9,7 +9,7 @@ import click
 from simstream.cli.checks import find_problems
 from simstream.cli.options import judging_options, log_options, roles_option
 from simstream.errors import SimstreamError
-from simstream.kafka_settings import SettingValue, show_value
+from simstream.kafka_settings import HIDDEN, SettingValue, names_a_user, show_value
 from simstream.settings import ResolvedSettings, default_cache, names, resolve, unknown_variables
 
 Row = tuple[str, str, str]
@@ -50,7 +50,7 @@ def _rows(resolved: ResolvedSettings) -> list[Row]:
         if value in (None, "") and name in fallback:
             value, source = fallback[name]
         shown = "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        rows.append((name, shown, source))
+        rows.append((name, HIDDEN if name == "log" and names_a_user(shown) else shown, source))
     for name, value in settings.kafka.items():
         given = SettingValue(value, origin[f"kafka.{name}"])
         rows.append((f"kafka.{name}", show_value(name, given), given.origin))

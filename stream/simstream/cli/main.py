@@ -17,9 +17,9 @@ from typing import Any
 import click
 
 from simstream import __version__
-from simstream.cli.checked_writer import CheckedWriter
+from simstream.cli.checked_writer import CheckedWriter, ReaderGoneError
 from simstream.errors import OutputError, SimstreamError, UsageError
-from simstream.interrupts import is_interrupt, raise_interrupts
+from simstream.interrupts import is_interrupt, keep_interrupts
 from simstream.terminal import printable
 
 COMMANDS = {
@@ -84,18 +84,8 @@ def _refuse_empty_paths(command: click.Command) -> None:
         _refuse_empty_paths(inner)
 
 
-class _ReaderGoneError(Exception):
-    """What reads our output went away, as `head` does. (click would end a BrokenPipeError with exit code 1.)"""
-
-
 class LazyCommandGroup(click.Group):
     """A group that imports a command's file when the command is called."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise _ReaderGoneError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -124,15 +114,19 @@ def main() -> None:
 
 
 def run() -> None:
-    """Run the command `simstream`. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    raise_interrupts()
+    """Run the command `simstream`.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 141 the reader of stdout went away.
+    """
+    keep_interrupts()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads for matrices spin and have no work
     _open_standard_streams()
     _name_stdout_in_errors()
     codes: list[int] = []
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the command has ended
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)  # the command has ended
     sys.exit(codes[0])
 
 
@@ -171,7 +165,12 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (OSError, ValueError, OutputError):  # its reader is gone, it is closed, or it takes no more
+            except (
+                OSError,
+                ValueError,
+                OutputError,
+                ReaderGoneError,
+            ):  # its reader is gone, it is closed, or it takes no more
                 codes[0] = codes[0] or 1
         os._exit(codes[0])
 
@@ -192,7 +191,7 @@ def invoke(arguments: list[str]) -> int:
         return _fail(error.what, error.todo, error.exit_code, debug)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted", "", 130, debug=False)
-    except (BrokenPipeError, _ReaderGoneError):  # there is nothing to report
+    except ReaderGoneError:  # there is nothing to report
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:

@@ -9,7 +9,7 @@ import click
 
 from simstream.cli.options import log_options, open_log, settings_options, settle
 from simstream.cli.output import print_json
-from simstream.errors import UsageError
+from simstream.errors import InputMissing
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def command(
     from simstream.tools.status.processes import ask_processes, snapshots_in
     from simstream.tools.status.status import StatusReader, StatusWithoutLog
 
-    if state is not None and not os.path.isdir(state):
-        raise UsageError(f"--state {state} is not a folder", "name the folder of `simstream serve --state`")
     settings = settle(config, state=state, **flags)
+    if state is not None and not os.path.isdir(state):
+        raise InputMissing(f"{state} is not a folder", "name the folder of `simstream serve --state`")
     options = options_of(settings, 0.0)
     how = where(settings.log, options, config)
     asked = StatusWithoutLog(settings.log, settings.prefix)

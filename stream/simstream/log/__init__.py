@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from simstream.errors import SettingsError
-from simstream.kafka_settings import KAFKA, SERVERS
+from simstream.kafka_settings import KAFKA, SERVERS, names_a_user
 from simstream.log.base import Log, LogOptions
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
 
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
-    user, at, _ = unquote(address).partition("@")
-    if ":" in user and at and not os.path.isdir(address):
+    if names_a_user(address):
         raise SettingsError("--log names a user", advice)  # not shown: a password may stand before the @
     if not address or "://" in address or _SCHEME.match(address):
         raise SettingsError(f"--log {address!r} does not name a place for a log", advice)

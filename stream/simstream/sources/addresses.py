@@ -11,7 +11,7 @@ from simstream.errors import UsageError
 WEB: Final = ("http", "https")
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _PATTERN: Final = re.compile(r"[*?\[]")
-_SECRETS: Final = re.compile(r"(https?://)(?:[^\s/?#]*@)?([^\s?#]*)[^\s]*", re.IGNORECASE)
+_SECRETS: Final = re.compile(r"(https?://)(?:[^\s/?#]*(?:@|%40))?([^\s?#]*)[^\s]*", re.IGNORECASE)
 
 
 def protocol_of(path: str) -> str:

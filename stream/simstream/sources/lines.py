@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import io
 import lzma
 import os
@@ -32,7 +33,7 @@ _MAX_XZ_MEMORY_BYTES = 128 << 20
 class CountedFile(io.RawIOBase):
     """A file that counts the bytes that were read. Closing a reader on top of it does not close the file.
 
-    Ctrl-C always ends the wait for a pipe or a terminal (see BEAT_S).
+    Ctrl-C ends each wait for a pipe or a terminal (see BEAT_S).
     """
 
     def __init__(self, handle: IO[bytes]) -> None:
@@ -64,17 +65,19 @@ class CountedFile(io.RawIOBase):
 
 
 def _poll_of(handle: IO[bytes]) -> select.poll | None:
-    """Return what waits for a pipe, a socket or a terminal; None for a file that always answers."""
+    """Return what waits for a pipe, a socket or a terminal; None for what answers each read at once."""
     raw = handle.raw if isinstance(handle, io.BufferedReader) else handle
     if not isinstance(raw, io.FileIO) or stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
         return None
+    if fcntl.fcntl(raw.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+        return None  # standard input may be any descriptor; reading this one is an error
     poll = select.poll()
     poll.register(raw.fileno(), select.POLLIN)
     return poll
 
 
 def standard_input() -> io.BufferedReader:
-    """Return standard input as it is; Ctrl-C ends each wait for it."""
+    """Return a reader of standard input. Ctrl-C ends each wait for it."""
     return io.BufferedReader(CountedFile(sys.stdin.buffer), _BUFFER_BYTES)
 
 

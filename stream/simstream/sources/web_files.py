@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from simstream.errors import InputMissing, StoreError, UsageError
 from simstream.sources.addresses import protocol_of, public_address
@@ -126,7 +126,7 @@ class WebFile:
 
     def __init__(self, address: str) -> None:
         self._shown = public_address(address)
-        if "@" in address.partition("://")[2].partition("/")[0]:
+        if "@" in unquote(address.partition("://")[2].partition("/")[0]):
             raise UsageError(f"{self._shown} is given with a user", "leave user and password out of the address")
         is_pattern = "*" in self._shown
         self._advice = "name each file, because a web server has no patterns" if is_pattern else "check the address"
