@@ -75,9 +75,10 @@ def interrupts_held() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether this is a KeyboardInterrupt, or stands in the place of one.
+    """Whether this is a KeyboardInterrupt, or stands in the place of one, which is its cause.
 
     A signal's handler may run while a library written in C calls back. If the library then returns a value as if
-    nothing had happened, the interpreter raises a SystemError, and the handler's error is its cause.
+    nothing had happened, the interpreter raises a SystemError. If the handler runs while a class is made, in a
+    `__set_name__`, Python before 3.12 raises a RuntimeError.
     """
-    return isinstance(error.__cause__ if isinstance(error, SystemError) else error, KeyboardInterrupt)
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)

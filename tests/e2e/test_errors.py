@@ -76,7 +76,6 @@ def some(alone: Program) -> Path:
         (["explain", "a", "-i", "some.jsonl", "--window", "1h"], "time"),
         (["evaluate"], "evaluate"),
         (["source", "mend"], "mend"),
-        (["status", "--state", "missing"], "missing"),
     ],
 )
 @pytest.mark.usefixtures("some")

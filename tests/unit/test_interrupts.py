@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from numba import njit
 
-from simstream.interrupts import PATIENCE, interrupts_held, keep_interrupts
+from simstream.interrupts import PATIENCE, interrupts_held, is_interrupt, keep_interrupts
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
@@ -201,3 +201,14 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
         signal.signal(one, signal.SIG_IGN)
     keep_interrupts()
     assert {signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)} == {signal.SIG_IGN}
+
+
+def test_an_interrupt_while_a_class_is_made_is_known() -> None:
+    class Interrupting:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, RuntimeError)) as raised:
+        type("Made", (), {"field": Interrupting()})
+    assert is_interrupt(raised.value)
+    assert not is_interrupt(RuntimeError())

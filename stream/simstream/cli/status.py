@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simstream.cli.options import log_options, open_log, settings_options, settle
 from simstream.cli.output import print_json
-from simstream.errors import InputMissing
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -45,8 +43,6 @@ def command(
     from simstream.tools.status.status import StatusReader, StatusWithoutLog
 
     settings = settle(config, state=state, **flags)
-    if state is not None and not os.path.isdir(state):
-        raise InputMissing(f"{state} is not a folder", "name the folder of `simstream serve --state`")
     options = options_of(settings, 0.0)
     how = where(settings.log, options, config)
     asked = StatusWithoutLog(settings.log, settings.prefix)
