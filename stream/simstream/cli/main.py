@@ -165,12 +165,7 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except (
-                OSError,
-                ValueError,
-                OutputError,
-                ReaderGoneError,
-            ):  # its reader is gone, it is closed, or it takes no more
+            except (OSError, ValueError, OutputError, ReaderGoneError):  # it is closed, or takes no more
                 codes[0] = codes[0] or 1
         os._exit(codes[0])
 
