@@ -13,6 +13,7 @@ import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -247,6 +248,15 @@ def unread(pipe: int) -> int:
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
 
 
+def wait_until_read(pipe: IO[bytes]) -> None:
+    """Wait until a process has read all that was written to it."""
+    pipe.flush()
+    end = time.monotonic() + PATIENCE_S
+    while unread(pipe.fileno()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_ctrl_c_on_an_endless_input_ends_with_130(alone: Program, cache: Path) -> None:
     verdicts = alone.folder / "verdicts.jsonl"
     process = subprocess.Popen(
@@ -260,10 +270,7 @@ def test_ctrl_c_on_an_endless_input_ends_with_130(alone: Program, cache: Path) -
     try:
         for number in range(5_000):
             process.stdin.write(b'{"id":"%d","text":"x"}\n' % number)
-        process.stdin.flush()
-        end = time.monotonic() + 20
-        while unread(process.stdin.fileno()) and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_until_read(process.stdin)
         process.send_signal(signal.SIGINT)
         process.wait(20)
         assert process.stderr is not None
@@ -296,11 +303,7 @@ def test_ctrl_c_ends_a_read_that_the_signal_does_not_break_off(alone: Program, c
         assert process.stderr is not None
         try:
             process.stdin.write(b"7\n")
-            process.stdin.flush()
-            end = time.monotonic() + PATIENCE_S
-            while unread(process.stdin.fileno()):
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            wait_until_read(process.stdin)
             time.sleep(0.1)  # it waits for the next line
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 130

@@ -147,14 +147,14 @@ def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> E
 def _again_and_again(files: FileInputs) -> Iterator[Records]:
     """Return a function that reads the inputs, as often as it is called. A temporary file keeps standard input."""
     from simstream.sources.file_pages import jsonl_records
-    from simstream.sources.lines import standard_input
+    from simstream.sources.lines import standard_input, unpacked
     from simstream.sources.read import read_pages
     from simstream.sources.repeated_names import PageNames
 
     inputs, max_record_bytes, versions, fields = files
     with tempfile.TemporaryFile(prefix="simstream-stdin-") as kept:
         if _STDIN in inputs:
-            shutil.copyfileobj(standard_input(), kept)
+            shutil.copyfileobj(unpacked(standard_input(), _STDIN), kept)
 
         def with_stdin() -> Iterator[Record]:
             for path in inputs:

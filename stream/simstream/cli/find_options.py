@@ -148,9 +148,9 @@ def _column(handle: IO[bytes], name: str) -> U64:
 def opened(name: str) -> AbstractContextManager[IO[bytes]]:
     """Return a file to read, unpacked according to its ending, or stdin for `-`. Raises OSError."""
     if name == "-":
-        from simstream.sources.lines import standard_input
+        from simstream.sources.lines import standard_input, unpacked
 
-        return nullcontext(standard_input())
+        return nullcontext(unpacked(standard_input(), name))
     if os.path.isdir(name):
         raise IsADirectoryError(0, "it is a folder")
     return _unpacked(open(name, "rb", buffering=0), name)

@@ -115,7 +115,7 @@ def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator
     if text is not None:
         yield PageQuestion("text", {"text": text})
     elif source is None:
-        yield PageQuestion("-", {"text": standard_input().read().decode("utf-8", "replace")})
+        yield PageQuestion("-", {"text": standard_input().readall().decode("utf-8", "replace")})
     else:
         yield from asked(source, settings.max_record_bytes)
 

@@ -94,7 +94,7 @@ def _texts(
     elif source is None:
         from simstream.sources.lines import standard_input
 
-        yield standard_input().read().decode("utf-8", "replace")
+        yield standard_input().readall().decode("utf-8", "replace")
     else:
         from simstream.model import PageKind
         from simstream.sources.read import read_pages

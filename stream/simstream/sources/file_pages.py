@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import IO
 
@@ -12,7 +11,7 @@ from simstream.sources.archives.pages import ArchiveCounts, ArchivePages
 from simstream.sources.csv_rows import csv_pages
 from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import STDIN, FileKind, InputFile, opened_at_rest, path_id, shown_path
-from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.lines import CountedFile, lines, standard_input, unpacked
 from simstream.sources.parquet import parquet_pages
 from simstream.wire.page import NO_TIME, own_name
 
@@ -38,7 +37,7 @@ class FilePages:
     def __iter__(self) -> Iterator[Record]:
         file = self.file
         if file.path == STDIN:
-            yield from _jsonl(CountedFile(sys.stdin.buffer), STDIN, self._limit, self._fields)
+            yield from _jsonl(standard_input(), STDIN, self._limit, self._fields)
             return
         with opened_at_rest(file.path) as handle:
             self._open = CountedFile(handle)

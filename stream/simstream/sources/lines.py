@@ -55,7 +55,7 @@ class CountedFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # its reader gives no other buffer
         while self._poll is not None and not self._poll.poll(BEAT_S * 1000):
             pass  # each turn lets a signal's handler run
         data = self._read(len(buffer))
@@ -76,9 +76,9 @@ def _poll_of(handle: IO[bytes]) -> select.poll | None:
     return poll
 
 
-def standard_input() -> io.BufferedReader:
-    """Return a reader of standard input. Ctrl-C ends each wait for it."""
-    return io.BufferedReader(CountedFile(sys.stdin.buffer), _BUFFER_BYTES)
+def standard_input() -> CountedFile:
+    """Return standard input. Closing it leaves the stream itself open."""
+    return CountedFile(sys.stdin.buffer)
 
 
 def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
@@ -204,7 +204,7 @@ class _CompressedStreams(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # its reader gives no other buffer
         while True:
             packed = b""
             if self._unpacker.needs_input:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
@@ -13,7 +12,7 @@ from simstream.log.base import VERDICTS, Log
 from simstream.log.committed_records import committed
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import STDIN, FileKind, InputFile, opened_at_rest, shown_path
-from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.lines import CountedFile, lines, standard_input, unpacked
 from simstream.sources.parquet import open_parquet, parquet_damaged
 from simstream.tools.patterns.seen_pages import PatternVerdict
 from simstream.wire import verdict as wire
@@ -44,7 +43,7 @@ def of_file(file: InputFile) -> Iterator[PatternVerdict]:
     if file.kind not in (FileKind.JSONL, FileKind.PARQUET):
         raise UsageError(f"{name} holds no verdicts", _TODO)
     if file.path == STDIN:
-        yield from _of_lines(CountedFile(sys.stdin.buffer), STDIN)
+        yield from _of_lines(standard_input(), STDIN)
         return
     with opened_at_rest(file.path) as handle:
         reader = _of_lines if file.kind is FileKind.JSONL else _of_rows
