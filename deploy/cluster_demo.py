@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from deploy.cluster import Cluster, PageFeed, VerdictCount, endless, judged_alon
 from deploy.feed_demo import replayed_pages
 from deploy.kafka.broker import KafkaBroker, missing_packages
 from deploy.kafka.jars import BrokerError
+from simstream.interrupts import keep_interrupts
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions
 from simstream.model import Record
@@ -55,8 +55,7 @@ def main() -> int:
     if options.speed <= 0:
         say("give --speed above 0")
         return 2
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, signal.default_int_handler)
+    keep_interrupts()
     try:
         return run(options.speed, *replayed_pages(options.corpora))
     except KeyboardInterrupt:

@@ -11,7 +11,6 @@ import argparse
 import json
 import lzma
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from deploy.kafka.broker import KafkaBroker, is_taken, missing_packages, say_on_stderr
 from deploy.kafka.jars import BrokerError
+from simstream.interrupts import keep_interrupts
 from simstream.log import open_log
 from simstream.log.base import PAGES, LogOptions
 from simstream.model import Record
@@ -51,8 +51,7 @@ def main() -> int:
     if options.speed <= 0 or is_taken(options.http_port):
         _say("give --speed above 0, and a free --http-port")
         return 2
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, signal.default_int_handler)
+    keep_interrupts()
     try:
         run(options.speed, options.http_port, options.corpora)
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from threading import Condition
 from types import FrameType
 from typing import Any, Final
 
@@ -21,28 +22,74 @@ PATIENCE: Final = 3
 """The signal of this number takes effect at once: the disk may hang."""
 _INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
 _AGAIN_S: Final = 0.01
+_MOST_TURNS: Final = 100
+_WAITS: Final = "gotit"
+"""The name that `Condition.wait` of every Python from 3.11 to 3.13 sets as it begins to wait."""
+_TURNING: Final = frozenset({"__enter__", "__exit__", "acquire", "release"})
+"""Functions in which a lock is taken or given back. If an error leaves one, nobody gives the lock back."""
 
 
 def keep_interrupts() -> None:
-    """Let SIGTERM raise a KeyboardInterrupt as Ctrl-C does, unless it is ignored, and let nothing drop either.
+    """Let Ctrl-C and SIGTERM, unless ignored, raise a KeyboardInterrupt where it does no harm and is not lost.
+
+    Python's own handler may raise it just after a lock of `threading` is taken, before the lines that give it back.
+    Then other threads wait for that lock for ever, and the program for them at its end. So one that comes while a
+    lock changes hands is raised a little later.
 
     The interpreter prints and drops what is raised in a destructor, in the callback of a weak reference, and where
     C calls back, as LLVM does while a kernel is compiled or loaded. A KeyboardInterrupt that is dropped there is
     raised again a little later. Takes the signal SIGALRM and the timer of real time. Services replace the handlers
     of SIGTERM and Ctrl-C later. For the main thread.
     """
+    handler = _Interrupter()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, handler)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGALRM, handler)
     sys.unraisablehook = partial(_raise_again, sys.unraisablehook)
+
+
+class _Interrupter:
+    """Raises a KeyboardInterrupt; a little later if a lock changes hands just now.
+
+    Knows that by the name of the function that runs. One that stays in it for a second waits there for another
+    thread, perhaps for ever, and is interrupted. `Condition.wait` gives its lock back, too, before it waits: an
+    error there would give it back twice.
+    """
+
+    def __init__(self) -> None:
+        self._turns = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if frame is None or not _changes_hands(frame) or self._turns == _MOST_TURNS:
+            self._turns = 0
+            raise KeyboardInterrupt
+        self._turns += 1
+        _interrupt_soon()
+
+
+def _changes_hands(frame: FrameType) -> bool:
+    """Whether a lock is taken or given back in this frame."""
+    code = frame.f_code
+    return code.co_name in _TURNING or (code is Condition.wait.__code__ and _WAITS not in frame.f_locals)
+
+
+def _interrupt_soon() -> None:
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
 def _raise_again(tell: Callable[[Any], object], dropped: sys.UnraisableHookArgs) -> None:
     """Raise a dropped KeyboardInterrupt again in a little while; `tell` of another error."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        _interrupt_soon()
     else:
         tell(dropped)
+
+
+def _raises(handler: object) -> bool:
+    """Whether this handler of a signal raises a KeyboardInterrupt."""
+    return handler is signal.default_int_handler or isinstance(handler, _Interrupter)
 
 
 @contextmanager
@@ -61,15 +108,15 @@ def interrupts_held() -> Iterator[None]:
         if len(held) == PATIENCE:
             raise KeyboardInterrupt
 
-    ours = [one for one in _INTERRUPTS if signal.getsignal(one) is signal.default_int_handler]
+    ours = {one: handler for one in _INTERRUPTS if _raises(handler := signal.getsignal(one))}
     try:
         for one in ours:
             signal.signal(one, hold)
         yield
     finally:
-        for one in ours:
+        for one, handler in ours.items():
             if signal.getsignal(one) is hold:
-                signal.signal(one, signal.default_int_handler)
+                signal.signal(one, handler)
     if held:
         raise KeyboardInterrupt
 

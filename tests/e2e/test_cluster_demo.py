@@ -29,7 +29,7 @@ def demo(cache: Path, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], P
     need_broker()
     said = folder / "said"
     line = [sys.executable, "-m", "deploy.cluster_demo", "--speed", "40"]
-    more = {"SIMSTREAM_CACHE": str(cache), "TMPDIR": str(folder)}
+    more = {"SIMSTREAM_CACHE": str(cache), "TMPDIR": str(folder), "PYTHONFAULTHANDLER": "1"}
     with said.open("wb") as output:
         process = subprocess.Popen(line, cwd=ROOT, env=os.environ | more, stdout=output, stderr=output)
     try:
@@ -39,6 +39,16 @@ def demo(cache: Path, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], P
         process.wait()
     assert not working_below(folder)
     assert [path.name for path in folder.iterdir()] == [said.name]
+
+
+def code_of(process: subprocess.Popen[bytes], seconds: float, said: Path) -> int:
+    """Its exit code, once it has ended. If it does not end in time, the test's failure shows where it hangs."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # Python's faulthandler writes where each thread is
+        process.wait(PATIENCE_S)
+        pytest.fail(f"it has not ended after {seconds:g} s:\n{said.read_text()}")
 
 
 def working_below(folder: Path) -> list[int]:
@@ -58,7 +68,7 @@ def working_below(folder: Path) -> list[int]:
 @pytest.mark.long
 def test_it_kills_one_of_each_kind_and_finds_every_verdict_right(cache: Path, tmp_path: Path) -> None:
     with demo(cache, tmp_path) as (process, said):
-        assert process.wait(3 * PATIENCE_S) == 0, said.read_text()
+        assert code_of(process, 3 * PATIENCE_S, said) == 0, said.read_text()
         text = said.read_text()
     killed = re.findall(r"kill -9  (.*): ", text)
     assert killed[:2] + killed[3:] == ["fingerprinter 1", "matcher 2", "the broker"]
@@ -81,7 +91,7 @@ def test_ctrl_c_ends_all_of_its_processes(cache: Path, tmp_path: Path) -> None:
             assert time.monotonic() < end, said.read_text()
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_S) == 0, said.read_text()
+        assert code_of(process, PATIENCE_S, said) == 0, said.read_text()
         assert said.read_text().endswith("ended\n")
 
 

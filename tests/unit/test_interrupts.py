@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from types import FrameType
 
 import pytest
@@ -164,6 +168,95 @@ def test_an_interrupt_that_is_dropped_is_raised_again(
     with pytest.raises(KeyboardInterrupt):
         interrupted_soon()
     assert time.monotonic() - began < 20
+
+
+class _Lock(AbstractContextManager[None]):
+    """A lock that is interrupted just after it is taken, and just before it is given back."""
+
+    def __init__(self, signalled: int) -> None:
+        self._signal, self.is_taken = signalled, False
+
+    def __enter__(self) -> None:
+        self.is_taken = True
+        signal.raise_signal(self._signal)
+
+    def __exit__(self, *_: object) -> None:
+        signal.raise_signal(self._signal)
+        self.is_taken = False
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_lock_changes_hands_leaves_it_to_nobody(signalled: int) -> None:
+    lock = _Lock(signalled)
+
+    def take_and_give_back() -> None:
+        with lock:
+            pass
+        time.sleep(20)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        take_and_give_back()
+    assert not lock.is_taken
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.usefixtures("kept")
+def test_an_interrupt_as_a_lock_is_given_back_to_wait_comes_while_it_waits() -> None:
+    condition = threading.Condition(threading.Lock())
+
+    steps = map(operator.call, (condition.release, partial(signal.raise_signal, signal.SIGINT)))
+
+    def wait() -> None:
+        with condition:
+            condition.wait(20)
+
+    condition._release_save = partial(list, steps)  # type: ignore[attr-defined]  # without a frame of its own
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    assert time.monotonic() - began < 20
+    assert condition.acquire(blocking=False)
+
+
+@pytest.mark.usefixtures("kept")
+def test_an_interrupt_ends_a_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    again: list[object] = []
+    monkeypatch.setattr(signal, "setitimer", lambda *given: again.append(given))
+    with pytest.raises(KeyboardInterrupt):
+        threading.Event().wait(20)
+    assert not again
+
+
+@pytest.mark.usefixtures("kept")
+def test_an_interrupt_ends_the_wait_for_a_lock_that_never_comes() -> None:
+    class Taken:
+        """Another thread has it for ever."""
+
+        def acquire(self) -> None:
+            """Wait."""
+            time.sleep(20)
+
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    with pytest.raises(KeyboardInterrupt):
+        Taken().acquire()
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("kept_twice", [False, True])
+def test_the_handlers_of_a_command_are_held_too(kept_twice: bool) -> None:
+    if kept_twice:
+        keep_interrupts()
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    sent: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        send_held(signal.SIGINT, 1, sent)
+    assert sent == [1]
+    assert {one: signal.getsignal(one) for one in before} == before
 
 
 @pytest.mark.usefixtures("kept")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from simstream.log.base import LogOptions
+from simstream.log.base import PAGES, LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.cluster import KafkaCluster, RareMessages
 
@@ -52,6 +54,20 @@ def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
     with pytest.raises(KafkaException, match="did not end a request in time"):
         KafkaCluster("127.0.0.1:1", LogOptions()).answer(UnansweredQuestion(), 0.1)
+
+
+def test_a_client_lives_until_the_descriptions_that_it_was_asked_for_have_ended() -> None:
+    cluster = KafkaCluster("127.0.0.1:1", LogOptions())
+    client = weakref.ref(cluster.admin())
+    [future] = cluster.describe_soon([PAGES], 0.2).values()
+    del cluster
+    gc.collect()
+    assert client() is not None
+    with pytest.raises(KafkaException):
+        future.result(END_S)
+    KafkaCluster("127.0.0.1:1", LogOptions()).describe_soon([PAGES], 0.2)
+    gc.collect()
+    assert client() is None
 
 
 class Broker:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -24,7 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported undeclared
 
 from simstream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
-from simstream.interrupts import is_interrupt
+from simstream.interrupts import interrupts_held, is_interrupt
 from simstream.kafka_settings import without_secrets
 from simstream.log.base import LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
@@ -150,6 +150,11 @@ AWAY = NOT_YET | frozenset(
 )
 """Errors that mean only: no broker answered, or the wrong one."""
 
+_descriptions: Final = dict[Future[Any], AdminClient]()
+"""Descriptions of topics that were asked for, with the clients that were asked: they live until all have ended.
+
+A client that is freed before it has read such an answer ends the whole process, once in some 4,000 times: it reads
+the answer for a broker that it has freed (librdkafka 2.16, `rd_kafka_DescribeTopicsResponse_parse`)."""
 
 T = TypeVar("T")
 Which = Literal["first", "end", "open end"]
@@ -246,8 +251,13 @@ class KafkaCluster:
         """Ask the same without waiting; `read_descriptions` reads the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = min(TRY_S, self.options.patience if patience is None else patience)
-        self.admin().poll(0)  # its reports would pile up while a broker is away
-        futures = self.admin().describe_topics(collection, request_timeout=patience)
+        for ended in [future for future in list(_descriptions) if future.done()]:
+            _descriptions.pop(ended, None)
+        client = self.admin()
+        client.poll(0)  # its reports would pile up while a broker is away
+        with interrupts_held():
+            futures = client.describe_topics(collection, request_timeout=patience)
+            _descriptions.update(dict.fromkeys(futures.values(), client))
         return {topic: futures[self.name(topic)] for topic in topics}
 
     def read_descriptions(self, futures: Mapping[str, Future[Any]]) -> dict[str, TopicInfo]:
