@@ -25,7 +25,7 @@ _AGAIN_S: Final = 0.01
 _MOST_TURNS: Final = 100
 _WAITS: Final = "gotit"
 """The name that `Condition.wait` of every Python from 3.11 to 3.13 sets as it begins to wait."""
-_TURNING: Final = frozenset({"__enter__", "__exit__", "acquire", "release"})
+_TURNING: Final = frozenset({"__enter__", "__exit__", "acquire", "release", "_release_save", "_acquire_restore"})
 """Functions in which a lock is taken or given back. If an error leaves one, nobody gives the lock back."""
 
 

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import pytest
 from numba import njit
@@ -203,30 +203,41 @@ def test_an_interrupt_while_a_lock_changes_hands_leaves_it_to_nobody(signalled: 
 
 
 @pytest.mark.usefixtures("kept")
-def test_an_interrupt_as_a_lock_is_given_back_to_wait_comes_while_it_waits() -> None:
-    condition = threading.Condition(threading.Lock())
-
-    steps = map(operator.call, (condition.release, partial(signal.raise_signal, signal.SIGINT)))
+@pytest.mark.parametrize("in_python", [False, True])
+def test_an_interrupt_as_a_lock_is_given_back_to_wait_comes_while_it_waits(in_python: bool) -> None:
+    lock = threading.Lock()
+    condition = threading.Condition(lock)
+    steps = map(operator.call, (lock.release, partial(signal.raise_signal, signal.SIGINT)))
+    give_back = partial(list, steps)  # without a frame of its own
+    if in_python:
+        turns = {"__enter__": lock.__enter__, "__exit__": lock.__exit__}
+        condition._lock = SimpleNamespace(release=give_back, acquire=lock.acquire, **turns)  # type: ignore[attr-defined]
+    else:  # as in a Condition with an RLock
+        condition._release_save = give_back  # type: ignore[attr-defined]
 
     def wait() -> None:
         with condition:
             condition.wait(20)
 
-    condition._release_save = partial(list, steps)  # type: ignore[attr-defined]  # without a frame of its own
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         wait()
     assert time.monotonic() - began < 20
-    assert condition.acquire(blocking=False)
+    assert lock.acquire(blocking=False)
 
 
 @pytest.mark.usefixtures("kept")
 def test_an_interrupt_ends_a_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
     again: list[object] = []
+    begin = signal.setitimer
+
+    def wait() -> None:
+        begin(signal.ITIMER_REAL, 0.2)
+        threading.Event().wait(20)
+
     monkeypatch.setattr(signal, "setitimer", lambda *given: again.append(given))
     with pytest.raises(KeyboardInterrupt):
-        threading.Event().wait(20)
+        wait()
     assert not again
 
 
@@ -237,10 +248,10 @@ def test_an_interrupt_ends_the_wait_for_a_lock_that_never_comes() -> None:
 
         def acquire(self) -> None:
             """Wait."""
+            signal.raise_signal(signal.SIGINT)
             time.sleep(20)
 
     began = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, 0.01)
     with pytest.raises(KeyboardInterrupt):
         Taken().acquire()
     assert time.monotonic() - began < 20

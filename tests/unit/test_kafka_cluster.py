@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
+import signal
 import time
 import weakref
 from concurrent.futures import Future
@@ -68,6 +70,28 @@ def test_a_client_lives_until_the_descriptions_that_it_was_asked_for_have_ended(
     KafkaCluster("127.0.0.1:1", LogOptions()).describe_soon([PAGES], 0.2)
     gc.collect()
     assert client() is None
+
+
+def test_a_forked_process_asks_and_frees_no_client_of_its_parent() -> None:
+    cluster = KafkaCluster("127.0.0.1:1", LogOptions())
+    [future] = cluster.describe_soon([PAGES], 0.2).values()
+    with pytest.raises(KafkaException):
+        future.result(END_S)
+    del cluster
+    child = os.fork()
+    if not child:
+        try:
+            KafkaCluster("127.0.0.1:1", LogOptions()).describe_soon([PAGES], 0.2)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    end = time.monotonic() + END_S
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        ended = os.waitpid(child, 0)
+    assert ended == (child, 0)
 
 
 class Broker:

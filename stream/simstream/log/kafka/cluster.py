@@ -150,11 +150,13 @@ AWAY = NOT_YET | frozenset(
 )
 """Errors that mean only: no broker answered, or the wrong one."""
 
-_descriptions: Final = dict[Future[Any], AdminClient]()
-"""Descriptions of topics that were asked for, with the clients that were asked: they live until all have ended.
+_descriptions: Final = dict[Future[Any], tuple[AdminClient, int]]()
+"""Descriptions of topics that were asked for, each with the client and the process that asked.
 
-A client that is freed before it has read such an answer ends the whole process, once in some 4,000 times: it reads
-the answer for a broker that it has freed (librdkafka 2.16, `rd_kafka_DescribeTopicsResponse_parse`)."""
+The client lives until they have ended. One that is freed before it has read such an answer ends the whole process,
+once in some 4,000 times: it reads the answer for a broker that it has freed (librdkafka 2.16,
+`rd_kafka_DescribeTopicsResponse_parse`). A forked process frees no client: it would wait for ever for threads
+that it does not have."""
 
 T = TypeVar("T")
 Which = Literal["first", "end", "open end"]
@@ -251,13 +253,15 @@ class KafkaCluster:
         """Ask the same without waiting; `read_descriptions` reads the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = min(TRY_S, self.options.patience if patience is None else patience)
-        for ended in [future for future in list(_descriptions) if future.done()]:
-            _descriptions.pop(ended, None)
+        process = os.getpid()
+        for future, (_, asker) in list(_descriptions.items()):
+            if asker == process and future.done():
+                _descriptions.pop(future, None)
         client = self.admin()
         client.poll(0)  # its reports would pile up while a broker is away
         with interrupts_held():
             futures = client.describe_topics(collection, request_timeout=patience)
-            _descriptions.update(dict.fromkeys(futures.values(), client))
+            _descriptions.update(dict.fromkeys(futures.values(), (client, process)))
         return {topic: futures[self.name(topic)] for topic in topics}
 
     def read_descriptions(self, futures: Mapping[str, Future[Any]]) -> dict[str, TopicInfo]:
