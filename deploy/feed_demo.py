@@ -151,7 +151,7 @@ def _command(*arguments: str) -> list[str]:
 def _check(parts: Sequence[subprocess.Popen[bytes]]) -> None:
     for part in parts:
         if part.poll() is not None:
-            raise BrokerError(f"{' '.join(map(str, part.args[2:4]))} ended by itself")  # type: ignore[index]
+            raise BrokerError(f"{' '.join(map(str, part.args[2:4]))} ended by itself")  # type: ignore[index]  # a list of words
 
 
 def _until(condition: Callable[[], bool], parts: Sequence[subprocess.Popen[bytes]], forever: bool = False) -> None:

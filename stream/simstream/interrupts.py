@@ -1,6 +1,6 @@
 """Keeps Ctrl-C and SIGTERM: raises again what the interpreter drops, and knows them where a library hid them.
 
-Holds them back while something must not be left half done.
+Holds them back while a lock is taken or given back, and while something must not be left half done.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from threading import Condition
 from types import FrameType
 from typing import Any, Final
 
@@ -22,19 +21,21 @@ PATIENCE: Final = 3
 """The signal of this number takes effect at once: the disk may hang."""
 _INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
 _AGAIN_S: Final = 0.01
-_MOST_TURNS: Final = 100
-_WAITS: Final = "gotit"
+_MOST_POSTPONED: Final = 100
+_LOCK_FUNCTIONS: Final = frozenset(
+    {"__enter__", "__exit__", "acquire", "release", "_release_save", "_acquire_restore"}
+)
+"""Functions that take a lock or give it back. If an error ends one of them early, the lock may stay taken."""
+_SET_BEFORE_WAIT: Final = "gotit"
 """The name that `Condition.wait` of every Python from 3.11 to 3.13 sets as it begins to wait."""
-_TURNING: Final = frozenset({"__enter__", "__exit__", "acquire", "release", "_release_save", "_acquire_restore"})
-"""Functions in which a lock is taken or given back. If an error leaves one, nobody gives the lock back."""
 
 
 def keep_interrupts() -> None:
-    """Let Ctrl-C and SIGTERM, unless ignored, raise a KeyboardInterrupt where it does no harm and is not lost.
+    """Let Ctrl-C and SIGTERM, unless ignored, raise a KeyboardInterrupt that leaves no lock taken and is kept.
 
     Python's own handler may raise it just after a lock of `threading` is taken, before the lines that give it back.
-    Then other threads wait for that lock for ever, and the program for them at its end. So one that comes while a
-    lock changes hands is raised a little later.
+    Then other threads wait for that lock for ever, and the program for them at its end. So a signal that comes
+    there raises it a little later.
 
     The interpreter prints and drops what is raised in a destructor, in the callback of a weak reference, and where
     C calls back, as LLVM does while a kernel is compiled or loaded. A KeyboardInterrupt that is dropped there is
@@ -50,29 +51,40 @@ def keep_interrupts() -> None:
     sys.unraisablehook = partial(_raise_again, sys.unraisablehook)
 
 
-class _Interrupter:
-    """Raises a KeyboardInterrupt; a little later if a lock changes hands just now.
+def leave_interrupts() -> None:
+    """End what `keep_interrupts` began, as the program ends: Ctrl-C is Python's again, and SIGTERM is ignored."""
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+    if isinstance(signal.getsignal(signal.SIGINT), _Interrupter):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    Knows that by the name of the function that runs. One that stays in it for a second waits there for another
-    thread, perhaps for ever, and is interrupted. `Condition.wait` gives its lock back, too, before it waits: an
-    error there would give it back twice.
+
+class _Interrupter:
+    """Raises a KeyboardInterrupt; a little later if a lock is taken or given back just now.
+
+    If the main thread is still in such a function after a second, it waits there for another thread, perhaps for
+    ever, and is interrupted.
     """
 
     def __init__(self) -> None:
-        self._turns = 0
+        self._postponed = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if frame is None or not _changes_hands(frame) or self._turns == _MOST_TURNS:
-            self._turns = 0
+        if frame is None or not _is_at_a_lock(frame) or self._postponed == _MOST_POSTPONED:
+            self._postponed = 0
             raise KeyboardInterrupt
-        self._turns += 1
+        self._postponed += 1
         _interrupt_soon()
 
 
-def _changes_hands(frame: FrameType) -> bool:
-    """Whether a lock is taken or given back in this frame."""
+def _is_at_a_lock(frame: FrameType) -> bool:
+    """Whether this function takes a lock or gives it back, by its name.
+
+    `Condition.wait` gives its lock back before it waits: an error there would give it back twice.
+    """
     code = frame.f_code
-    return code.co_name in _TURNING or (code is Condition.wait.__code__ and _WAITS not in frame.f_locals)
+    waits = code is threading.Condition.wait.__code__
+    return code.co_name in _LOCK_FUNCTIONS or (waits and _SET_BEFORE_WAIT not in frame.f_locals)
 
 
 def _interrupt_soon() -> None:
@@ -108,15 +120,16 @@ def interrupts_held() -> Iterator[None]:
         if len(held) == PATIENCE:
             raise KeyboardInterrupt
 
-    ours = {one: handler for one in _INTERRUPTS if _raises(handler := signal.getsignal(one))}
-    try:
-        for one in ours:
-            signal.signal(one, hold)
+    def give_back(one: int, handler: Any) -> None:
+        if signal.getsignal(one) is hold:
+            signal.signal(one, handler)
+
+    with ExitStack() as stack:
+        for one in _INTERRUPTS:
+            if _raises(handler := signal.getsignal(one)):
+                stack.callback(give_back, one, handler)
+                signal.signal(one, hold)
         yield
-    finally:
-        for one, handler in ours.items():
-            if signal.getsignal(one) is hold:
-                signal.signal(one, handler)
     if held:
         raise KeyboardInterrupt
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.resolver import Resolver
 from simstream.judge.state_facts import restore_acceptor
+from tests.forked_process import forked
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
 
@@ -124,21 +124,6 @@ def test_a_second_deduper_of_one_program_is_told_to_close_the_first(folder: Path
     said = "close this program's other Deduper first, or use another folder"
     with Deduper(path=folder, cache=cache, workers=0), pytest.raises(StateLocked, match=said):
         Deduper(path=folder, cache=cache, workers=0)
-
-
-def forked(work: Callable[[], object]) -> int:
-    """Do this in a forked process, and return its exit code: 0, or 3 after a UsageError."""
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            work()
-            code = 0
-        except UsageError:
-            code = 3
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_forked_process_never_writes_the_folder_of_its_parent(tmp_path: Path, cache: Path) -> None:

@@ -17,7 +17,7 @@ from types import FrameType, SimpleNamespace
 import pytest
 from numba import njit
 
-from simstream.interrupts import PATIENCE, interrupts_held, is_interrupt, keep_interrupts
+from simstream.interrupts import PATIENCE, interrupts_held, is_interrupt, keep_interrupts, leave_interrupts
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
@@ -59,16 +59,17 @@ def test_a_handler_of_the_program_is_left_alone(interrupt: signal.Signals) -> No
         assert heard == [interrupt]
 
 
-def test_a_signal_between_two_handlers_leaves_both_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at", [1, 3])
+def test_a_signal_between_two_handlers_leaves_both_as_they_were(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     both = signal.SIGINT, signal.SIGTERM
     before = [signal.signal(one, signal.default_int_handler) for one in both]
     change, changed = signal.signal, []
 
     def change_and_interrupt(number: int, handler: object) -> object:
-        found = change(number, handler)  # type: ignore[arg-type]
+        found = change(number, handler)  # type: ignore[arg-type]  # any handler
         changed.append(number)
-        if len(changed) == 1:  # SIGINT is held, SIGTERM not yet
-            os.kill(os.getpid(), signal.SIGTERM)
+        if len(changed) == at:  # first SIGINT is held, SIGTERM not yet; then this one is back, the other not yet
+            os.kill(os.getpid(), signal.SIGTERM if at == 1 else number)
         return found
 
     monkeypatch.setattr(signal, "signal", change_and_interrupt)
@@ -171,24 +172,27 @@ def test_an_interrupt_that_is_dropped_is_raised_again(
 
 
 class _Lock(AbstractContextManager[None]):
-    """A lock that is interrupted just after it is taken, and just before it is given back."""
+    """A lock that is interrupted in one of its functions, while it is taken."""
 
-    def __init__(self, signalled: int) -> None:
-        self._signal, self.is_taken = signalled, False
+    def __init__(self, function: str, signalled: int) -> None:
+        self._function, self._signal, self.is_taken = function, signalled, False
 
     def __enter__(self) -> None:
         self.is_taken = True
-        signal.raise_signal(self._signal)
+        if self._function == "__enter__":
+            signal.raise_signal(self._signal)
 
     def __exit__(self, *_: object) -> None:
-        signal.raise_signal(self._signal)
+        if self._function == "__exit__":
+            signal.raise_signal(self._signal)
         self.is_taken = False
 
 
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_while_a_lock_changes_hands_leaves_it_to_nobody(signalled: int) -> None:
-    lock = _Lock(signalled)
+@pytest.mark.parametrize("function", ["__enter__", "__exit__"])
+def test_an_interrupt_in_a_function_of_a_lock_leaves_it_to_nobody(function: str, signalled: int) -> None:
+    lock = _Lock(function, signalled)
 
     def take_and_give_back() -> None:
         with lock:
@@ -210,10 +214,11 @@ def test_an_interrupt_as_a_lock_is_given_back_to_wait_comes_while_it_waits(in_py
     steps = map(operator.call, (lock.release, partial(signal.raise_signal, signal.SIGINT)))
     give_back = partial(list, steps)  # without a frame of its own
     if in_python:
-        turns = {"__enter__": lock.__enter__, "__exit__": lock.__exit__}
-        condition._lock = SimpleNamespace(release=give_back, acquire=lock.acquire, **turns)  # type: ignore[attr-defined]
+        methods = {"acquire": lock.acquire, "__enter__": lock.__enter__, "__exit__": lock.__exit__}
+        giving = SimpleNamespace(release=give_back, **methods)
+        condition._lock = giving  # type: ignore[attr-defined]  # undeclared
     else:  # as in a Condition with an RLock
-        condition._release_save = give_back  # type: ignore[attr-defined]
+        condition._release_save = give_back  # type: ignore[attr-defined]  # undeclared
 
     def wait() -> None:
         with condition:
@@ -297,6 +302,13 @@ def test_another_error_that_is_dropped_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     Failing()
     assert told == [ValueError]
+
+
+@pytest.mark.usefixtures("kept")
+def test_as_a_program_ends_ctrl_c_is_pythons_again_and_nothing_that_was_postponed_comes() -> None:
+    leave_interrupts()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert {signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGALRM)} == {signal.SIG_IGN}
 
 
 @pytest.mark.usefixtures("kept")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import signal
 import time
 import weakref
 from concurrent.futures import Future
@@ -18,6 +16,7 @@ from confluent_kafka import KafkaException
 from simstream.log.base import PAGES, LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.cluster import KafkaCluster, RareMessages
+from tests.forked_process import forked
 
 END_S = 30.0
 NO_OFFSET = -1001
@@ -78,20 +77,7 @@ def test_a_forked_process_asks_and_frees_no_client_of_its_parent() -> None:
     with pytest.raises(KafkaException):
         future.result(END_S)
     del cluster
-    child = os.fork()
-    if not child:
-        try:
-            KafkaCluster("127.0.0.1:1", LogOptions()).describe_soon([PAGES], 0.2)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    end = time.monotonic() + END_S
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
-        time.sleep(0.01)
-    if ended == (0, 0):
-        os.kill(child, signal.SIGKILL)
-        ended = os.waitpid(child, 0)
-    assert ended == (child, 0)
+    assert forked(lambda: KafkaCluster("127.0.0.1:1", LogOptions()).describe_soon([PAGES], 0.2)) == 0
 
 
 class Broker:

@@ -19,7 +19,7 @@ import click
 from simstream import __version__
 from simstream.cli.checked_writer import CheckedWriter, ReaderGoneError
 from simstream.errors import OutputError, SimstreamError, UsageError
-from simstream.interrupts import is_interrupt, keep_interrupts
+from simstream.interrupts import is_interrupt, keep_interrupts, leave_interrupts
 from simstream.terminal import printable
 
 COMMANDS = {
@@ -125,8 +125,7 @@ def run() -> None:
     codes: list[int] = []
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
-    for number in (signal.SIGTERM, signal.SIGALRM):
-        signal.signal(number, signal.SIG_IGN)  # the command has ended
+    leave_interrupts()
     sys.exit(codes[0])
 
 

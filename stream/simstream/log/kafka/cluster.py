@@ -153,10 +153,10 @@ AWAY = NOT_YET | frozenset(
 _descriptions: Final = dict[Future[Any], tuple[AdminClient, int]]()
 """Descriptions of topics that were asked for, each with the client and the process that asked.
 
-The client lives until they have ended. One that is freed before it has read such an answer ends the whole process,
-once in some 4,000 times: it reads the answer for a broker that it has freed (librdkafka 2.16,
-`rd_kafka_DescribeTopicsResponse_parse`). A forked process frees no client: it would wait for ever for threads
-that it does not have."""
+The client lives until the first question, to any cluster, after they have ended. A client that is freed before it
+has read such an answer ends the whole process, once in some 4,000 times: it uses the memory of a broker that it has
+freed (librdkafka 2.16, `rd_kafka_DescribeTopicsResponse_parse`). A forked process frees no client of its parent: it
+would wait for ever for threads that it does not have."""
 
 T = TypeVar("T")
 Which = Literal["first", "end", "open end"]

@@ -41,7 +41,7 @@ class KafkaTopicIdentity:
             asked, self._asked = self._asked, {}
             self._next = now + CHECK_EVERY_S
             self._compare(partial(self._cluster.read_descriptions, asked), self._asked_at)
-        elif self._asked and now - self._asked_at > TRY_S + GRACE_S:  # the client that was asked is gone
+        elif self._asked and now - self._asked_at > TRY_S + GRACE_S:  # the client has not ended it in time
             self._asked = {}
             self._note_silence(self._asked_at)
         if not self._asked and (self.away or now >= self._next):

@@ -1,0 +1,34 @@
+"""Does work in a forked process, which has one thread and all memory of this one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Final
+
+from simstream.errors import UsageError
+
+PATIENCE_S: Final = 120.0
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do this in a forked process, and return its exit code: 0, 3 after a UsageError, negative if it hung."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            work()
+            code = 0
+        except UsageError:
+            code = 3
+        finally:
+            os._exit(code)
+    end = time.monotonic() + PATIENCE_S
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(pid, signal.SIGKILL)
+        ended = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(ended[1])
