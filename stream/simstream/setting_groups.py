@@ -20,7 +20,7 @@ class FrameSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A frame closes at so many bytes."""
     max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 2_000
     """A frame closes at so many pages."""
-    linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 15
+    linger_ms: Annotated[int, Meta(ge=0, le=1_000)] = 5
     """How long a broker holds pages back to send more at once, in ms. 40 KB of pages, as the log has them, end the
     wait."""
 

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from simstream.model import Page, Record
-from simstream.roles.fingerprint.share_gatherer import MAX_PARSED_PAGES, ShareGatherer
+from simstream.roles.fingerprint.share_gatherer import (
+    BATCH_GAP_S,
+    MAX_GAP_S,
+    MAX_PARSED_PAGES,
+    SHARE_GAP_S,
+    ShareGatherer,
+)
 from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
 from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
@@ -68,6 +74,31 @@ def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None
         (partition, 0, 5) for partition in range(4)
     ]
     assert gatherer.pages == gatherer.bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("partitions", "gap_s"), [(1, BATCH_GAP_S + SHARE_GAP_S), (4, BATCH_GAP_S + 4 * SHARE_GAP_S), (30, MAX_GAP_S)]
+)
+def test_a_batch_waits_longer_the_more_partitions_the_one_before_it_had(
+    monkeypatch: pytest.MonkeyPatch, partitions: int, gap_s: float
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    gatherer, running = ShareGatherer(StubShareMaker(), 50, 0.001), flows(partitions)
+    gatherer.add([record(partition, 0) for partition in range(partitions)], running)
+    now += 0.001
+    assert gatherer.wait_s() == 0
+    assert gatherer.take(idle=True) is not None
+    gatherer.add([record(0, 1)], running)
+    assert gatherer.take(idle=True) is None
+    assert gatherer.wait_s() == pytest.approx(gap_s)
+    gatherer.add([record(0, offset) for offset in range(2, 52)], running)
+    assert gatherer.take(idle=True) is not None  # full batches do not wait
+    now += gap_s
+    assert gatherer.take(idle=True) is not None
+    now += gap_s
+    gatherer.add([record(0, 60)], running)
+    assert gatherer.wait_s() == pytest.approx(0.001)
 
 
 def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> None:

@@ -1,8 +1,9 @@
 """Gathers polled records into batches over all partitions.
 
-The broker holds pages back for `frame.linger_ms`, or until 40 KB wait, so most of a batch comes at once. A batch is
-closed when it is full, or a moment after its first page if a thread is idle. So a slow stream makes few frames, and
-a backlog makes full frames.
+A batch is closed when it is full. While a thread is idle it is also closed a moment after its first page, but not
+too soon after the batch before: each batch costs broker and judge something besides its pages, and most of that for
+each partition in it. So a page of a slow stream hardly waits, batches grow with the load, and a backlog makes full
+batches.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareM
 
 LINGER_S = 0.001
 """Seconds to wait for the other parts of a fetch, which come one after another."""
+BATCH_GAP_S, SHARE_GAP_S, MAX_GAP_S = 0.004, 0.001, 0.02
+"""Seconds from the close of one batch to that of the next, unless this is full: for the batch, for each of its
+shares, and at most. A transaction costs about as much; see docs/design/latency.md."""
 MAX_BYTES = 4 << 20
 """A batch is full at this many bytes of values. Its last record may exceed the limit."""
 MAX_PARSED_PAGES = 32
@@ -40,6 +44,7 @@ class ShareGatherer:
         self._max_pages = max_pages
         self._linger_s = linger_s
         self._full: deque[ShareBatch] = deque()
+        self._pause_end = 0.0
         self._clear()
 
     @property
@@ -86,10 +91,11 @@ class ShareGatherer:
         """Return the seconds until a batch may be taken: 0 if one is ready, the linger if no page waits."""
         if self._full:
             return 0.0
-        return max(0.0, self._since + self._linger_s - time.monotonic()) if self._open else self._linger_s
+        end = max(self._since + self._linger_s, self._pause_end)
+        return max(0.0, end - time.monotonic()) if self._open else self._linger_s
 
     def take(self, idle: bool) -> ShareBatch | None:
-        """Return the next full batch, or one that has waited for the linger while a thread is `idle`; else None."""
+        """Return the next full batch, or one that has waited long enough while a thread is `idle`; else None."""
         if not self._full and self._open and idle and self.wait_s() <= 0:
             self._close()
         return self._full.popleft() if self._full else None
@@ -111,6 +117,7 @@ class ShareGatherer:
         if shares:
             pages = sum(len(share.pages) for share in shares)
             self._full.append(ShareBatch(shares, pages, self._bytes, self._parsed))
+            self._pause_end = time.monotonic() + min(MAX_GAP_S, BATCH_GAP_S + SHARE_GAP_S * len(shares))
         self._clear()
 
     def _clear(self) -> None:
