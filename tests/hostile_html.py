@@ -100,3 +100,14 @@ LINEAR: dict[str, Callable[[int], str]] = {
     "two kinds of formatting, then paragraphs": lambda size: "<p><b><i>" + "<p>x" * (size // 4),
 }
 """Odd, but a parser's time is in proportion to their size, whether they are refused or not."""
+
+UNDECLARED: dict[str, Callable[[int], bytes]] = {
+    "attributes": lambda size: b"<a" + b" a=b" * (size // 4),
+    "tags": lambda size: b"<a>" * (size // 3),
+    "metas": lambda size: b"<meta a=b>" * (size // 10),
+    "metas of no charset": lambda size: b"<meta charset=x>" * (size // 16),
+    "pairs of GBK with faults": lambda size: b"\xb0\xa1\xff" * (size // 3),
+    "letters of no alphabet": lambda size: b"\xe0 " * (size // 2),
+    "UTF-8 without its last bytes": lambda size: b"\xe4\xb8 " * (size // 3),
+}
+"""Each makes a page that names no character set, and is not UTF-8 once a byte 255 follows it."""

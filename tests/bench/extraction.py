@@ -21,7 +21,7 @@ from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.prose import prose
 from simstream.text.extraction.refused_html import refusal
 from tests.bench import measure
-from tests.hostile_html import LINEAR, QUADRATIC, ordinary
+from tests.hostile_html import LINEAR, QUADRATIC, UNDECLARED, ordinary
 
 HTML: Final = "text/html; charset=utf-8"
 """The pages are in UTF-8, whatever they declare."""
@@ -93,13 +93,17 @@ def _hostile(size: int, rounds: int) -> None:
     worst = max(taken, key=lambda name: taken[name])
     measure.line(f"the worst of {len(taken)}: {worst}, {taken[worst] * 1e3:.2f} ms for {plain * 1e3:.2f} ms")
     measure.against("the worst hostile page, to an ordinary one", taken[worst] / plain, "at most 3")
+    taken = {name: _seconds(make(size) + b"\xff", rounds, "text/html") for name, make in UNDECLARED.items()}
+    worst = max(taken, key=lambda name: taken[name])
+    measure.line(f"the worst of {len(taken)} that name no charset: {worst}, {taken[worst] * 1e3:.2f} ms")
+    measure.against("the worst of these, to an ordinary one", taken[worst] / plain, "at most 3")
 
 
-def _seconds(page: bytes, rounds: int) -> float:
+def _seconds(page: bytes, rounds: int, content_type: str = HTML) -> float:
     times = []
     for _ in range(rounds):
         began = perf_counter()
-        extract_fast(page, HTML)
+        extract_fast(page, content_type)
         times.append(perf_counter() - began)
     return median(times)
 

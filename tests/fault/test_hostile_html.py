@@ -9,10 +9,11 @@ import pytest
 
 from simstream.text.decode import charset_of, decode
 from simstream.text.extraction.extract import extract_one
+from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.extraction.refused_html import LIMITS, count, refusal
 from tests import corpora
-from tests.hostile_html import LINEAR, QUADRATIC, ordinary
+from tests.hostile_html import LINEAR, QUADRATIC, UNDECLARED, ordinary
 
 HTML = "text/html; charset=utf-8"
 SIZE = 200_000
@@ -129,3 +130,20 @@ def test_no_page_of_the_corpora_is_refused_or_comes_near_a_limit() -> None:
             assert 5 * found.depth < LIMITS.depth, path
             assert 4 * found.attributes < LIMITS.attributes, path
             assert 5 * found.tags < LIMITS.tags, path
+
+
+@pytest.mark.parametrize("name", UNDECLARED)
+def test_a_page_that_names_no_charset_is_decoded_at_little_more_than_its_sizes_cost(name: str) -> None:
+    """It took 30 times as long as an ordinary page, and held the GIL meanwhile."""
+    plain, page = ordinary(SIZE).encode(), UNDECLARED[name](SIZE) + b"\xff"
+    assert _thread_seconds(page, "text/html") < 16 * _thread_seconds(plain, HTML)
+
+
+def _thread_seconds(page: bytes, content_type: str) -> float:
+    """The least seconds of CPU that the kernels take for the page."""
+    taken = []
+    for _ in range(5):
+        began = time.thread_time()
+        extract_fast(page, content_type)
+        taken.append(time.thread_time() - began)
+    return min(taken)

@@ -28,6 +28,7 @@ warm_news(words)
 warmed = compiled()
 html = "<meta property='og:title' content='A &amp; B'>" + "<p>Half of them came to see it. 台风在西岸登陆。" * 200
 texts = [html.encode(), html.encode("gbk"), html[:60].encode(), html.encode("utf-16"), b"<a href=/>1</a>" * 50, b""]
+texts += [html.encode() + b"\\xff", ("<meta charset=gbk>" + html).encode("gbk")]
 records = [Record("pages", 0, 0, b"a", text, (("content-type", b"text/html"),)) for text in texts]
 for record in [*records, *demo_records()]:
     sheet = sheet_of(record, PageLimits())

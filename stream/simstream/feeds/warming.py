@@ -8,7 +8,7 @@ from simstream.feeds.comparison import side_by_side
 from simstream.feeds.title_words import TitleWords
 from simstream.feeds.titles import sheet_of
 from simstream.model import Record
-from simstream.text.extraction.fast import extract_fast
+from simstream.text.extraction.fast import extract_fast, warm_fast
 from simstream.wire.page import PageLimits
 
 _HTML: Final = "<title>长江大桥 opens</title><p>The bridge opens after years.</p><a href='/1'>more</a>".encode()
@@ -21,5 +21,6 @@ def warm_news(words: TitleWords) -> None:
     title = "" if sheet is None else sheet.title
     words.of_title(title)
     words.of_question(title)
+    warm_fast()
     text = extract_fast(_HTML, "text/html").text or ""
     side_by_side(text, f"{text} {title}")

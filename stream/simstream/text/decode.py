@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
 PRESCAN_BYTES = 1024
 _LATE_META_BYTES = 1 << 16
+_MAX_METAS = 16
+"""Metas that can name a charset and are looked at; real pages have one or two."""
+_DETECTED_BYTES = 1 << 17
+_FOREIGN_BYTES = 1 << 13
+"""Detection takes up to 90 ns for each byte beyond ASCII, and some thousands say as much as a hundred thousand."""
+_ASCII = bytes(range(128))
 _DENSE = 16
 """A page with this many broken characters, and fewer whole ones, is not what it declares."""
 
@@ -47,6 +54,19 @@ _XML_ENCODING = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([^"']+)["']"""
 _HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.I)
 
 
+MetaLabels = tuple[bytes | None, bytes | None]
+"""The values of `charset`, and of `content` if the `http-equiv` is "content-type"; not both None."""
+
+
+class DecodeSteps(NamedTuple):
+    """The two steps of `decode` that take long for some pages. Kernels do the same in less time."""
+
+    metas: Callable[[bytes, int], list[MetaLabels]]
+    """Returns the first so many metas that can name a charset."""
+    leniently: Callable[[bytes], str]
+    """Decodes UTF-8, and gives U+FFFD for what is invalid."""
+
+
 class ExpectedCodec(NamedTuple):
     """The codec that a page is tried with first."""
 
@@ -58,26 +78,33 @@ class ExpectedCodec(NamedTuple):
     """`seen`: the bytes themselves show it, and no fault changes it. `assumed`: UTF-8, as nothing is declared."""
 
 
-def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, str]:
+def decode(
+    raw: bytes, http_charset: str | None, is_html: bool, steps: DecodeSteps | None = None
+) -> tuple[str, str]:
     """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
     `http_charset` is the label from the HTTP header, if there was one; an unknown label is ignored. Only HTML is
-    searched for a `meta`. Never raises. Cost: one or two passes of the codec. Without a declaration, bytes that are
-    not UTF-8 also cost a detection over at most 128 KB.
+    searched for a `meta`. `steps`: by default in Python, which needs no kernels. Never raises. Cost: one or two
+    passes of the codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most 128 KB.
     """
-    expected = expected_codec(raw, http_charset, is_html)
+    steps = steps or IN_PYTHON
+    expected = expected_codec(raw, http_charset, is_html, steps)
     text = _strictly(raw[expected.mark_bytes :], expected.codec)
     if text is not None:
         return text, expected.codec
-    return _despite_faults(raw, expected, is_html)
+    return _despite_faults(raw, expected, is_html, steps)
 
 
-def expected_codec(raw: bytes, http_charset: str | None, is_html: bool) -> ExpectedCodec:
+def expected_codec(
+    raw: bytes, http_charset: str | None, is_html: bool, steps: DecodeSteps | None = None
+) -> ExpectedCodec:
     """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same."""
     for bom, name in _BOMS:
         if raw.startswith(bom):
             return ExpectedCodec(name, len(bom), "seen")
-    declared = codec_of(http_charset) or (_from_meta(raw[:PRESCAN_BYTES]) if is_html else None)
+    declared = codec_of(http_charset)
+    if declared is None and is_html:
+        declared = _from_meta(raw[:PRESCAN_BYTES], steps or IN_PYTHON)
     if declared is not None:
         return ExpectedCodec(declared, 0, "declared")
     wide = _utf16_without_mark(raw)
@@ -109,25 +136,28 @@ def codec_of(label: str | None) -> str | None:
     return _WIDER.get(name, name) if name else None
 
 
-def _despite_faults(raw: bytes, expected: ExpectedCodec, is_html: bool) -> tuple[str, str]:
+def _despite_faults(raw: bytes, expected: ExpectedCodec, is_html: bool, steps: DecodeSteps) -> tuple[str, str]:
     """Decode bytes that the expected codec does not read without a fault."""
     codec = expected.codec
     if expected.origin == "seen":
-        return raw[expected.mark_bytes :].decode(codec, "replace"), codec
+        body = raw[expected.mark_bytes :]
+        return (steps.leniently(body) if codec == "utf-8" else body.decode(codec, "replace")), codec
     if expected.origin == "declared" and codec == "utf-8":
-        return _not_utf8_after_all(raw)
+        return _not_utf8_after_all(raw, steps)
     text = _as_utf8(raw)
     if text is not None:
         return text, "utf-8"
-    return (raw.decode(codec, "replace"), codec) if expected.origin == "declared" else _undeclared(raw, is_html)
+    if expected.origin == "declared":
+        return raw.decode(codec, "replace"), codec
+    return _undeclared(raw, is_html, steps)
 
 
-def _undeclared(raw: bytes, is_html: bool) -> tuple[str, str]:
+def _undeclared(raw: bytes, is_html: bool, steps: DecodeSteps) -> tuple[str, str]:
     """Decode bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
-    late = _from_meta(raw[:_LATE_META_BYTES]) if is_html else None
+    late = _from_meta(raw[:_LATE_META_BYTES], steps) if is_html else None
     if late and late != "utf-8":
         return raw.decode(late, "replace"), late
-    text = raw.decode("utf-8", "replace")
+    text = steps.leniently(raw)
     broken, whole = _census(text)
     if broken * 8 < whole:  # UTF-8 with a few bytes lost
         return text, "utf-8"
@@ -137,12 +167,12 @@ def _undeclared(raw: bytes, is_html: bool) -> tuple[str, str]:
     return raw.decode(name, "replace"), name
 
 
-def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
+def _not_utf8_after_all(raw: bytes, steps: DecodeSteps) -> tuple[str, str]:
     """Decode bytes that are declared as UTF-8 and are not: invalid ones become U+FFFD, as in browsers.
 
     The exception is a page full of invalid bytes that an East Asian charset reads without a fault.
     """
-    text = raw.decode("utf-8", "replace")
+    text = steps.leniently(raw)
     broken, whole = _census(text)
     if broken >= _DENSE and broken > whole:
         name = _detected(raw)
@@ -190,7 +220,7 @@ def _utf16_without_mark(raw: bytes) -> str | None:
 
 def _detected(raw: bytes) -> str | None:
     """Return the codec that the bytes look like (uchardet's statistics, over the two ends of a long page)."""
-    found = detect_encoding(raw, html5_compatible=False)
+    found = detect_encoding(raw, max_len=_detected_bytes(raw), html5_compatible=False)
     if not found:
         return None
     name = codec_of(found) or found.lower()
@@ -199,6 +229,18 @@ def _detected(raw: bytes) -> str | None:
     except LookupError:
         return None
     return "cp1252" if name == "utf-8" else _WIDER.get(name, name)
+
+
+def _detected_bytes(raw: bytes) -> int:
+    """Return how many bytes of the two ends are enough: at most _DETECTED_BYTES, and so few that only
+    _FOREIGN_BYTES of them are beyond ASCII."""
+    most = min(len(raw), _DETECTED_BYTES)
+    while most > _FOREIGN_BYTES:
+        ends = raw[: most // 2] + raw[len(raw) - most // 2 :]
+        if len(ends.translate(None, _ASCII)) <= _FOREIGN_BYTES:
+            break
+        most //= 2
+    return most
 
 
 def _short_chinese(raw: bytes) -> str | None:
@@ -215,17 +257,16 @@ def _short_chinese(raw: bytes) -> str | None:
     return None
 
 
-def _from_meta(head: bytes) -> str | None:
+def _from_meta(head: bytes, steps: DecodeSteps) -> str | None:
     """Return the codec that the first fitting `meta` names, else the one of an XML declaration."""
-    for attributes in _metas(head):
-        label = attributes.get(b"charset")
-        if label is None and attributes.get(b"http-equiv", b"").lower() == b"content-type":
-            found = _IN_CONTENT.search(attributes.get(b"content", b""))
+    for label, content in steps.metas(head, _MAX_METAS):
+        if label is None:
+            found = _IN_CONTENT.search(content or b"")
             label = next((part for part in found.groups() if part is not None), None) if found else None
         codec = _meta_codec(label)
         if codec:
             return codec
-    found = _XML_ENCODING.match(head)
+    found = _XML_ENCODING.match(head[:PRESCAN_BYTES])
     return _meta_codec(found[1]) if found else None
 
 
@@ -236,6 +277,17 @@ def _meta_codec(label: bytes | None) -> str | None:
         return "cp1252"
     codec = codec_of(name)
     return "utf-8" if codec and codec.startswith("utf-16") else codec
+
+
+def charset_metas(head: bytes, most: int) -> list[MetaLabels]:
+    """Return the first `most` metas that can name a charset."""
+    every = ((one.get(b"charset"), _content_of(one)) for one in _metas(head))
+    return list(islice((labels for labels in every if labels != (None, None)), most))
+
+
+def _content_of(meta: dict[bytes, bytes]) -> bytes | None:
+    is_type = meta.get(b"http-equiv", b"").lower() == b"content-type"
+    return meta.get(b"content") if is_type else None
 
 
 def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
@@ -252,3 +304,6 @@ def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
             attributes.setdefault(found[1].lower(), value)
         if tag[1]:
             yield attributes
+
+
+IN_PYTHON = DecodeSteps(charset_metas, lambda raw: raw.decode("utf-8", "replace"))

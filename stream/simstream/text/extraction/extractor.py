@@ -56,9 +56,9 @@ def _compile() -> None:
     part = cast(HtmlPart, sys.stdin.read())
     os.nice(NICE)
     if part == "fast":
-        from simstream.text.extraction.fast import extract_fast
+        from simstream.text.extraction.fast import warm_fast
 
-        extract_fast(probes.HTML, "text/html")
+        warm_fast()
     else:
         from simstream.text.extraction.refused_html import refusal
 
