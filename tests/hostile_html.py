@@ -109,5 +109,9 @@ UNDECLARED: dict[str, Callable[[int], bytes]] = {
     "pairs of GBK with faults": lambda size: b"\xb0\xa1\xff" * (size // 3),
     "letters of no alphabet": lambda size: b"\xe0 " * (size // 2),
     "UTF-8 without its last bytes": lambda size: b"\xe4\xb8 " * (size // 3),
+    "pairs of Big5": lambda size: b"\x88\x62" * (size // 2),
+    "pairs of GBK": lambda size: b"\x81\x80" * (size // 2),
+    "pairs of EUC-TW": lambda size: b"\x8e\xa1" * (size // 2),
+    "bytes that no charset has": lambda size: b"<meta charset=windows-874>" + b"\xff" * size,
 }
-"""Each makes a page that names no character set, and is not UTF-8 once a byte 255 follows it."""
+"""Each makes a page without a usable charset, which is not UTF-8 once a byte 255 follows it."""

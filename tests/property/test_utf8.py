@@ -1,11 +1,11 @@
-"""The check of UTF-8, and its mending, beside Python's own decoder."""
+"""The check of UTF-8 beside Python's own decoder."""
 
 from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simstream.kernels.text.utf8 import is_utf8, mend_utf8
+from simstream.kernels.text.utf8 import is_utf8
 
 BROKEN = (
     b"\xff",
@@ -32,20 +32,6 @@ def test_every_text_is_utf8_and_its_beginning_up_to_a_character(text: str) -> No
     raw = text.encode("utf-8", "replace")
     assert is_utf8(raw)
     assert [is_utf8(raw[:end]) for end in range(len(raw))] == [_decodes(raw[:end]) for end in range(len(raw))]
-
-
-@given(st.lists(st.one_of(PARTS, st.just(b"a" * 70)), max_size=12).map(b"".join))
-@example(b"")
-def test_mended_bytes_are_what_python_reads_leniently(raw: bytes) -> None:
-    assert mend_utf8(raw) == raw.decode("utf-8", "replace").encode()
-
-
-def test_every_pair_and_beginning_of_bytes_is_mended_as_python_does() -> None:
-    for lead in range(0x80, 0x100):
-        for second in range(0x100):
-            raw = bytes((lead, second))
-            for behind in (b"", b"\x80", b"\x80\x80", b"a"):
-                assert mend_utf8(raw + behind) == (raw + behind).decode("utf-8", "replace").encode()
 
 
 def _decodes(raw: bytes) -> bool:

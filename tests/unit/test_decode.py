@@ -161,6 +161,29 @@ def test_the_search_for_a_meta_takes_time_in_proportion_to_the_page(part: bytes)
     assert time.perf_counter() - started < 2
 
 
+@pytest.mark.parametrize("tail", [";", "'", '"', ""])
+def test_the_search_for_a_charset_takes_time_in_proportion_to_the_header(tail: str) -> None:
+    """A header of 100 KB took a minute."""
+    started = time.perf_counter()
+    assert charset_of("text/html; charset=" + " " * 1_000_000 + tail) is None
+    assert time.perf_counter() - started < 2
+
+
+def test_only_the_first_charsets_of_a_page_are_read() -> None:
+    unknown = b"<meta charset=nothing>"
+    raw = b"<meta charset=gbk>" + HAN.encode("gbk")
+    assert decode(15 * unknown + raw, None, True)[1] == "gb18030"
+    late = b"<meta charset=euc-kr>" + HAN.encode("gbk") * 3
+    assert decode(16 * unknown + late, None, True)[1] == "gb18030"  # by detection
+
+
+def test_a_byte_without_a_character_becomes_the_replacement_character_in_each_charset() -> None:
+    raw = bytes(range(256)) * 2
+    for label in (*(f"windows-{number}" for number in (874, *range(1250, 1259))), "iso-8859-8", "koi8-r", "gbk"):
+        text, codec = decode(raw, label, False)
+        assert text == raw.decode(codec, "replace")
+
+
 @pytest.mark.parametrize(
     ("raw", "label", "expected"),
     [

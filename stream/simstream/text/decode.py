@@ -12,6 +12,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -20,10 +22,11 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 PRESCAN_BYTES = 1024
 _LATE_META_BYTES = 1 << 16
 _MAX_METAS = 16
-"""Metas that can name a charset and are looked at; real pages have one or two."""
-_DETECTED_BYTES = 1 << 17
-_FOREIGN_BYTES = 1 << 13
-"""Detection takes up to 90 ns for each byte beyond ASCII, and some thousands say as much as a hundred thousand."""
+"""The most metas of a charset that are read. Real pages have one or two."""
+_MAX_DETECTED_BYTES = 1 << 17
+_MAX_NON_ASCII_BYTES = 1 << 13
+"""The most bytes beyond ASCII that detection reads. Each takes it .1 to .7 us."""
+_MAX_PAIRS = 512
 _ASCII = bytes(range(128))
 _DENSE = 16
 """A page with this many broken characters, and fewer whole ones, is not what it declares."""
@@ -51,20 +54,13 @@ _TAG = re.compile(rb"<!--.*?(?:-->|\Z)|<(meta)(?=[\s/])|</?[a-zA-Z]|<[!/?][^>]*(
 _ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']*)))?""", re.S)
 _IN_CONTENT = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I)
 _XML_ENCODING = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([^"']+)["']""", re.I)
-_HTTP_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.I)
+_HTTP_CHARSET = re.compile(r"""charset\s*=\s*(?:["']\s*)?([^\s;"']+)""", re.I)
 
 
 MetaLabels = tuple[bytes | None, bytes | None]
-"""The values of `charset`, and of `content` if the `http-equiv` is "content-type"; not both None."""
-
-
-class DecodeSteps(NamedTuple):
-    """The two steps of `decode` that take long for some pages. Kernels do the same in less time."""
-
-    metas: Callable[[bytes, int], list[MetaLabels]]
-    """Returns the first so many metas that can name a charset."""
-    leniently: Callable[[bytes], str]
-    """Decodes UTF-8, and gives U+FFFD for what is invalid."""
+"""The values of `charset`, and of `content` if the `http-equiv` is "content-type". At least one is set."""
+MetaFinder = Callable[[bytes, int], list[MetaLabels]]
+"""Takes the head of a page and a limit, and returns the labels of at most that many metas."""
 
 
 class ExpectedCodec(NamedTuple):
@@ -78,25 +74,23 @@ class ExpectedCodec(NamedTuple):
     """`seen`: the bytes themselves show it, and no fault changes it. `assumed`: UTF-8, as nothing is declared."""
 
 
-def decode(
-    raw: bytes, http_charset: str | None, is_html: bool, steps: DecodeSteps | None = None
-) -> tuple[str, str]:
+def decode(raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder | None = None) -> tuple[str, str]:
     """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
     `http_charset` is the label from the HTTP header, if there was one; an unknown label is ignored. Only HTML is
-    searched for a `meta`. `steps`: by default in Python, which needs no kernels. Never raises. Cost: one or two
-    passes of the codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most 128 KB.
+    searched for a `meta`. `metas` defaults to `charset_metas`, which needs no kernels. Never raises. Cost: one or
+    two passes of the codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most
+    128 KB.
     """
-    steps = steps or IN_PYTHON
-    expected = expected_codec(raw, http_charset, is_html, steps)
+    expected = expected_codec(raw, http_charset, is_html, metas)
     text = _strictly(raw[expected.mark_bytes :], expected.codec)
     if text is not None:
         return text, expected.codec
-    return _despite_faults(raw, expected, is_html, steps)
+    return _despite_faults(raw, expected, is_html, metas)
 
 
 def expected_codec(
-    raw: bytes, http_charset: str | None, is_html: bool, steps: DecodeSteps | None = None
+    raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder | None = None
 ) -> ExpectedCodec:
     """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same."""
     for bom, name in _BOMS:
@@ -104,7 +98,7 @@ def expected_codec(
             return ExpectedCodec(name, len(bom), "seen")
     declared = codec_of(http_charset)
     if declared is None and is_html:
-        declared = _from_meta(raw[:PRESCAN_BYTES], steps or IN_PYTHON)
+        declared = _from_meta(raw[:PRESCAN_BYTES], metas)
     if declared is not None:
         return ExpectedCodec(declared, 0, "declared")
     wide = _utf16_without_mark(raw)
@@ -136,43 +130,64 @@ def codec_of(label: str | None) -> str | None:
     return _WIDER.get(name, name) if name else None
 
 
-def _despite_faults(raw: bytes, expected: ExpectedCodec, is_html: bool, steps: DecodeSteps) -> tuple[str, str]:
+def _despite_faults(
+    raw: bytes, expected: ExpectedCodec, is_html: bool, metas: MetaFinder | None
+) -> tuple[str, str]:
     """Decode bytes that the expected codec does not read without a fault."""
     codec = expected.codec
     if expected.origin == "seen":
-        body = raw[expected.mark_bytes :]
-        return (steps.leniently(body) if codec == "utf-8" else body.decode(codec, "replace")), codec
+        return raw[expected.mark_bytes :].decode(codec, "replace"), codec
     if expected.origin == "declared" and codec == "utf-8":
-        return _not_utf8_after_all(raw, steps)
+        return _not_utf8_after_all(raw)
     text = _as_utf8(raw)
     if text is not None:
         return text, "utf-8"
     if expected.origin == "declared":
-        return raw.decode(codec, "replace"), codec
-    return _undeclared(raw, is_html, steps)
+        return _with_replacements(raw, codec), codec
+    return _undeclared(raw, is_html, metas)
 
 
-def _undeclared(raw: bytes, is_html: bool, steps: DecodeSteps) -> tuple[str, str]:
+def _undeclared(raw: bytes, is_html: bool, metas: MetaFinder | None) -> tuple[str, str]:
     """Decode bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
-    late = _from_meta(raw[:_LATE_META_BYTES], steps) if is_html else None
+    late = _from_meta(raw[:_LATE_META_BYTES], metas) if is_html else None
     if late and late != "utf-8":
-        return raw.decode(late, "replace"), late
-    text = steps.leniently(raw)
+        return _with_replacements(raw, late), late
+    text = raw.decode("utf-8", "replace")
     broken, whole = _census(text)
     if broken * 8 < whole:  # UTF-8 with a few bytes lost
         return text, "utf-8"
     name = _detected(raw)
     if name is None or name in _LATIN:
         name = _short_chinese(raw) or name or "cp1252"
-    return raw.decode(name, "replace"), name
+    return _with_replacements(raw, name), name
 
 
-def _not_utf8_after_all(raw: bytes, steps: DecodeSteps) -> tuple[str, str]:
+def _with_replacements(raw: bytes, codec: str) -> str:
+    """Return `raw.decode(codec, "replace")`.
+
+    In a charset of single bytes Python takes 100 ns for each byte without a character. Here it has U+FFFD.
+    """
+    table = _character_table(codec)
+    return raw.decode(codec, "replace") if table is None else codecs.charmap_decode(raw, "strict", table)[0]
+
+
+@cache
+def _character_table(codec: str) -> str | None:
+    """Return the characters of the 256 bytes in a charset of single bytes; None for any other."""
+    try:
+        module = import_module(f"encodings.{codecs.lookup(codec).name.replace('-', '_')}")
+    except ImportError:
+        return None
+    table = getattr(module, "decoding_table", None)
+    return table.replace("\ufffe", "\ufffd") if isinstance(table, str) and len(table) == 256 else None
+
+
+def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
     """Decode bytes that are declared as UTF-8 and are not: invalid ones become U+FFFD, as in browsers.
 
     The exception is a page full of invalid bytes that an East Asian charset reads without a fault.
     """
-    text = steps.leniently(raw)
+    text = raw.decode("utf-8", "replace")
     broken, whole = _census(text)
     if broken >= _DENSE and broken > whole:
         name = _detected(raw)
@@ -232,34 +247,34 @@ def _detected(raw: bytes) -> str | None:
 
 
 def _detected_bytes(raw: bytes) -> int:
-    """Return how many bytes of the two ends are enough: at most _DETECTED_BYTES, and so few that only
-    _FOREIGN_BYTES of them are beyond ASCII."""
-    most = min(len(raw), _DETECTED_BYTES)
-    while most > _FOREIGN_BYTES:
+    """Return how many bytes of the two ends detection reads: at most _MAX_DETECTED_BYTES, halved until at most
+    _MAX_NON_ASCII_BYTES of them are beyond ASCII."""
+    most = min(len(raw), _MAX_DETECTED_BYTES)
+    while most > _MAX_NON_ASCII_BYTES:
         ends = raw[: most // 2] + raw[len(raw) - most // 2 :]
-        if len(ends.translate(None, _ASCII)) <= _FOREIGN_BYTES:
+        if len(ends.translate(None, _ASCII)) <= _MAX_NON_ASCII_BYTES:
             break
         most //= 2
     return most
 
 
 def _short_chinese(raw: bytes) -> str | None:
-    """Return the codec of Chinese that is too short for statistics: pairs of bytes, most of them in the common
-    rows.
+    """Return the codec of Chinese that is too short for statistics: pairs of bytes, most of the first ones in the
+    common rows.
 
     Western text has single bytes beyond ASCII, so it is hardly ever valid in pairs.
     """
     for codec, common in (("gb18030", _GB_COMMON), ("big5hkscs", _BIG5_COMMON)):
         text = _strictly(raw, codec)
-        pairs = _PAIR.findall(raw) if text is not None else []
+        pairs = [pair[0] for pair in islice(_PAIR.finditer(raw), _MAX_PAIRS)] if text is not None else []
         if len(pairs) >= 2 and sum(map(bool, map(common.fullmatch, pairs))) * 10 >= len(pairs) * 8:
             return codec
     return None
 
 
-def _from_meta(head: bytes, steps: DecodeSteps) -> str | None:
+def _from_meta(head: bytes, metas: MetaFinder | None) -> str | None:
     """Return the codec that the first fitting `meta` names, else the one of an XML declaration."""
-    for label, content in steps.metas(head, _MAX_METAS):
+    for label, content in (metas or charset_metas)(head, _MAX_METAS):
         if label is None:
             found = _IN_CONTENT.search(content or b"")
             label = next((part for part in found.groups() if part is not None), None) if found else None
@@ -304,6 +319,3 @@ def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
             attributes.setdefault(found[1].lower(), value)
         if tag[1]:
             yield attributes
-
-
-IN_PYTHON = DecodeSteps(charset_metas, lambda raw: raw.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Checks whether bytes are UTF-8, and mends those that are not, without the GIL that Python's decoder holds."""
+"""Checks that bytes are UTF-8, so that a page need not be decoded to be sure of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.bits import LANES, at_most_64, copy_64, lowest
 from simstream.kernels.jit import lean_kernel
 from simstream.kernels.text.fold import REPLACEMENT, sequence
 
-_ALL: Final = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _HIGHS: Final = np.uint64(0x8080808080808080)
 
 
@@ -45,41 +43,3 @@ def _is_utf8(utf8: NDArray[np.uint8], words: NDArray[np.uint64]) -> bool:
                 return False
             i += length
     return True
-
-
-def mend_utf8(raw: bytes) -> bytes:
-    """Return the UTF-8 of `raw.decode("utf-8", "replace")`: each U+FFFD of it is three bytes. Holds no GIL.
-
-    Cost: .2 ns a byte of ASCII, 1 to 3 ns any other, where Python's decoder takes 200 ns for each U+FFFD.
-    """
-    utf8 = np.empty(3 * len(raw) + LANES, np.uint8)
-    return utf8[: _mend_utf8(np.frombuffer(raw, np.uint8), utf8)].tobytes()
-
-
-@lean_kernel
-def _mend_utf8(raw: NDArray[np.uint8], utf8: NDArray[np.uint8]) -> int:
-    """Write the mended bytes and return their number. `utf8` has room for three bytes each, and LANES."""
-    i, to, end = 0, 0, raw.size
-    while i < end:
-        if raw[i] < 0x80:
-            run = 1
-            if i + LANES <= end:
-                others = ~at_most_64(raw, i, np.uint8(0x7F)) & _ALL
-                run = lowest(others) if others else LANES
-                copy_64(raw, i, utf8, to)
-            else:
-                utf8[to] = raw[i]
-            i += run
-            to += run
-            continue
-        point, length = sequence(raw, i, end)
-        if point == REPLACEMENT and (length < 3 or raw[i] != 0xEF):
-            utf8[to], utf8[to + 1], utf8[to + 2] = 0xEF, 0xBF, 0xBD
-            to += 3
-            i += 1 if raw[i] == 0xED and length == 3 else length  # Python counts each byte of a lone surrogate
-            continue
-        for k in range(length):
-            utf8[to + k] = raw[i + k]
-        i += length
-        to += length
-    return to

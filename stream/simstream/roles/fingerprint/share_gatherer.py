@@ -1,9 +1,8 @@
 """Gathers polled records into batches over all partitions.
 
-A batch is closed when it is full. While a thread is idle it is also closed a moment after its first page, but not
-too soon after the batch before: each batch costs broker and judge something besides its pages, and most of that for
-each partition in it. So a page of a slow stream hardly waits, batches grow with the load, and a backlog makes full
-batches.
+A full batch is closed at once. Any other batch is closed when a thread is idle, the linger has passed since its
+first page, and a gap since the previous close. Each batch has a cost besides its pages, which grows with its
+partitions. So a page of a slow stream hardly waits, batches grow with the load, and a backlog makes full batches.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareM
 LINGER_S = 0.001
 """Seconds to wait for the other parts of a fetch, which come one after another."""
 BATCH_GAP_S, SHARE_GAP_S, MAX_GAP_S = 0.004, 0.001, 0.02
-"""Seconds from the close of one batch to that of the next, unless this is full: for the batch, for each of its
-shares, and at most. A transaction costs about as much; see docs/design/latency.md."""
+"""The gap from the close of a batch to that of the next, in seconds: a fixed part, a part for each share of the
+first batch, and the limit. A full batch ignores it. See docs/design/latency.md."""
 MAX_BYTES = 4 << 20
 """A batch is full at this many bytes of values. Its last record may exceed the limit."""
 MAX_PARSED_PAGES = 32
@@ -44,7 +43,7 @@ class ShareGatherer:
         self._max_pages = max_pages
         self._linger_s = linger_s
         self._full: deque[ShareBatch] = deque()
-        self._pause_end = 0.0
+        self._gap_end = 0.0
         self._clear()
 
     @property
@@ -91,11 +90,11 @@ class ShareGatherer:
         """Return the seconds until a batch may be taken: 0 if one is ready, the linger if no page waits."""
         if self._full:
             return 0.0
-        end = max(self._since + self._linger_s, self._pause_end)
+        end = max(self._since + self._linger_s, self._gap_end)
         return max(0.0, end - time.monotonic()) if self._open else self._linger_s
 
     def take(self, idle: bool) -> ShareBatch | None:
-        """Return the next full batch, or one that has waited long enough while a thread is `idle`; else None."""
+        """Return a full batch, or while a thread is `idle` one whose linger and gap have passed; else None."""
         if not self._full and self._open and idle and self.wait_s() <= 0:
             self._close()
         return self._full.popleft() if self._full else None
@@ -117,7 +116,7 @@ class ShareGatherer:
         if shares:
             pages = sum(len(share.pages) for share in shares)
             self._full.append(ShareBatch(shares, pages, self._bytes, self._parsed))
-            self._pause_end = time.monotonic() + min(MAX_GAP_S, BATCH_GAP_S + SHARE_GAP_S * len(shares))
+            self._gap_end = time.monotonic() + min(MAX_GAP_S, BATCH_GAP_S + SHARE_GAP_S * len(shares))
         self._clear()
 
     def _clear(self) -> None:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from simstream.closing import Closing
 from simstream.kernels.html.meta_charsets import charset_metas
 from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
-from simstream.kernels.text.utf8 import is_utf8, mend_utf8
-from simstream.text.decode import DecodeSteps, charset_of, decode, expected_codec
+from simstream.kernels.text.utf8 import is_utf8
+from simstream.text.decode import charset_of, decode, expected_codec
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import (
     OUT_OF_MEMORY,
     ExtractedText,
+    extract_one,
     failed_by,
     is_plain,
     refused_binary,
@@ -24,9 +25,8 @@ from simstream.text.extraction.extract import (
 )
 
 _REPLACEMENT = "\ufffd".encode()
-_PROBES = (b"<p>one</p>", "<meta charset=gbk><p>一</p>".encode("gbk"), b"<p>\xff</p>")
-"""Pages that together need every kernel."""
-_BY_KERNELS = DecodeSteps(charset_metas, lambda raw: mend_utf8(raw).decode())
+_PROBES = (b"<p>one</p>", "<meta charset=gbk><p>一</p>".encode("gbk"))
+"""Together these pages run every kernel of `extract_fast`."""
 
 
 class FastExtractor(Closing):
@@ -59,11 +59,10 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
     turned into UTF-8 first: pages in GBK, Big5 and the like by a kernel, all others by Python.
     """
     try:
+        if is_plain(content_type):
+            return extract_one(raw, content_type)
         if not isinstance(raw, str) and (refused := refused_binary(raw)):
             return refused
-        if is_plain(content_type):
-            charset = charset_of(content_type)
-            return ExtractedText(raw if isinstance(raw, str) else decode(raw, charset, False, _BY_KERNELS)[0])
         return ExtractedText(article_of(html_in_utf8(raw, content_type)).decode("utf-8", "replace"))
     except MemoryError:
         return OUT_OF_MEMORY
@@ -84,13 +83,13 @@ def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
 
 
 def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
-    expected = expected_codec(raw, http_charset, True, _BY_KERNELS)
+    expected = expected_codec(raw, http_charset, True, charset_metas)
     body = raw[expected.mark_bytes :]
     if expected.codec == "utf-8" and is_utf8(body):
         return body
     if expected.codec in DOUBLE_BYTE_CODECS and (html := to_utf8(body, expected.codec)) is not None:
         return html
-    return _encode(decode(raw, http_charset, True, _BY_KERNELS)[0])
+    return _encode(decode(raw, http_charset, True, charset_metas)[0])
 
 
 def _encode(html: str) -> bytes:
