@@ -27,6 +27,7 @@ _MAX_DETECTED_BYTES = 1 << 17
 _MAX_NON_ASCII_BYTES = 1 << 13
 """The most bytes beyond ASCII that detection reads. Each takes it .1 to .7 us."""
 _MAX_PAIRS = 512
+"""The most pairs of bytes by which short Chinese is told."""
 _ASCII = bytes(range(128))
 _DENSE = 16
 """A page with this many broken characters, and fewer whole ones, is not what it declares."""
@@ -55,7 +56,6 @@ _ATTRIBUTE = re.compile(rb"""[\s/]*([^\s/>=][^\s/>=]*)(?:\s*=\s*(?:"([^"]*)"|'([
 _IN_CONTENT = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.I)
 _XML_ENCODING = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([^"']+)["']""", re.I)
 _HTTP_CHARSET = re.compile(r"""charset\s*=\s*(?:["']\s*)?([^\s;"']+)""", re.I)
-
 
 MetaLabels = tuple[bytes | None, bytes | None]
 """The values of `charset`, and of `content` if the `http-equiv` is "content-type". At least one is set."""
