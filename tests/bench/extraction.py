@@ -89,14 +89,12 @@ def _hostile(size: int, rounds: int) -> None:
     measure.title("hostile", f"made pages of {size:,} bytes, beside an ordinary one")
     plain = _seconds(ordinary(size).encode(), rounds)
     makers = {**QUADRATIC, **LINEAR, "paragraphs of a letter": lambda size: "<p>a" * (size // 4)}
-    taken = {name: _seconds(make(size).encode(), rounds) for name, make in makers.items()}
-    worst = max(taken, key=lambda name: taken[name])
-    measure.line(f"the worst of {len(taken)}: {worst}, {taken[worst] * 1e3:.2f} ms for {plain * 1e3:.2f} ms")
-    measure.against("the worst hostile page, to an ordinary one", taken[worst] / plain, "at most 3")
-    taken = {name: _seconds(make(size) + b"\xff", rounds, "text/html") for name, make in UNDECLARED.items()}
-    worst = max(taken, key=lambda name: taken[name])
-    measure.line(f"the worst of {len(taken)} that name no charset: {worst}, {taken[worst] * 1e3:.2f} ms")
-    measure.against("the worst of these, to an ordinary one", taken[worst] / plain, "at most 3")
+    declared = {name: _seconds(make(size).encode(), rounds) for name, make in makers.items()}
+    undeclared = {name: _seconds(make(size) + b"\xff", rounds, "text/html") for name, make in UNDECLARED.items()}
+    for what, taken in (("hostile page", declared), ("page without a usable charset", undeclared)):
+        worst = max(taken, key=lambda name: taken[name])
+        measure.line(f"the worst of {len(taken)}: {worst}, {taken[worst] * 1e3:.2f} ms for {plain * 1e3:.2f} ms")
+        measure.against(f"the worst {what}, to an ordinary one", taken[worst] / plain, "at most 3")
 
 
 def _seconds(page: bytes, rounds: int, content_type: str = HTML) -> float:

@@ -114,7 +114,7 @@ class CountingMembership(KafkaShardMembership):
 
 def join(log: Log, instance: str | None) -> CountingMembership:
     """A member of the first copy."""
-    return CountingMembership(log._cluster, instance, 1)  # type: ignore[attr-defined]
+    return CountingMembership(log._cluster, instance, 1)  # type: ignore[attr-defined]  # a Kafka log has one
 
 
 def until_quiet(member: CountingMembership) -> None:

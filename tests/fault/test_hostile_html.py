@@ -13,6 +13,7 @@ from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.extraction.refused_html import LIMITS, count, refusal
 from tests import corpora
+from tests.cpu_time import least_seconds
 from tests.hostile_html import LINEAR, QUADRATIC, UNDECLARED, ordinary
 
 HTML = "text/html; charset=utf-8"
@@ -136,14 +137,5 @@ def test_no_page_of_the_corpora_is_refused_or_comes_near_a_limit() -> None:
 def test_a_page_without_a_charset_costs_at_most_16_ordinary_pages(name: str) -> None:
     """Such pages took 25 to 60 times as long as an ordinary one, and held the GIL meanwhile."""
     plain, page = ordinary(SIZE).encode(), UNDECLARED[name](SIZE) + b"\xff"
-    assert _thread_seconds(page, "text/html") < 16 * _thread_seconds(plain, HTML)
-
-
-def _thread_seconds(page: bytes, content_type: str) -> float:
-    """The least seconds of CPU that the kernels take for the page."""
-    taken = []
-    for _ in range(5):
-        began = time.thread_time()
-        extract_fast(page, content_type)
-        taken.append(time.thread_time() - began)
-    return min(taken)
+    plain_s = least_seconds(lambda: extract_fast(plain, HTML), 5)
+    assert least_seconds(lambda: extract_fast(page, "text/html"), 5) < 16 * plain_s

@@ -74,11 +74,40 @@ class ExpectedCodec(NamedTuple):
     """`seen`: the bytes themselves show it, and no fault changes it. `assumed`: UTF-8, as nothing is declared."""
 
 
-def decode(raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder | None = None) -> tuple[str, str]:
+def charset_metas(head: bytes, most: int) -> list[MetaLabels]:
+    """Return the first `most` metas that can name a charset."""
+    every = ((one.get(b"charset"), _content_of(one)) for one in _metas(head))
+    return list(islice((labels for labels in every if labels != (None, None)), most))
+
+
+def _content_of(meta: dict[bytes, bytes]) -> bytes | None:
+    is_type = meta.get(b"http-equiv", b"").lower() == b"content-type"
+    return meta.get(b"content") if is_type else None
+
+
+def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
+    """Yield the attributes of each `meta` tag, in order. Tags in comments and quoted attributes do not count."""
+    at = 0
+    while (tag := _TAG.search(head, at)) is not None:
+        at = tag.end()
+        if tag[0].startswith((b"<!", b"<?")) or tag[0].endswith(b">"):
+            continue
+        attributes: dict[bytes, bytes] = {}
+        while (found := _ATTRIBUTE.match(head, at)) is not None:
+            at = found.end()
+            value = next((part for part in found.groups()[1:] if part is not None), b"")
+            attributes.setdefault(found[1].lower(), value)
+        if tag[1]:
+            yield attributes
+
+
+def decode(
+    raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder = charset_metas
+) -> tuple[str, str]:
     """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
     `http_charset` is the label from the HTTP header, if there was one; an unknown label is ignored. Only HTML is
-    searched for a `meta`. `metas` defaults to `charset_metas`, which needs no kernels. Never raises. Cost: one or
+    searched for a `meta`. The default of `metas` needs no kernels. Never raises. Cost: one or
     two passes of the codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most
     128 KB.
     """
@@ -90,7 +119,7 @@ def decode(raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinde
 
 
 def expected_codec(
-    raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder | None = None
+    raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder = charset_metas
 ) -> ExpectedCodec:
     """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same."""
     for bom, name in _BOMS:
@@ -130,9 +159,7 @@ def codec_of(label: str | None) -> str | None:
     return _WIDER.get(name, name) if name else None
 
 
-def _despite_faults(
-    raw: bytes, expected: ExpectedCodec, is_html: bool, metas: MetaFinder | None
-) -> tuple[str, str]:
+def _despite_faults(raw: bytes, expected: ExpectedCodec, is_html: bool, metas: MetaFinder) -> tuple[str, str]:
     """Decode bytes that the expected codec does not read without a fault."""
     codec = expected.codec
     if expected.origin == "seen":
@@ -147,7 +174,7 @@ def _despite_faults(
     return _undeclared(raw, is_html, metas)
 
 
-def _undeclared(raw: bytes, is_html: bool, metas: MetaFinder | None) -> tuple[str, str]:
+def _undeclared(raw: bytes, is_html: bool, metas: MetaFinder) -> tuple[str, str]:
     """Decode bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
     late = _from_meta(raw[:_LATE_META_BYTES], metas) if is_html else None
     if late and late != "utf-8":
@@ -272,9 +299,9 @@ def _short_chinese(raw: bytes) -> str | None:
     return None
 
 
-def _from_meta(head: bytes, metas: MetaFinder | None) -> str | None:
+def _from_meta(head: bytes, metas: MetaFinder) -> str | None:
     """Return the codec that the first fitting `meta` names, else the one of an XML declaration."""
-    for label, content in (metas or charset_metas)(head, _MAX_METAS):
+    for label, content in metas(head, _MAX_METAS):
         if label is None:
             found = _IN_CONTENT.search(content or b"")
             label = next((part for part in found.groups() if part is not None), None) if found else None
@@ -292,30 +319,3 @@ def _meta_codec(label: bytes | None) -> str | None:
         return "cp1252"
     codec = codec_of(name)
     return "utf-8" if codec and codec.startswith("utf-16") else codec
-
-
-def charset_metas(head: bytes, most: int) -> list[MetaLabels]:
-    """Return the first `most` metas that can name a charset."""
-    every = ((one.get(b"charset"), _content_of(one)) for one in _metas(head))
-    return list(islice((labels for labels in every if labels != (None, None)), most))
-
-
-def _content_of(meta: dict[bytes, bytes]) -> bytes | None:
-    is_type = meta.get(b"http-equiv", b"").lower() == b"content-type"
-    return meta.get(b"content") if is_type else None
-
-
-def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
-    """Yield the attributes of each `meta` tag, in order. Tags in comments and quoted attributes do not count."""
-    at = 0
-    while (tag := _TAG.search(head, at)) is not None:
-        at = tag.end()
-        if tag[0].startswith((b"<!", b"<?")) or tag[0].endswith(b">"):
-            continue
-        attributes: dict[bytes, bytes] = {}
-        while (found := _ATTRIBUTE.match(head, at)) is not None:
-            at = found.end()
-            value = next((part for part in found.groups()[1:] if part is not None), b"")
-            attributes.setdefault(found[1].lower(), value)
-        if tag[1]:
-            yield attributes

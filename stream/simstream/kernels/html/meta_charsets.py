@@ -1,7 +1,7 @@
 """Finds the `meta` tags that name a page's character set, in the bytes as they came.
 
 The result equals `charset_metas` in `text/decode`, whose regular expressions hold the GIL and take 1 us an
-attribute.
+attribute. The tokenizer's own attributes and comments (`tags`) follow the standard, which differs in odd cases.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.html.tags import BANG, GT, LT, QUESTION, SLASH
+from simstream.kernels.html.tags import BANG, GT, LT, QUESTION, SLASH, Bytes, HtmlBytes, find, make_html
 from simstream.kernels.jit import inlined, lean_helper, lean_kernel
 
 _EQUALS, _DASH, _DOUBLE, _SINGLE = 61, 45, 34, 39
@@ -21,8 +21,6 @@ _HTTP_EQUIV: Final = np.frombuffer(b"http-equiv", np.uint8)
 _CONTENT: Final = np.frombuffer(b"content", np.uint8)
 _CONTENT_TYPE: Final = np.frombuffer(b"content-type", np.uint8)
 
-Bytes = NDArray[np.uint8]
-
 
 def charset_metas(head: bytes, most: int) -> list[tuple[bytes | None, bytes | None]]:
     """Return the values of `charset` and `content` of the first `most` metas that can name a charset.
@@ -31,7 +29,7 @@ def charset_metas(head: bytes, most: int) -> list[tuple[bytes | None, bytes | No
     attribute is absent; `content` is also None without that `http-equiv`. Holds no GIL. Cost: 1 to 2 ns a byte.
     """
     spans = np.empty((most, 4), np.int64)
-    n = _charset_metas(np.frombuffer(head, np.uint8), spans)
+    n = _charset_metas(make_html(head), spans)
     return [
         (head[start:end] if start >= 0 else None, head[begin:stop] if begin >= 0 else None)
         for start, end, begin, stop in spans[:n].tolist()
@@ -66,14 +64,6 @@ def _is_word(html: Bytes, start: int, end: int, word: Bytes) -> bool:
 
 
 @lean_helper
-def _behind(html: Bytes, at: int, byte: int) -> int:
-    """Return the place behind the next such byte, or the end."""
-    while at < html.size and html[at] != byte:
-        at += 1
-    return min(at + 1, html.size)
-
-
-@lean_helper
 def _behind_comment(html: Bytes, at: int) -> int:
     """Return the place behind the next `-->`, or the end."""
     while at + 2 < html.size:
@@ -84,11 +74,12 @@ def _behind_comment(html: Bytes, at: int) -> int:
 
 
 @lean_helper
-def _behind_bang(html: Bytes, at: int) -> int:
+def _behind_bang(html: HtmlBytes, at: int) -> int:
     """Return the place behind the comment, declaration or bogus end tag at `at`."""
-    if at + 3 < html.size and html[at + 1] == BANG and html[at + 2] == _DASH and html[at + 3] == _DASH:
-        return _behind_comment(html, at + 4)
-    return _behind(html, at + 2, GT)
+    page = html.bytes
+    if at + 3 < page.size and page[at + 1] == BANG and page[at + 2] == _DASH and page[at + 3] == _DASH:
+        return _behind_comment(page, at + 4)
+    return min(find(html, at + 2, GT) + 1, page.size)
 
 
 @lean_helper
@@ -125,20 +116,21 @@ def _attribute(html: Bytes, at: int) -> tuple[int, int, int, int, int]:
 
 
 @lean_kernel
-def _charset_metas(html: Bytes, spans: NDArray[np.int64]) -> int:
+def _charset_metas(page: HtmlBytes, spans: NDArray[np.int64]) -> int:
     """Write the bounds of the values of `charset` and `content` to `spans` (most, 4), -1 for none.
 
     Returns the number of metas.
     """
+    html = page.bytes
     n, i, end = 0, 0, html.size
     while i + 1 < end and n < len(spans):
         if html[i] != LT:
-            i += 1
+            i = find(page, i, LT)
             continue
         first = i + 2 if html[i + 1] == SLASH else i + 1
         if first >= end or not _is_letter(html[first]):
             signs = html[i + 1] == SLASH or html[i + 1] == BANG or html[i + 1] == QUESTION
-            i = _behind_bang(html, i) if signs else i + 1
+            i = _behind_bang(page, i) if signs else i + 1
             continue
         is_meta = first + 4 < end and first == i + 1 and _is_word(html, first, first + 4, _META)
         is_meta = is_meta and (_is_space(html[first + 4]) or html[first + 4] == SLASH)

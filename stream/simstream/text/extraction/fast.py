@@ -12,6 +12,7 @@ from simstream.closing import Closing
 from simstream.kernels.html.meta_charsets import charset_metas
 from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
 from simstream.kernels.text.utf8 import is_utf8
+from simstream.text import probes
 from simstream.text.decode import charset_of, decode, expected_codec
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import (
@@ -25,8 +26,6 @@ from simstream.text.extraction.extract import (
 )
 
 _REPLACEMENT = "\ufffd".encode()
-_PROBES = (b"<p>one</p>", "<meta charset=gbk><p>一</p>".encode("gbk"))
-"""Together these pages run every kernel of `extract_fast`."""
 
 
 class FastExtractor(Closing):
@@ -71,8 +70,8 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
 
 
 def warm_fast() -> None:
-    """Compile every kernel that `extract_fast` may need, or load it."""
-    for page in _PROBES:
+    """Compile every kernel that `extract_fast` may need, or load it: a page in UTF-8 and one in GB18030 run all."""
+    for page in (b"<p>one</p>", probes.HTML):
         extract_fast(page, "text/html")
 
 
