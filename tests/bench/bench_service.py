@@ -36,7 +36,7 @@ def run(pages: Sequence[Mapping[str, str]], repeat: int, partitions: int, flags:
             first = service.count(VERDICTS)
             seconds = service.wait(VERDICTS, count) - began
         readings.append(_read(where, count))
-        _check(where, pages, repeat)
+        _check(where, partitions, pages, repeat)
     line(f"{count:,} pages, {partitions} partition(s), serve {' '.join(flags) or 'with its defaults'}")
     line(f"the service {(count - first) / seconds:,.0f} pages/s")
     for name in READERS:
@@ -57,7 +57,7 @@ def _warm(broker: KafkaBroker, pages: Sequence[Mapping[str, str]], partitions: i
         service.wait(VERDICTS, count)
 
 
-def _check(where: TopicSpace, pages: Sequence[Mapping[str, str]], repeat: int) -> None:
+def _check(where: TopicSpace, partitions: int, pages: Sequence[Mapping[str, str]], repeat: int) -> None:
     """Each page has one verdict; with one partition it is the one that `Deduper` gives."""
     count = len(pages) * repeat
     verdicts = where.verdicts(count)
@@ -65,7 +65,7 @@ def _check(where: TopicSpace, pages: Sequence[Mapping[str, str]], repeat: int) -
     if len(names) != count or len(set(names)) != count:
         raise AssertionError(f"{count} pages have {len(names)} verdicts for {len(set(names))} ids")
     line(f"checked: one verdict each; {', '.join(f'{n:,} {kind}' for kind, n in _kinds(verdicts).items())}")
-    if where.partitions == 1:
+    if partitions == 1:
         found = [judged(verdict) for verdict in verdicts]
         if found != [judged(verdict) for verdict in _expected(pages, repeat)]:
             raise AssertionError("the service's verdicts are not those of Deduper")

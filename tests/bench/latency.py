@@ -308,6 +308,7 @@ def _rates(context: click.Context, option: click.Parameter, rates: Sequence[str]
 @click.option("--rate", "rates", multiple=True, default=("20", "300", "1000", "3000", HALF), show_default=True,
               callback=_rates, help="Pages a second; half: of the most that it takes from a backlog.")  # fmt: skip
 @click.option("--partitions", multiple=True, type=click.IntRange(min=1), default=(1, 4, 16), show_default=True)
+@click.option("--verdict-partitions", type=click.IntRange(min=1), help="As many as of pages if not given.")
 @click.option("--fingerprinters", multiple=True, type=click.IntRange(min=1), default=(1, 2), show_default=True)
 @click.option("--matchers", default=0, show_default=True, help="Matchers that hold the index; 0: the judge does.")
 @click.option("--seconds", default=20.0, show_default=True, help="How long each rate lasts.")
@@ -320,8 +321,8 @@ def _rates(context: click.Context, option: click.Parameter, rates: Sequence[str]
 @click.option("--flag", "flags", multiple=True, help="A flag for `serve`.")
 def main(
     file: Path | None, count: int, html: int, rates: Sequence[str], partitions: Sequence[int],
-    fingerprinters: Sequence[int], matchers: int, seconds: float, warm: float, warm_rate: float, backlog: int,
-    max_floor: float, flags: Sequence[str],
+    verdict_partitions: int | None, fingerprinters: Sequence[int], matchers: int, seconds: float, warm: float,
+    warm_rate: float, backlog: int, max_floor: float, flags: Sequence[str],
 ) -> None:  # fmt: skip
     """Latency from append to committed verdict, under a steady load.
 
@@ -339,7 +340,8 @@ def main(
             for parts in partitions:
                 for members in fingerprinters:
                     print(f"\n-- {parts} partition(s), {members} fingerprinter(s)", flush=True)
-                    where = space(broker.address, parts, shards=max(4, matchers) if matchers else None)
+                    shards = max(4, matchers) if matchers else None
+                    where = space(broker.address, parts, shards, verdict_partitions)
                     with services(where, members, matchers, flags) as service:
                         bench = LatencyBench(where, service, values)
                         bench.warm(warm, warm_rate)

@@ -40,7 +40,6 @@ class TopicSpace:
 
     servers: str
     prefix: str
-    partitions: int
 
     def topic(self, name: str) -> str:
         return f"{self.prefix}.{name}"
@@ -60,7 +59,8 @@ class TopicSpace:
         """A consumer of committed records of every partition, from the beginning."""
         config = {"group.id": self.prefix, "enable.auto.commit": False, "isolation.level": "read_committed"}
         consumer = Consumer(client(self.servers, config | more))
-        consumer.assign([TopicPartition(self.topic(topic), p, 0) for p in range(self.partitions)])
+        partitions = consumer.list_topics(self.topic(topic), PATIENCE_S).topics[self.topic(topic)].partitions
+        consumer.assign([TopicPartition(self.topic(topic), p, 0) for p in partitions])
         return consumer
 
     def read_only(self, count: int, **more: object) -> float:
@@ -107,11 +107,13 @@ def append(producer: Producer, topic: str, name: str, value: bytes, delivered: A
             producer.poll(0.1)
 
 
-def space(address: str, partitions: int, shards: int | None = None) -> TopicSpace:
-    """Make the topics of a fresh prefix, with those of so many shards."""
-    made = TopicSpace(address.removeprefix("kafka://"), f"b{secrets.token_hex(4)}", partitions)
+def space(
+    address: str, partitions: int, shards: int | None = None, verdict_partitions: int | None = None
+) -> TopicSpace:
+    """Make the topics of a fresh prefix, as `topics create` does."""
+    made = TopicSpace(address.removeprefix("kafka://"), f"b{secrets.token_hex(4)}")
     with open_log(address, LogOptions(prefix=made.prefix)) as log:
-        log.create_topics(partitions, shards)
+        log.create_topics(partitions, shards, verdict_partitions)
     return made
 
 

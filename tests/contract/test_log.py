@@ -62,6 +62,14 @@ def test_new_verdicts_get_as_many_partitions_as_pages_have(place: TopicPlace, lo
     assert log.topic(VERDICTS).partitions == PARTITIONS
 
 
+def test_new_verdicts_get_as_many_partitions_as_are_asked_for(place: TopicPlace, log: Log) -> None:
+    place.delete(VERDICTS)
+    for partitions, differs in ((1, ()), (3, ("partitions: 1, not 3",))):
+        report = {report.name.split(".")[1]: report for report in log.create_topics(verdict_partitions=partitions)}
+        assert [report[topic].differs for topic in (PAGES, VERDICTS)] == [(), differs]
+        assert log.topic(VERDICTS).partitions == 1
+
+
 def test_the_topic_of_answers_is_made_only_on_request(log: Log) -> None:
     assert log.shards() is None
     *others, report = log.create_topics(shards=8)

@@ -19,6 +19,7 @@ NEAR = 0.1
 @pytest.mark.long
 def test_a_reader_in_another_process_and_the_histogram_tell_the_same_latency(cache) -> None:
     command = [sys.executable, "-m", "tests.bench.latency", "--count", "300", "--partitions", "2"]
+    command += ["--verdict-partitions", "1"]
     command += ["--fingerprinters", "1", "--rate", "150", "--rate", "half", "--backlog", "3000", "--seconds", "3"]
     command += ["--warm", "3", "--warm-rate", "200", "--max-floor", "5000"]
     done = subprocess.run(command, cwd=ROOT, env=environment(cache), capture_output=True, text=True, timeout=300)

@@ -77,7 +77,7 @@ def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None
 
 
 @pytest.mark.parametrize(
-    ("partitions", "gap_s"), [(1, BATCH_GAP_S + SHARE_GAP_S), (4, BATCH_GAP_S + 4 * SHARE_GAP_S), (30, MAX_GAP_S)]
+    ("partitions", "gap_s"), [(1, BATCH_GAP_S + SHARE_GAP_S), (4, BATCH_GAP_S + 4 * SHARE_GAP_S), (40, MAX_GAP_S)]
 )
 def test_the_gap_grows_with_the_partitions_of_the_previous_batch(
     monkeypatch: pytest.MonkeyPatch, partitions: int, gap_s: float

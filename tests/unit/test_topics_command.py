@@ -10,6 +10,7 @@ from simstream.cli.main import invoke
 from simstream.cli.topics import SHARDS
 from simstream.index.shard import MAX_SHARDS
 from simstream.log import open_log
+from simstream.log.base import PAGES, VERDICTS
 
 
 def create(folder: Path, *flags: str) -> int:
@@ -43,6 +44,19 @@ def test_a_topic_of_ones_own_is_checked_and_never_created(
     assert not [line for line in lines if "simstream.pages" in line]
     assert create(tmp_path, "--pages-topic", "simstream.verdicts") == 2
     assert "a topic that the service writes itself" in capsys.readouterr().err
+
+
+def test_verdicts_have_partitions_of_their_own_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ("--partitions", "16", "--verdict-partitions", "4")
+    assert create(tmp_path, *own) == 0
+    log = open_log(str(tmp_path / "log"))
+    assert [log.topic(topic).partitions for topic in (PAGES, VERDICTS)] == [16, 4]
+    assert create(tmp_path, *own) == 0
+    capsys.readouterr()
+    assert create(tmp_path) == 1
+    assert "differs  simstream.verdicts\n         partitions: 4, not 16" in capsys.readouterr().out
 
 
 def test_the_topic_of_answers_is_created_only_with_shards(

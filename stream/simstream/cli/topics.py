@@ -26,6 +26,12 @@ def command() -> None:
     help=f"Partitions of pages and verdicts (default: {KAFKA_PARTITIONS} on Kafka, 1 in a directory).",
 )
 @click.option(
+    "--verdict-partitions",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Partitions of verdicts, if not as many as of pages; 4 are quicker than 16.",
+)
+@click.option(
     "--shards",
     type=click.Choice(SHARDS),
     metavar="N",
@@ -34,10 +40,12 @@ def command() -> None:
 @click.option("--matches", metavar="NAME", help="Last part of the name of the topic of answers (default: matches).")
 @log_options
 @settings_options
-def create(partitions: int | None, shards: str | None, config: str | None, **flags: Any) -> int:
+def create(
+    partitions: int | None, verdict_partitions: int | None, shards: str | None, config: str | None, **flags: Any
+) -> int:
     """Create the missing topics. Never changes an existing topic: prints what differs, and then ends with 1."""
     with open_log(settle(config, **flags)) as log:
-        reports = log.create_topics(partitions, int(shards) if shards else None)
+        reports = log.create_topics(partitions, int(shards) if shards else None, verdict_partitions)
     for report in reports:
         word = "created" if report.created else "differs" if report.differs else "exists"
         click.echo(f"{word}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))

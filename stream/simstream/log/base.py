@@ -470,14 +470,16 @@ class Log(Closing):
     """The place of the topics. Cheap to open: it reads nothing before a method asks for it."""
 
     @abstractmethod
-    def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
+    def create_topics(
+        self, partitions: int | None = None, shards: int | None = None, verdict_partitions: int | None = None
+    ) -> list[TopicReport]:
         """Create the missing topics; never change an existing one, but report its settings that do not fit.
 
         Never creates `pages_topic`: raises TopicMissing if it does not exist.
 
         `partitions` is for `pages`. The default is the number that exists, else 8 on Kafka and 1 in a directory.
-        `verdicts` get as many as `pages` have. `shards` is the number of partitions of `matches`: a power of two, 1
-        to 256. Without `shards`, `matches` is neither created nor reported.
+        `verdicts` get `verdict_partitions`, or as many as `pages` have. `shards` is the number of partitions of
+        `matches`: a power of two, 1 to 256. Without `shards`, `matches` is neither created nor reported.
         """
 
     def check(self) -> None:

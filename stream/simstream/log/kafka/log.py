@@ -65,9 +65,11 @@ class KafkaLog(Log):
         """See Log. Makes each kind of client once, to see whether it accepts the settings."""
         self._cluster.check()
 
-    def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
+    def create_topics(
+        self, partitions: int | None = None, shards: int | None = None, verdict_partitions: int | None = None
+    ) -> list[TopicReport]:
         """See Log."""
-        return create_topics(self._cluster, partitions, shards)
+        return create_topics(self._cluster, partitions, shards, verdict_partitions)
 
     def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
         """See Log."""

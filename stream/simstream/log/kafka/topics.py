@@ -69,12 +69,14 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
     return {POLICY: "delete"} | limit | safe
 
 
-def create_topics(cluster: KafkaCluster, partitions: int | None, shards: int | None) -> list[TopicReport]:
+def create_topics(
+    cluster: KafkaCluster, partitions: int | None, shards: int | None, verdict_partitions: int | None
+) -> list[TopicReport]:
     """Create the missing topics, and compare the existing ones. Raises BrokerUnreachable.
 
     An existing `pages` belongs to the user: only its number of partitions is compared, if `partitions` is given. By
-    default a new `pages` gets 8. A new `verdicts` gets as many as `pages` has. `matches` counts only if `shards` is
-    given. A `pages` with the user's own name is never created: raises TopicMissing.
+    default a new `pages` gets 8. A new `verdicts` gets `verdict_partitions`, or as many as `pages` has. `matches`
+    counts only if `shards` is given. A `pages` with the user's own name is never created: raises TopicMissing.
     """
     brokers = _count_brokers(cluster)
     if cluster.options.pages_topic is None:
@@ -86,11 +88,12 @@ def create_topics(cluster: KafkaCluster, partitions: int | None, shards: int | N
         pages = pages._replace(differs=(f"partitions: {there}, not {partitions}",))
     reports = [pages]
     for topic in TOPICS[1:]:
-        count = there if topic == VERDICTS else 1
-        report = _create(cluster, topic, count, brokers)
-        if topic == VERDICTS and partitions is not None:
-            count = partitions  # both were meant
-        reports.append(_add_differences(cluster, topic, report, count, brokers))
+        new = expected = 1
+        if topic == VERDICTS:
+            new = verdict_partitions or there
+            expected = verdict_partitions or partitions or new
+        report = _create(cluster, topic, new, brokers)
+        reports.append(_add_differences(cluster, topic, report, expected, brokers))
     if shards is not None:
         report = _create(cluster, MATCHES, shards, brokers)
         reports.append(_add_differences(cluster, MATCHES, report, shards, brokers))

@@ -68,7 +68,9 @@ class LocalLog(Log):
         self._options = options or LogOptions()
         self._catalog = TopicCatalog(Path(folder), self._options, files)
 
-    def create_topics(self, partitions: int | None = None, shards: int | None = None) -> list[TopicReport]:
+    def create_topics(
+        self, partitions: int | None = None, shards: int | None = None, verdict_partitions: int | None = None
+    ) -> list[TopicReport]:
         """See Log. Raises DiskFull."""
         reports = []
         for topic in TOPICS if shards is None else (*TOPICS, MATCHES):
@@ -78,8 +80,8 @@ class LocalLog(Log):
             elif topic == PAGES:
                 new = expected = partitions or self._catalog.partitions(PAGES) or 1
             elif topic == VERDICTS:
-                new = self._catalog.info(PAGES).partitions
-                expected = partitions or new
+                new = verdict_partitions or self._catalog.info(PAGES).partitions
+                expected = verdict_partitions or partitions or new
             foreign = topic == PAGES and self._options.pages_topic is not None
             created = not foreign and self._catalog.create(topic, new)
             found = self._catalog.info(topic)

@@ -17,7 +17,7 @@ from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareM
 
 LINGER_S = 0.001
 """Seconds to wait for the other parts of a fetch, which come one after another."""
-BATCH_GAP_S, SHARE_GAP_S, MAX_GAP_S = 0.004, 0.001, 0.02
+BATCH_GAP_S, SHARE_GAP_S, MAX_GAP_S = 0.004, 0.0005, 0.02
 """The gap from the close of a batch to that of the next, in seconds: a fixed part, a part for each share of the
 first batch, and the limit. A full batch ignores it. See docs/design/latency.md."""
 MAX_BYTES = 4 << 20
