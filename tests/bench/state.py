@@ -102,9 +102,10 @@ def _restart(folder: Path, shards: int) -> None:
         os._exit(0)
 
 
-def sizes(pages: int, near: float, copies: float, shards: int, folder: Path) -> None:
+def sizes(pages: int, near: float, copies: float, shards: int, threads: int, folder: Path) -> None:
     """Fill a state, save it, print its cost, and load it again."""
     (state, live_pages, take), made = empty(shards), PageMaker(near, copies)
+    state.index.look_up_by(threads)
     for _ in range(3):
         empty(shards).take(PageMaker(near, copies, seed=2).batch())  # compiled
     before = memory()
@@ -202,6 +203,7 @@ def main() -> None:
     parser.add_argument("--near", type=float, default=0.13, help="share of near duplicates")
     parser.add_argument("--copies", type=float, default=0.07, help="share of exact copies under other ids")
     parser.add_argument("--shards", type=int, default=0, help="one of so many shards, in place of a judge")
+    parser.add_argument("--threads", type=int, default=1, help="threads that look up pages in a large index")
     parser.add_argument("--alike", action="store_true", help="copies, re-crawls and templates instead")
     parser.add_argument("--restart", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -211,7 +213,7 @@ def main() -> None:
         alike(asked.pages)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            sizes(asked.pages, asked.near, asked.copies, asked.shards, Path(folder) / "state")
+            sizes(asked.pages, asked.near, asked.copies, asked.shards, asked.threads, Path(folder) / "state")
 
 
 if __name__ == "__main__":

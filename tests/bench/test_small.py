@@ -224,7 +224,7 @@ def test_a_state_is_filled_saved_and_taken_up_again(cache: Path) -> None:
 
 
 def test_a_shard_is_filled_saved_and_taken_up_again(cache: Path) -> None:
-    text = said(cache, "tests.bench.state", "--pages", 5000, "--shards", 8)
+    text = said(cache, "tests.bench.state", "--pages", 5000, "--shards", 8, "--threads", 2)
     expect(text, "# live pages, # % of all alike", "tables +# bytes a page", "restart: # s until")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simstream.index import crowds
 from simstream.index.keys import KeyColumns, MatchRule
+from simstream.index.lookup_threads import LookupThreads
 from simstream.index.matches import Matches
 from simstream.kernels.index.confirm import MatchQueries, confirm_rows
 from simstream.kernels.index.gather import GatheredMatches, count, gather
@@ -23,6 +24,8 @@ FEW_QUERIES = 4
 BLOCK_QUERIES = 512
 """Queries that go through all sources together."""
 UNLIMITED = 2**62
+ALONE = LookupThreads()
+"""Every query is answered by the thread that asks."""
 
 
 class HitBuffers:
@@ -241,20 +244,47 @@ def answer(
     limit: int,
     in_order: bool,
     uncrowded: bool = False,
+    threads: LookupThreads = ALONE,
 ) -> tuple[Matches, int]:
     """Return the matches of the first queries with at most `limit` matches together, at least one query, and their
     candidates.
 
     If only the `uncrowded` queries are to be answered, others have no matches here. With `in_order` each query's
     matches are ordered by entry. A match that two fingerprints find counts twice towards `limit`. The first part
-    should be the largest: it decides how many queries the others get. Memory: at most about 40 bytes x `limit` for
-    each part.
+    should be the largest: it decides how many queries the others get. Many queries of a large index are divided
+    among the `threads`, and so is the limit. Memory: at most about 40 bytes x `limit` for each part.
     """
+    spans = threads.spans(len(queries.fingerprints), len(sources[0].rows) if sources else 0)
+    room = max(limit, 0) // len(spans)
+    found = threads.run(
+        lambda span: _answer_span(sources, released, rule, queries, span, room, uncrowded=uncrowded), spans
+    )
+    parts: list[BlockAnswer] = []
+    for span, blocks in zip(spans, found, strict=True):
+        parts += blocks
+        if sum(len(block.counts) for block in blocks) < span.stop - span.start:
+            break  # the answers end before the first query that lacks one
+        if sum(len(block.matches.entry) for block in parts) > limit:
+            break  # the first query alone has more
+    return _matches(parts, in_order, rule.further_draws > 0), sum(part.candidates for part in parts)
+
+
+def _answer_span(
+    sources: Sequence[SearchPart],
+    released: U64,
+    rule: MatchRule,
+    queries: KeyColumns,
+    span: slice,
+    room: int,
+    *,
+    uncrowded: bool,
+) -> list[BlockAnswer]:
+    """Answer queries of a span, block by block, as far as `room` for matches allows; at least the first of all."""
     hits = HitBuffers(crowds.MAX_UNCROWDED_CANDIDATES, capped=True) if uncrowded else HitBuffers()
     parts: list[BlockAnswer] = []
-    done, room, asked = 0, max(limit, 0), len(queries.fingerprints)
-    while done < asked:
-        end = min(done + BLOCK_QUERIES, asked)
+    done = span.start
+    while done < span.stop:
+        end = min(done + BLOCK_QUERIES, span.stop)
         part = answer_block(sources, released, rule, queries, slice(done, end), room, hits)
         if done == len(part.counts) == 0:
             end = 1
@@ -264,7 +294,7 @@ def answer(
         room -= len(part.matches.entry)
         if done < end or room < 0:
             break
-    return _matches(parts, in_order, rule.further_draws > 0), sum(part.candidates for part in parts)
+    return parts
 
 
 def _room(matches: int) -> GatheredMatches:

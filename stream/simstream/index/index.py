@@ -25,6 +25,7 @@ from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.fresh_entries import MEMTABLE, FreshEntries, as_numbers, whole
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
+from simstream.index.lookup_threads import LookupThreads
 from simstream.index.matches import Matches
 from simstream.index.memtable import Memtable
 from simstream.index.merge_worker import BackgroundWorker
@@ -110,6 +111,7 @@ class Index(Closing):
             weakref.finalize(self, self._shelf.worker.stop)
         most = crowds.MAX_ENTRIES // (1 + further_draws)
         self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further_draws)]
+        self._threads = LookupThreads()
         self._given_back = False
         """Whether numbers may belong to other entries now than in a crowd."""
         self.candidates = 0
@@ -130,6 +132,11 @@ class Index(Closing):
         """The buckets that have entries, ascending."""
         sealed = {segment.bucket for segment in self._shelf.segments.values()}
         return sorted(sealed.union(self._memtable.entries.buckets.tolist()))
+
+    def look_up_by(self, threads: int) -> None:
+        """Divide large batches among so many threads once the index is large. No answer depends on it."""
+        self._threads.close()
+        self._threads = LookupThreads(threads)
 
     def build_in(self, room: ArrayRoom) -> None:
         """Let the arrays of all further segments, and of merges, lie in `room`."""
@@ -181,7 +188,8 @@ class Index(Closing):
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
-        matches, candidates = answer(self._sources(), self._held.released, self._rule, asked, limit, in_order)
+        parts = self._sources(), self._held.released, self._rule, asked
+        matches, candidates = answer(*parts, limit, in_order, threads=self._threads)
         self.count(candidates, len(matches.entry))
         return matches
 
@@ -199,7 +207,7 @@ class Index(Closing):
         if len(others) < len(crowded):
             asked = asked.at(others)
         parts = self._sources(), self._held.released, self._rule, asked
-        matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True)
+        matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True, threads=self._threads)
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 
@@ -347,8 +355,9 @@ class Index(Closing):
         self._shelf.wait()
 
     def close(self) -> None:
-        """End the thread; unfinished merges are dropped. All other methods may still be called."""
+        """End all threads; unfinished merges are dropped. All other methods may still be called."""
         self._shelf.worker.close()
+        self._threads.close()
 
     def parts(self) -> list[SnapshotPart]:
         """Return the whole index: each segment as an immutable part, and the changing part "memtable" with the

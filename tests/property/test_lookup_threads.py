@@ -1,0 +1,141 @@
+"""A batch that is divided among threads has the answers that one thread gives."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simstream.index import lookup_threads
+from simstream.index.index import Index
+from simstream.index.lookup_threads import MAX_THREADS, LookupThreads
+from simstream.index.matches import Matches
+from simstream.model import U64, MatchLimits
+from tests.naive_index import Answer
+from tests.property.test_index import numbers, random_words
+from tests.property.test_index_states import answers
+from tests.short import examples
+
+WORDS, DISTANCE, AGREEMENT = 2, 6, 20
+Keys = tuple[U64, U64]
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch of two queries is worth dividing, whatever the index holds."""
+    monkeypatch.setattr(lookup_threads, "LEAST_QUERIES", 1)
+    monkeypatch.setattr(lookup_threads, "LEAST_ENTRIES", 0)
+
+
+def keys(count: int, seed: int) -> Keys:
+    """Keys of which about half are copies of few others, with some bits flipped."""
+    rng = np.random.default_rng(seed)
+    words = random_words(seed, count, 1 + WORDS)
+    chosen = rng.random(count) < 0.5
+    words[chosen] = words[rng.integers(0, max(1, count // 20), int(chosen.sum()))]
+    flips = np.uint64(1) << rng.integers(0, 64, words.shape, dtype=np.uint64)
+    words ^= np.where(rng.random(words.shape) < 0.3, flips, np.uint64(0))
+    return np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1:])
+
+
+def filled(known: Keys, threads: int) -> Index:
+    """An index with several segments and a memtable."""
+    index = Index(None, WORDS, DISTANCE, AGREEMENT, 64, MatchLimits(2, 100), further_draws=1)
+    index.look_up_by(threads)
+    own = numbers(len(known[0]))
+    for at in range(0, len(own), 50):
+        part = slice(at, at + 50)
+        index.add(own[part], known[0][part], known[1][part], (own[part] % 3 == 0).astype(np.uint8), None)
+    return index
+
+
+def in_parts(index: Index, asked: Keys, short: NDArray[np.uint8], limit: int) -> list[Answer]:
+    """All answers, with so many matches at a time."""
+    found: list[Answer] = []
+    while len(found) < len(asked[0]):
+        rest = slice(len(found), None)
+        got = index.query(asked[0][rest], asked[1][rest], short[rest], limit)
+        assert got.done == 1 or (got.done and len(got.entry) <= limit)
+        found += answers(got)
+    return found
+
+
+def of_each(found: Matches) -> list[Answer]:
+    """The matches of each query, in one order."""
+    return [sorted(matches) for matches in answers(found)]
+
+
+@settings(deadline=None, max_examples=examples(40))
+@given(st.integers(0, 2**32), st.integers(0, 600), st.integers(1, 40), st.integers(2, 5), st.integers(0, 300))
+def test_threads_change_no_answer(seed: int, entries: int, asked: int, threads: int, limit: int) -> None:
+    known = keys(max(entries, 1), seed)
+    more = keys(asked, seed + 1)
+    rng = np.random.default_rng(seed)
+    same = rng.integers(0, len(known[0]), asked)
+    wanted = np.where(rng.random(asked) < 0.6, known[0][same], more[0]), np.where(
+        rng.random((asked, 1)) < 0.8, known[1][same], more[1]
+    )  # fmt: skip
+    short = rng.integers(0, 2, asked).astype(np.uint8)
+    alone, divided = filled(known, 1), filled(known, threads)
+    try:
+        expected = answers(alone.query(*wanted, short))
+        assert answers(divided.query(*wanted, short)) == expected
+        assert in_parts(divided, wanted, short, limit) == expected
+        assert (divided.candidates > 0) == (alone.candidates > 0)
+        apart = alone.query_apart(*wanted, short), divided.query_apart(*wanted, short)
+        assert apart[0].done == apart[1].done == asked
+        assert apart[0].crowded.tolist() == apart[1].crowded.tolist()
+        assert of_each(apart[0]) == of_each(apart[1])
+    finally:
+        divided.close()
+
+
+def test_a_whole_batch_counts_as_many_candidates_as_by_one_thread() -> None:
+    known = keys(500, 1)
+    counts = []
+    for threads in (1, 4):
+        index = filled(known, threads)
+        index.query(*known)
+        index.query_apart(known[0], keys(500, 2)[1])
+        counts.append((index.candidates, index.rejected))
+        index.close()
+    assert counts[0] == counts[1]
+    assert counts[0][1] > 0
+
+
+def test_spans_cover_the_batch_and_small_ones_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup_threads, "LEAST_QUERIES", 64)
+    monkeypatch.setattr(lookup_threads, "LEAST_ENTRIES", 1000)
+    assert LookupThreads(4).spans(127, 1000) == [slice(0, 127)]
+    assert LookupThreads(4).spans(128, 999) == [slice(0, 128)]
+    assert LookupThreads(4).spans(128, 1000) == [slice(0, 64), slice(64, 128)]
+    assert LookupThreads(3).spans(1000, 1000) == [slice(0, 333), slice(333, 666), slice(666, 1000)]
+    assert len(LookupThreads(100).spans(10_000, 1000)) == MAX_THREADS
+    assert LookupThreads(4).spans(0, 1000) == [slice(0, 0)]
+
+
+def test_an_error_is_raised_once_every_part_has_ended_and_threads_start_again() -> None:
+    threads, ended = LookupThreads(3), []
+
+    def look_up(span: slice) -> int:
+        if span.start == 0:
+            raise ValueError("no")
+        time.sleep(0.05)
+        ended.append(span.start)
+        return span.start
+
+    with pytest.raises(ValueError, match="no"):
+        threads.run(look_up, threads.spans(9, 1))
+    assert sorted(ended) == [3, 6]
+    threads.close()
+    assert threads.run(lambda span: (span.start, threading.current_thread().name), threads.spans(4, 1))[0][0] == 0
+    names = threads.run(lambda _: (time.sleep(0.05), threading.current_thread().name)[1], threads.spans(9, 1))
+    assert names[0] == threading.current_thread().name
+    assert len(set(names)) == 3
+    threads.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lookup")]
