@@ -339,7 +339,8 @@ def main(
         with KafkaBroker(quick=True) as broker:
             for parts in partitions:
                 for members in fingerprinters:
-                    print(f"\n-- {parts} partition(s), {members} fingerprinter(s)", flush=True)
+                    own = f" ({verdict_partitions} of verdicts)" if verdict_partitions else ""
+                    print(f"\n-- {parts} partition(s){own}, {members} fingerprinter(s)", flush=True)
                     shards = max(4, matchers) if matchers else None
                     where = space(broker.address, parts, shards, verdict_partitions)
                     with services(where, members, matchers, flags) as service:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simstream.index import lookup_threads
+from simstream.index import crowds, lookup_threads
+from simstream.index import index as index_module
 from simstream.index.index import Index
 from simstream.index.lookup_threads import MAX_THREADS, LookupThreads
 from simstream.index.matches import Matches
@@ -54,15 +57,31 @@ def filled(known: Keys, threads: int) -> Index:
     return index
 
 
-def in_parts(index: Index, asked: Keys, short: NDArray[np.uint8], limit: int) -> list[Answer]:
-    """All answers, with so many matches at a time."""
+def divisions(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Into how many parts each batch is divided from now on."""
+    parts: list[int] = []
+    run = LookupThreads.run
+
+    def noting(self: LookupThreads, look_up: Any, spans: list[slice]) -> Any:
+        if self is index._threads:
+            parts.append(len(spans))
+        return run(self, look_up, spans)
+
+    monkeypatch.setattr(LookupThreads, "run", noting)
+    return parts
+
+
+def in_parts(index: Index, asked: Keys, short: NDArray[np.uint8]) -> tuple[list[Answer], list[bool]]:
+    """All answers, as the judge asks for them: from the first query without one on. And which are crowded."""
     found: list[Answer] = []
+    crowded: list[bool] = []
     while len(found) < len(asked[0]):
         rest = slice(len(found), None)
-        got = index.query(asked[0][rest], asked[1][rest], short[rest], limit)
-        assert got.done == 1 or (got.done and len(got.entry) <= limit)
-        found += answers(got)
-    return found
+        got = index.query_apart(asked[0][rest], asked[1][rest], short[rest])
+        assert got.done == 1 or (got.done and len(got.entry) <= index_module.MAX_MATCHES)
+        found += of_each(got)
+        crowded += got.crowded.tolist()
+    return found, crowded
 
 
 def of_each(found: Matches) -> list[Answer]:
@@ -70,9 +89,12 @@ def of_each(found: Matches) -> list[Answer]:
     return [sorted(matches) for matches in answers(found)]
 
 
-@settings(deadline=None, max_examples=examples(40))
-@given(st.integers(0, 2**32), st.integers(0, 600), st.integers(1, 40), st.integers(2, 5), st.integers(0, 300))
-def test_threads_change_no_answer(seed: int, entries: int, asked: int, threads: int, limit: int) -> None:
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(0, 600), st.integers(1, 40), st.integers(2, 5), st.integers(1, 300))
+def test_threads_change_no_answer(
+    monkeypatch: pytest.MonkeyPatch, seed: int, entries: int, asked: int, threads: int, limit: int
+) -> None:
+    monkeypatch.setattr(index_module, "MAX_MATCHES", limit)
     known = keys(max(entries, 1), seed)
     more = keys(asked, seed + 1)
     rng = np.random.default_rng(seed)
@@ -81,18 +103,51 @@ def test_threads_change_no_answer(seed: int, entries: int, asked: int, threads: 
         rng.random((asked, 1)) < 0.8, known[1][same], more[1]
     )  # fmt: skip
     short = rng.integers(0, 2, asked).astype(np.uint8)
-    alone, divided = filled(known, 1), filled(known, threads)
+    divided = filled(known, threads)
+    parts = divisions(divided, monkeypatch)
+    expected = [sorted(matches) for matches in answers(divided.query(*wanted, short))]
+    assert not parts
     try:
-        expected = answers(alone.query(*wanted, short))
-        assert answers(divided.query(*wanted, short)) == expected
-        assert in_parts(divided, wanted, short, limit) == expected
-        assert (divided.candidates > 0) == (alone.candidates > 0)
-        apart = alone.query_apart(*wanted, short), divided.query_apart(*wanted, short)
-        assert apart[0].done == apart[1].done == asked
-        assert apart[0].crowded.tolist() == apart[1].crowded.tolist()
-        assert of_each(apart[0]) == of_each(apart[1])
+        assert in_parts(divided, wanted, short) == (expected, [False] * asked)
+        assert parts[0] == min(threads, asked)
     finally:
         divided.close()
+
+
+def test_the_same_queries_are_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 40)
+    known = keys(600, 3)
+    copied = known[0].copy(), known[1].copy()
+    for column, alike in zip(copied, known, strict=True):
+        column[100:200] = alike[7]
+    short, found = np.zeros(600, np.uint8), []
+    for threads in (1, 4):
+        index = filled(copied, threads)
+        parts = divisions(index, monkeypatch)
+        found.append(in_parts(index, copied, short))
+        assert parts == [threads]
+        index.close()
+    assert found[0] == found[1]
+    assert 100 <= sum(found[0][1]) < 600
+
+
+def test_after_many_matches_the_next_batch_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = keys(500, 1)
+    index = filled(known, 3)
+    parts = divisions(index, monkeypatch)
+    matches = len(index.query_apart(*known).entry)
+    few = known[0][:60] ^ np.uint64(0xFFFF), known[1][:60] ^ np.uint64(0xFFFF)
+    assert len(index.query_apart(*few).entry) == 0
+    assert parts == [3, 3]
+    monkeypatch.setattr(index_module, "MAX_MATCHES", matches)
+    assert index.query_apart(*known).done < 500
+    assert parts == [3, 3, 3]
+    assert index.query_apart(*few).done == 60
+    assert parts == [3, 3, 3]
+    index.query_apart(*few)
+    assert parts == [3, 3, 3, 3]
+    index.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lookup")]
 
 
 def test_a_whole_batch_counts_as_many_candidates_as_by_one_thread() -> None:
@@ -100,7 +155,7 @@ def test_a_whole_batch_counts_as_many_candidates_as_by_one_thread() -> None:
     counts = []
     for threads in (1, 4):
         index = filled(known, threads)
-        index.query(*known)
+        index.query_apart(*known)
         index.query_apart(known[0], keys(500, 2)[1])
         counts.append((index.candidates, index.rejected))
         index.close()
@@ -138,4 +193,23 @@ def test_an_error_is_raised_once_every_part_has_ended_and_threads_start_again() 
     assert names[0] == threading.current_thread().name
     assert len(set(names)) == 3
     threads.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lookup")]
+
+
+def test_a_thread_that_cannot_start_ends_the_call_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, ended = LookupThreads(4), []
+    submit = ThreadPoolExecutor.submit
+
+    def failing(pool: ThreadPoolExecutor, work: Any, span: slice) -> Any:
+        if span.start == 8:
+            raise RuntimeError("can't start new thread")
+        return submit(pool, work, span)
+
+    def look_up(span: slice) -> None:
+        time.sleep(0.05)
+        ended.append(span.start)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", failing)
+    with pytest.raises(RuntimeError, match="new thread"):
+        threads.run(look_up, threads.spans(16, 1))
+    assert ended == [4]
+    threads.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simstream.index.index import Index
 from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
@@ -67,6 +68,15 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
                 RECIPE, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
             )
             appender.append(frames.encode(header, columns), partition=0)
+
+
+def test_pages_are_looked_up_by_as_many_threads_as_the_setting_says(
+    monkeypatch: pytest.MonkeyPatch, policy: Policy
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Index, "look_up_by", lambda _, threads: asked.append(threads))
+    LogJudge(policy, RoleContext(Settings(threads=5)), "judge").close()
+    assert asked == [5]
 
 
 @contextmanager

@@ -56,7 +56,11 @@ SWITCH_S = 0.001
 @click.option("--query-host", metavar="HOST", help="Address of the role query (default: 127.0.0.1).")
 @click.option("--query-port", metavar="PORT", help="Port of the role query (default: 9470; 0: any free port).")
 @caller_options
-@click.option("--threads", metavar="N", help="Fingerprint in N threads (default: one for each core but one).")
+@click.option(
+    "--threads",
+    metavar="N",
+    help="Fingerprint, and look up in a large index, in N threads (default: one for each core but one).",
+)
 @click.option("--state", metavar="DIR", help="Keep the state in DIR (default: only in memory).")
 @click.option(
     "--shards", metavar="N", help="Shards of the index on matchers (default: the partitions of matches; 0: none)."

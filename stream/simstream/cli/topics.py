@@ -23,13 +23,14 @@ def command() -> None:
     "--partitions",
     type=click.IntRange(1, 10_000),
     metavar="N",
-    help=f"Partitions of pages and verdicts (default: {KAFKA_PARTITIONS} on Kafka, 1 in a directory).",
+    help="Partitions of pages, and of verdicts without --verdict-partitions (default: "
+    f"{KAFKA_PARTITIONS} on Kafka, 1 in a directory).",
 )
 @click.option(
     "--verdict-partitions",
     type=click.IntRange(1, 10_000),
     metavar="N",
-    help="Partitions of verdicts, if not as many as of pages; 4 are quicker than 16.",
+    help="Partitions of verdicts, if not as many as of pages: verdicts come sooner with 4 than with 16.",
 )
 @click.option(
     "--shards",

@@ -261,11 +261,11 @@ def answer(
     )
     parts: list[BlockAnswer] = []
     for span, blocks in zip(spans, found, strict=True):
+        if parts and sum(len(block.matches.entry) for block in (*parts, *blocks)) > limit:
+            break  # the first query alone had more than its thread's part
         parts += blocks
         if sum(len(block.counts) for block in blocks) < span.stop - span.start:
             break  # the answers end before the first query that lacks one
-        if sum(len(block.matches.entry) for block in parts) > limit:
-            break  # the first query alone has more
     return _matches(parts, in_order, rule.further_draws > 0), sum(part.candidates for part in parts)
 
 

@@ -20,12 +20,12 @@ from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import Fact
 from simstream.index import crowds
-from simstream.index.answers import SearchPart, answer, spread
+from simstream.index.answers import ALONE, SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.fresh_entries import MEMTABLE, FreshEntries, as_numbers, whole
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
-from simstream.index.lookup_threads import LookupThreads
+from simstream.index.lookup_threads import MAX_THREADS, LookupThreads
 from simstream.index.matches import Matches
 from simstream.index.memtable import Memtable
 from simstream.index.merge_worker import BackgroundWorker
@@ -112,6 +112,8 @@ class Index(Closing):
         most = crowds.MAX_ENTRIES // (1 + further_draws)
         self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further_draws)]
         self._threads = LookupThreads()
+        self._divides = True
+        """Whether the next batch may be divided: the last one had few matches."""
         self._given_back = False
         """Whether numbers may belong to other entries now than in a crowd."""
         self.candidates = 0
@@ -134,7 +136,10 @@ class Index(Closing):
         return sorted(sealed.union(self._memtable.entries.buckets.tolist()))
 
     def look_up_by(self, threads: int) -> None:
-        """Divide large batches among so many threads once the index is large. No answer depends on it."""
+        """Let `query_apart` divide large batches among so many threads once the index is large.
+
+        No match depends on it. An answer may end earlier.
+        """
         self._threads.close()
         self._threads = LookupThreads(threads)
 
@@ -188,8 +193,7 @@ class Index(Closing):
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
-        parts = self._sources(), self._held.released, self._rule, asked
-        matches, candidates = answer(*parts, limit, in_order, threads=self._threads)
+        matches, candidates = answer(self._sources(), self._held.released, self._rule, asked, limit, in_order)
         self.count(candidates, len(matches.entry))
         return matches
 
@@ -198,7 +202,7 @@ class Index(Closing):
         of these.
 
         A crowded query has very many matches or candidates, or lies within a crowd. Which queries are crowded is no
-        part of an answer.
+        part of an answer. `look_up_by` divides the others among threads.
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
@@ -207,7 +211,10 @@ class Index(Closing):
         if len(others) < len(crowded):
             asked = asked.at(others)
         parts = self._sources(), self._held.released, self._rule, asked
-        matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True, threads=self._threads)
+        threads = self._threads if self._divides else ALONE
+        matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True, threads=threads)
+        # A divided answer ends where one thread has its part of the matches. What the others found is lost then.
+        self._divides = matches.done == len(others) and len(matches.entry) <= MAX_MATCHES // MAX_THREADS
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 
@@ -356,8 +363,10 @@ class Index(Closing):
 
     def close(self) -> None:
         """End all threads; unfinished merges are dropped. All other methods may still be called."""
-        self._shelf.worker.close()
-        self._threads.close()
+        try:
+            self._shelf.worker.close()
+        finally:
+            self._threads.close()
 
     def parts(self) -> list[SnapshotPart]:
         """Return the whole index: each segment as an immutable part, and the changing part "memtable" with the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -18,15 +18,18 @@ T = TypeVar("T")
 
 
 class LookupThreads:
-    """Threads that look up parts of a batch; they start with the first batch that is divided."""
+    """Threads that look up parts of a batch; they start with the first batch that is divided.
+
+    A process that is forked afterwards lacks them, and must not look up by them.
+    """
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = max(1, min(threads, MAX_THREADS))
         self._pool: ThreadPoolExecutor | None = None
 
     def spans(self, queries: int, entries: int) -> list[slice]:
-        """Return the parts of a batch of `queries` over an index of so many `entries`: one, or one for each
-        thread."""
+        """Return the parts of a batch of `queries`: one, or one for each thread. The largest part of the index has
+        so many `entries`."""
         parts = 1 if entries < LEAST_ENTRIES else max(1, min(self._threads, queries // LEAST_QUERIES))
         ends = [queries * part // parts for part in range(parts + 1)]
         return [slice(start, end) for start, end in pairwise(ends)]
@@ -38,12 +41,13 @@ class LookupThreads:
             return [look_up(first)]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="lookup")
-        rest = [self._pool.submit(look_up, span) for span in others]
+        rest: list[Future[T]] = []
         try:
+            for span in others:
+                rest.append(self._pool.submit(look_up, span))  # noqa: PERF401  # a failed start ends in the middle
             found = [look_up(first)]
         finally:
-            for future in rest:
-                future.exception()  # no part may read the index after this call
+            wait(rest)  # no part may read the index after this call
         return found + [future.result() for future in rest]
 
     def close(self) -> None:

@@ -107,7 +107,6 @@ class ShardWorker(threading.Thread):
         ):
             if self._stop_asked.is_set():
                 return
-            state.index.look_up_by(self._role.settings.threads)
             snapshots.load(begin, log_begins)
             self.loaded = True
             self._answer(state, snapshots, begin.frame if begin else 0)
