@@ -126,8 +126,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_file: str | None = None
     """A file with the token that `/judge` and the news page require; not set: they require no token."""
     threads: Positive = msgspec.field(default_factory=lambda: max(1, cores() - 1))
-    """Threads that fingerprint, and by which the judge looks up pages in a large index; not set: one for each core
-    but one, which reads, judges and publishes."""
+    """Threads that fingerprint, and as many by which the judge looks up pages in a large index; not set: one for
+    each core but one, which reads and publishes."""
     state: str | None = None
     """The folder of the state of judge and matcher; not set: the state is only in memory."""
     snapshot_every: str = "5m"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simstream.index import answers as answers_module
 from simstream.index import crowds, lookup_threads
 from simstream.index import index as index_module
 from simstream.index.index import Index
@@ -31,8 +31,8 @@ Keys = tuple[U64, U64]
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch of two queries is worth dividing, whatever the index holds."""
-    monkeypatch.setattr(lookup_threads, "LEAST_QUERIES", 1)
-    monkeypatch.setattr(lookup_threads, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(lookup_threads, "MIN_PART_QUERIES", 1)
+    monkeypatch.setattr(lookup_threads, "MIN_ENTRIES", 0)
 
 
 def keys(count: int, seed: int) -> Keys:
@@ -139,15 +139,45 @@ def test_after_many_matches_the_next_batch_is_not_divided(monkeypatch: pytest.Mo
     few = known[0][:60] ^ np.uint64(0xFFFF), known[1][:60] ^ np.uint64(0xFFFF)
     assert len(index.query_apart(*few).entry) == 0
     assert parts == [3, 3]
-    monkeypatch.setattr(index_module, "MAX_MATCHES", matches)
-    assert index.query_apart(*known).done < 500
-    assert parts == [3, 3, 3]
+    monkeypatch.setattr(index_module, "MAX_MATCHES", 3 * matches - 1)
+    assert index.query_apart(*known).done == 500
     assert index.query_apart(*few).done == 60
     assert parts == [3, 3, 3]
     index.query_apart(*few)
     assert parts == [3, 3, 3, 3]
     index.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("lookup")]
+
+
+def test_after_an_answer_that_was_cut_the_next_batch_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = keys(500, 1)
+    index = filled(known, MAX_THREADS)
+    parts = divisions(index, monkeypatch)
+    limit = len(index.query_apart(*known).entry) // 2
+    monkeypatch.setattr(index_module, "MAX_MATCHES", limit)
+    found = index.query_apart(*known)
+    assert found.done < 500
+    assert len(found.entry) <= limit // MAX_THREADS
+    index.query_apart(*known)
+    assert parts == [MAX_THREADS] * 2
+    index.close()
+
+
+def test_each_thread_may_find_its_part_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, rooms = keys(500, 1), []
+    index = filled(known, 4)
+    answer_block = answers_module.answer_block
+
+    def noting(*arguments: Any) -> Any:
+        block, room = arguments[4:6]
+        rooms.append(room if block.start else 0)  # the first query of all may have any number
+        return answer_block(*arguments)
+
+    monkeypatch.setattr(answers_module, "answer_block", noting)
+    monkeypatch.setattr(index_module, "MAX_MATCHES", 1_000)
+    index.query_apart(*known)
+    assert max(rooms) == 250
+    index.close()
 
 
 def test_a_whole_batch_counts_as_many_candidates_as_by_one_thread() -> None:
@@ -164,14 +194,14 @@ def test_a_whole_batch_counts_as_many_candidates_as_by_one_thread() -> None:
 
 
 def test_spans_cover_the_batch_and_small_ones_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup_threads, "LEAST_QUERIES", 64)
-    monkeypatch.setattr(lookup_threads, "LEAST_ENTRIES", 1000)
-    assert LookupThreads(4).spans(127, 1000) == [slice(0, 127)]
-    assert LookupThreads(4).spans(128, 999) == [slice(0, 128)]
-    assert LookupThreads(4).spans(128, 1000) == [slice(0, 64), slice(64, 128)]
-    assert LookupThreads(3).spans(1000, 1000) == [slice(0, 333), slice(333, 666), slice(666, 1000)]
-    assert len(LookupThreads(100).spans(10_000, 1000)) == MAX_THREADS
-    assert LookupThreads(4).spans(0, 1000) == [slice(0, 0)]
+    monkeypatch.setattr(lookup_threads, "MIN_PART_QUERIES", 64)
+    monkeypatch.setattr(lookup_threads, "MIN_ENTRIES", 1000)
+    assert LookupThreads(4).divide(127, 1000) == [slice(0, 127)]
+    assert LookupThreads(4).divide(128, 999) == [slice(0, 128)]
+    assert LookupThreads(4).divide(128, 1000) == [slice(0, 64), slice(64, 128)]
+    assert LookupThreads(3).divide(1000, 1000) == [slice(0, 333), slice(333, 666), slice(666, 1000)]
+    assert len(LookupThreads(100).divide(10_000, 1000)) == MAX_THREADS
+    assert LookupThreads(4).divide(0, 1000) == [slice(0, 0)]
 
 
 def test_an_error_is_raised_once_every_part_has_ended_and_threads_start_again() -> None:
@@ -185,31 +215,33 @@ def test_an_error_is_raised_once_every_part_has_ended_and_threads_start_again() 
         return span.start
 
     with pytest.raises(ValueError, match="no"):
-        threads.run(look_up, threads.spans(9, 1))
+        threads.run(look_up, threads.divide(9, 1))
     assert sorted(ended) == [3, 6]
     threads.close()
-    assert threads.run(lambda span: (span.start, threading.current_thread().name), threads.spans(4, 1))[0][0] == 0
-    names = threads.run(lambda _: (time.sleep(0.05), threading.current_thread().name)[1], threads.spans(9, 1))
+    assert threads.run(lambda span: (span.start, threading.current_thread().name), threads.divide(4, 1))[0][0] == 0
+    names = threads.run(lambda _: (time.sleep(0.05), threading.current_thread().name)[1], threads.divide(9, 1))
     assert names[0] == threading.current_thread().name
     assert len(set(names)) == 3
     threads.close()
 
 
 def test_a_thread_that_cannot_start_ends_the_call_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, ended = LookupThreads(4), []
-    submit = ThreadPoolExecutor.submit
+    threads, ended, started = LookupThreads(4), [], []
+    start = threading.Thread.start
 
-    def failing(pool: ThreadPoolExecutor, work: Any, span: slice) -> Any:
-        if span.start == 8:
+    def failing(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) > 1:
             raise RuntimeError("can't start new thread")
-        return submit(pool, work, span)
+        start(thread)
 
     def look_up(span: slice) -> None:
-        time.sleep(0.05)
+        time.sleep(0.1)
         ended.append(span.start)
 
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", failing)
+    monkeypatch.setattr(threading.Thread, "start", failing)
     with pytest.raises(RuntimeError, match="new thread"):
-        threads.run(look_up, threads.spans(16, 1))
+        threads.run(look_up, threads.divide(16, 1))
     assert ended == [4]
-    threads.close()
+    time.sleep(0.3)
+    assert ended == [4]

@@ -70,15 +70,6 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
             appender.append(frames.encode(header, columns), partition=0)
 
 
-def test_pages_are_looked_up_by_as_many_threads_as_the_setting_says(
-    monkeypatch: pytest.MonkeyPatch, policy: Policy
-) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(Index, "look_up_by", lambda _, threads: asked.append(threads))
-    LogJudge(policy, RoleContext(Settings(threads=5)), "judge").close()
-    assert asked == [5]
-
-
 @contextmanager
 def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[RoleContext]:
     """A judge in a thread, which is asked to end at the end."""
@@ -103,6 +94,16 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def why(context: RoleContext) -> str:
     told = context.health.describe_roles().get("judge")
     return told.why if told else ""
+
+
+def test_pages_are_looked_up_by_as_many_threads_as_the_setting_says(
+    monkeypatch: pytest.MonkeyPatch, log: Log, policy: Policy
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Index, "look_up_by", lambda _, threads: asked.append(threads))
+    with judging(log, policy) as context:
+        until(lambda: bool(asked), "the judge has its index")
+    assert asked == [context.settings.threads]
 
 
 def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(

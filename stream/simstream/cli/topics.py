@@ -30,7 +30,7 @@ def command() -> None:
     "--verdict-partitions",
     type=click.IntRange(1, 10_000),
     metavar="N",
-    help="Partitions of verdicts, if not as many as of pages: verdicts come sooner with 4 than with 16.",
+    help="Partitions of verdicts (default: as many as pages have). With 4, verdicts come sooner than with 16.",
 )
 @click.option(
     "--shards",

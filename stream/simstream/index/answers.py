@@ -24,7 +24,7 @@ FEW_QUERIES = 4
 BLOCK_QUERIES = 512
 """Queries that go through all sources together."""
 UNLIMITED = 2**62
-ALONE = LookupThreads()
+ONE_THREAD = LookupThreads()
 """Every query is answered by the thread that asks."""
 
 
@@ -244,7 +244,7 @@ def answer(
     limit: int,
     in_order: bool,
     uncrowded: bool = False,
-    threads: LookupThreads = ALONE,
+    threads: LookupThreads = ONE_THREAD,
 ) -> tuple[Matches, int]:
     """Return the matches of the first queries with at most `limit` matches together, at least one query, and their
     candidates.
@@ -254,7 +254,7 @@ def answer(
     should be the largest: it decides how many queries the others get. Many queries of a large index are divided
     among the `threads`, and so is the limit. Memory: at most about 40 bytes x `limit` for each part.
     """
-    spans = threads.spans(len(queries.fingerprints), len(sources[0].rows) if sources else 0)
+    spans = threads.divide(len(queries.fingerprints), len(sources[0].rows) if sources else 0)
     room = max(limit, 0) // len(spans)
     found = threads.run(
         lambda span: _answer_span(sources, released, rule, queries, span, room, uncrowded=uncrowded), spans

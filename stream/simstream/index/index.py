@@ -20,12 +20,12 @@ from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import Fact
 from simstream.index import crowds
-from simstream.index.answers import ALONE, SearchPart, answer, spread
+from simstream.index.answers import ONE_THREAD, SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.fresh_entries import MEMTABLE, FreshEntries, as_numbers, whole
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
-from simstream.index.lookup_threads import MAX_THREADS, LookupThreads
+from simstream.index.lookup_threads import LookupThreads
 from simstream.index.matches import Matches
 from simstream.index.memtable import Memtable
 from simstream.index.merge_worker import BackgroundWorker
@@ -112,7 +112,7 @@ class Index(Closing):
         most = crowds.MAX_ENTRIES // (1 + further_draws)
         self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further_draws)]
         self._threads = LookupThreads()
-        self._divides = True
+        self._may_divide = True
         """Whether the next batch may be divided: the last one had few matches."""
         self._given_back = False
         """Whether numbers may belong to other entries now than in a crowd."""
@@ -138,7 +138,7 @@ class Index(Closing):
     def look_up_by(self, threads: int) -> None:
         """Let `query_apart` divide large batches among so many threads once the index is large.
 
-        No match depends on it. An answer may end earlier.
+        No match depends on it. `Matches.done` may be smaller.
         """
         self._threads.close()
         self._threads = LookupThreads(threads)
@@ -211,10 +211,10 @@ class Index(Closing):
         if len(others) < len(crowded):
             asked = asked.at(others)
         parts = self._sources(), self._held.released, self._rule, asked
-        threads = self._threads if self._divides else ALONE
+        threads = self._threads if self._may_divide else ONE_THREAD
         matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True, threads=threads)
         # A divided answer ends where one thread has its part of the matches. What the others found is lost then.
-        self._divides = matches.done == len(others) and len(matches.entry) <= MAX_MATCHES // MAX_THREADS
+        self._may_divide = matches.done == len(others) and len(matches.entry) <= MAX_MATCHES // self._threads.count
         self.count(candidates, len(matches.entry))
         return spread(matches, others, crowded)
 

@@ -390,6 +390,6 @@ class LivePages:
         return found
 
     def close(self) -> None:
-        """End the thread of merges, and close files."""
+        """End the threads of merges and lookups, and close files."""
         self.index.close()
         self.pages.close()

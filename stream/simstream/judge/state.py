@@ -136,7 +136,7 @@ class LogState(Closing):
         self._live.check()
 
     def close(self) -> None:
-        """End the thread of merges, and close files."""
+        """End the threads of merges and lookups, and close files."""
         self._live.close()
 
 

@@ -79,7 +79,6 @@ class LogJudge(Closing):
         beat = partial(context.health.beat, name)
         limits = SizeAlert(alert.pages, alert.share)
         self.state = JudgeState(policy, limits, background=True, book=book, beat=beat)
-        self.state.index.look_up_by(context.settings.threads)
         self._book = book
         self._acceptor = self.state.acceptor
         self._resolver = self.state.resolver

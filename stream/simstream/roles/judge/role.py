@@ -65,6 +65,7 @@ class JudgeRole:
         position_check.expect(verdict_format.schema_id, published)
         book = self._open_book(position_check.log_id)
         log_judge = self._log_judge = LogJudge(self._policy, self._context, NAME, book)
+        log_judge.state.index.look_up_by(self._context.settings.threads)
         with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
             frame = self._stand(log_judge, book, position_check, snapshots, verdict_format)
