@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 MIN_PART_QUERIES: Final = 64
 """A part with fewer queries costs more than it saves: another thread takes about .1 ms to begin and report."""
 MIN_ENTRIES: Final = 1 << 20
-"""An index with fewer entries answers within the processor's caches, in a few us a query."""
+"""With fewer entries a usual batch takes about a millisecond, and need not be divided."""
 MAX_THREADS: Final = 16
 """More threads would divide a usual batch into parts that are too small."""
 
