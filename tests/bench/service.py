@@ -59,8 +59,9 @@ class TopicSpace:
         """A consumer of committed records of every partition, from the beginning."""
         config = {"group.id": self.prefix, "enable.auto.commit": False, "isolation.level": "read_committed"}
         consumer = Consumer(client(self.servers, config | more))
-        partitions = consumer.list_topics(self.topic(topic), PATIENCE_S).topics[self.topic(topic)].partitions
-        consumer.assign([TopicPartition(self.topic(topic), p, 0) for p in partitions])
+        name = self.topic(topic)
+        partitions = consumer.list_topics(name, PATIENCE_S).topics[name].partitions
+        consumer.assign([TopicPartition(name, p, 0) for p in partitions])
         return consumer
 
     def read_only(self, count: int, **more: object) -> float:

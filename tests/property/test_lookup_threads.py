@@ -36,7 +36,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keys(count: int, seed: int) -> Keys:
-    """Keys of which about half are copies of few others, with some bits flipped."""
+    """About half of the keys are copies of a few others. A bit is flipped in some words of all."""
     rng = np.random.default_rng(seed)
     words = random_words(seed, count, 1 + WORDS)
     chosen = rng.random(count) < 0.5
@@ -105,7 +105,7 @@ def test_threads_change_no_answer(
     short = rng.integers(0, 2, asked).astype(np.uint8)
     divided = filled(known, threads)
     parts = divisions(divided, monkeypatch)
-    expected = [sorted(matches) for matches in answers(divided.query(*wanted, short))]
+    expected = of_each(divided.query(*wanted, short))
     assert not parts
     try:
         assert in_parts(divided, wanted, short) == (expected, [False] * asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -42,16 +42,13 @@ class LookupThreads:
             return [look_up(first)]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="lookup")
-        rest: list[Future[T]] = []
         try:
-            for span in others:
-                rest.append(self._pool.submit(look_up, span))  # noqa: PERF401  # a failed start ends in the middle
+            rest = [self._pool.submit(look_up, span) for span in others]
             found = [look_up(first)]
-        except BaseException:
-            self.close()  # a part may be queued although its thread did not start
-            raise
-        finally:
             wait(rest)  # no part may read the index after this call
+        except BaseException:
+            self.close()  # waits, too, and drops a part that is queued although its thread did not start
+            raise
         return found + [future.result() for future in rest]
 
     def close(self) -> None:

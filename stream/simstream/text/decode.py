@@ -107,9 +107,8 @@ def decode(
     """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
     `http_charset` is the label from the HTTP header, if there was one; an unknown label is ignored. Only HTML is
-    searched for a `meta`. The default of `metas` needs no kernels. Never raises. Cost: one or
-    two passes of the codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most
-    128 KB.
+    searched for a `meta`. The default of `metas` needs no kernels. Never raises. Cost: one or two passes of the
+    codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most 128 KB.
     """
     expected = expected_codec(raw, http_charset, is_html, metas)
     text = _strictly(raw[expected.mark_bytes :], expected.codec)
