@@ -1,14 +1,13 @@
-"""The Helm chart: its values against their schema, and what helm makes of it: kept output and plain manifests.
+"""The Helm chart: its values against their schema, and what Helm makes of it: kept output and plain manifests.
 
-CI has no helm: it is no package of Python or Debian. So `deploy.chart` keeps helm's output in `tests/golden/helm`
-and `deploy/kubernetes`, under a digest of the chart and the output. Where helm is on PATH, or where HELM names it,
-the output is made again. `test_deploy.py` looks at the plain manifests.
+`deploy.chart` keeps Helm's output in `tests/golden/helm` and `deploy/kubernetes`, so that most tests need no Helm.
+`test_deploy.py` looks at the plain manifests.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from deploy.chart import CASES, CHART, MATCHERS, PLAIN, RENDERED, ROOT, helm_path, kept, stamped
+from deploy.chart import CASES, MATCHERS, PLAIN, RENDERED, kept
+from deploy.helm_library import CHART, ROOT, HelmError, lint, missing, template
 from deploy.kafka.acls import GRANTS
+from tests.kafka_fixtures import need_broker
 from tests.unit.test_deploy import KUBERNETES, check_command, check_settings, documents, manifests, patched
 
-HELM = helm_path()
-needs_helm = pytest.mark.skipif(HELM is None, reason="helm is neither on PATH nor named by HELM")
 Documents = dict[tuple[str, str], dict[str, Any]]
+WithValues = Callable[[dict[str, Any]], list[dict[str, Any]]]
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
 KEPT = [*(RENDERED / f"{case}.yaml" for case in CASES), *manifests(PLAIN), *manifests(MATCHERS)]
 """Every file that `deploy.chart` writes."""
@@ -57,6 +57,22 @@ def test_the_values_keep_to_their_schema_and_wrong_ones_do_not() -> None:
     for wrong in ({"shards": 3}, {"partitions": 0}, {"imag": "x:1"}, {"judge": {"replicas": 2}}, {"plain": "yes"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values(), **wrong}, schema)
+
+
+def test_only_fingerprinters_and_judges_have_threads() -> None:
+    schema, usual = json.loads((CHART / "values.schema.json").read_text()), values()
+    takers = {
+        role
+        for role in ("fingerprint", "judge", "match", "query", "news")
+        if jsonschema.Draft7Validator(schema).is_valid({**usual, role: {**usual[role], "threads": 4}})
+    }
+    assert takers == {"fingerprint", "judge"}
+
+
+def test_threads_of_the_judge_and_partitions_of_verdicts_reach_the_commands(with_values: WithValues) -> None:
+    made = workloads(with_values({"judge": {"threads": 5}, "verdictPartitions": 4}))
+    assert container(made["StatefulSet", "simstream-judge"])["args"][3:5] == ["--threads", "5"]
+    assert container(made["Job", "simstream-topics-1"])["args"][-2:] == ["--verdict-partitions", "4"]
 
 
 @pytest.mark.parametrize(
@@ -132,12 +148,6 @@ def test_alerts_dashboard_and_settings_of_the_chart_are_the_files_of_the_other_d
         assert (CHART / "files" / name).resolve() == ROOT / "deploy" / original
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_kept_output_is_that_of_this_chart_and_has_not_been_edited(path: Path) -> None:
-    text = path.read_text()
-    assert text == stamped(text.partition("\n")[2]), "run `python -m deploy.chart` where helm is"
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_documents_keep_to_the_strict_schemas_and_run_existing_commands(case: str) -> None:
     made = rendered(case)
@@ -197,34 +207,40 @@ def test_services_and_budgets_select_the_pods_of_their_name(case: str) -> None:
             assert {port["targetPort"] for port in document["spec"]["ports"]} <= open_ports
 
 
-@needs_helm
+@pytest.fixture
+def with_values(tmp_path: Path) -> WithValues:
+    """Return a function from values to the documents that Helm makes with them."""
+    need_broker("Helm", missing())
+
+    def made(given: dict[str, Any]) -> list[dict[str, Any]]:
+        path = tmp_path / "values.yaml"
+        path.write_text(json.dumps(given))
+        return [one for one in yaml.safe_load_all(template([path])) if one]
+
+    return made
+
+
 def test_helm_accepts_the_chart_and_makes_the_kept_output() -> None:
-    assert HELM
-    lint = subprocess.run([HELM, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
-    assert lint.returncode == 0, lint.stdout
-    made = kept(HELM)
+    need_broker("Helm", missing())
+    assert lint().endswith("Failed: false")
+    made = kept()
     assert set(made) == set(KEPT)
     for path, text in made.items():
-        assert text == path.read_text(), path
+        assert text == path.read_text(), f"run `python -m deploy.chart`: {path}"
 
 
-@needs_helm
-def test_scaling_knows_the_partitions_the_threads_and_the_prefix_of_the_values() -> None:
-    given = "partitions=12,fingerprint.threads=3,fingerprint.scaling.enabled=true,fingerprint.scaling.prefix=news"
-    line = [str(HELM), "template", "simstream", str(CHART), "--show-only", "templates/scaling.yaml", "--set", given]
-    done = subprocess.run(line, capture_output=True, text=True, check=True)
-    scaled = yaml.safe_load(done.stdout)["spec"]
+def test_scaling_knows_the_partitions_the_threads_and_the_prefix_of_the_values(with_values: WithValues) -> None:
+    scaling = {"enabled": True, "prefix": "news"}
+    made = with_values({"partitions": 12, "fingerprint": {"threads": 3, "scaling": scaling}})
+    [scaled] = [one["spec"] for one in made if one["kind"] == "ScaledObject"]
     [trigger] = scaled["triggers"]
     assert (scaled["maxReplicaCount"], trigger["metadata"]["threshold"]) == (12, "60")
     assert trigger["metadata"]["query"].count('{prefix="news"') == 3
 
 
-@needs_helm
-def test_an_anti_affinity_of_a_role_replaces_that_of_the_chart() -> None:
-    given = 'judge={"affinity":{"podAntiAffinity":{}},"storageClass":""},storageClass="slow",shards=2'
-    line = [str(HELM), "template", "simstream", str(CHART), "--set-json", given]
-    done = subprocess.run(line, capture_output=True, text=True, check=True)
-    made = workloads([one for one in yaml.safe_load_all(done.stdout) if one])
+def test_an_anti_affinity_of_a_role_replaces_that_of_the_chart(with_values: WithValues) -> None:
+    of_judge = {"affinity": {"podAntiAffinity": {}}, "storageClass": ""}
+    made = workloads(with_values({"judge": of_judge, "storageClass": "slow", "shards": 2}))
     judge, match = (made["StatefulSet", f"simstream-{role}"]["spec"] for role in ("judge", "match"))
     assert judge["template"]["spec"]["affinity"] == {"podAntiAffinity": {}}
     assert "storageClassName" not in judge["volumeClaimTemplates"][0]["spec"]
@@ -232,15 +248,14 @@ def test_an_anti_affinity_of_a_role_replaces_that_of_the_chart() -> None:
     assert match["volumeClaimTemplates"][0]["spec"]["storageClassName"] == "slow"
 
 
-@needs_helm
-def test_helm_refuses_a_wrong_value_by_name_and_takes_alerts_and_dashboard_as_they_are() -> None:
-    line = [str(HELM), "template", "simstream", str(CHART), "--set"]
-    done = subprocess.run([*line, "shards=3"], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "shards" in done.stderr
-    given = "monitoring.rules=true,monitoring.dashboard=true"
-    done = subprocess.run([*line, given], capture_output=True, text=True, check=True)
-    made = {one["kind"] + one["metadata"]["name"]: one for one in yaml.safe_load_all(done.stdout) if one}
+def test_helm_refuses_a_wrong_value_by_name(with_values: WithValues) -> None:
+    with pytest.raises(HelmError, match="shards"):
+        with_values({"shards": 3})
+
+
+def test_alerts_and_dashboard_reach_the_cluster_as_they_are(with_values: WithValues) -> None:
+    found = with_values({"monitoring": {"rules": True, "dashboard": True}})
+    made = {one["kind"] + one["metadata"]["name"]: one for one in found}
     assert made["PrometheusRulesimstream"]["spec"] == yaml.safe_load((CHART / "files/alerts.yml").read_text())
     dashboard = made["ConfigMapsimstream-dashboard"]["data"]["simstream.json"]
     assert dashboard == (CHART / "files/dashboard.json").read_text()
