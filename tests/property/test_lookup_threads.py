@@ -19,6 +19,7 @@ from simstream.index.index import Index
 from simstream.index.lookup_threads import MAX_THREADS, LookupThreads
 from simstream.index.matches import Matches
 from simstream.model import U64, MatchLimits
+from tests.forked_process import forked
 from tests.naive_index import Answer
 from tests.property.test_index import numbers, random_words
 from tests.property.test_index_states import answers
@@ -222,6 +223,19 @@ def test_an_error_is_raised_once_every_part_has_ended_and_threads_start_again() 
     names = threads.run(lambda _: (time.sleep(0.05), threading.current_thread().name)[1], threads.divide(9, 1))
     assert names[0] == threading.current_thread().name
     assert len(set(names)) == 3
+    threads.close()
+
+
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    threads = LookupThreads(2)
+    spans = threads.divide(2, 1)
+    assert threads.run(lambda span: span.start, spans) == [0, 1]
+
+    def child() -> None:
+        assert threads.run(lambda span: span.start, spans) == [0, 1]
+        threads.close()
+
+    assert forked(child) == 0
     threads.close()
 
 

@@ -186,15 +186,31 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
             Deduper(cache=cache, workers=0, **wrong)
 
 
-def test_any_number_of_threads_gives_the_same_verdicts(cache) -> None:
+def test_any_number_of_threads_gives_the_same_verdicts(cache, monkeypatch) -> None:
+    from simstream.index import lookup_threads
     from simstream.sources.demo import demo_records
 
+    monkeypatch.setattr(lookup_threads, "MIN_ENTRIES", 1)
+    monkeypatch.setattr(lookup_threads, "MIN_PART_QUERIES", 1)
+    run, parts = lookup_threads.LookupThreads.run, set()
+
+    def noting(self, look_up, spans):
+        parts.add(len(spans))
+        return run(self, look_up, spans)
+
+    monkeypatch.setattr(lookup_threads.LookupThreads, "run", noting)
+    records = list(demo_records())
     runs = []
     for threads in (1, 3):
         with Deduper(cache=cache, workers=1) as deduper:
-            runs.append(list(deduper.stream(demo_records(), threads=threads)))
+            deduper.judge(["the first entry of an index, whose words nobody else has written so far, and more"])
+            runs.append(list(deduper.stream(records, threads=threads)))
+            assert max(parts) == threads
+            parts.clear()
+            runs[-1] += deduper.judge(["these words come after the stream, and one thread looks them up"] * 3)
+            assert parts == {1}
     assert runs[0] == runs[1]
-    assert len(runs[0]) == 108
+    assert len(runs[0]) == 111
 
 
 def test_fingerprints_of_texts_are_uint64_and_equal_those_of_verdicts(deduper, cache) -> None:

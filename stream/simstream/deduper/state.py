@@ -77,6 +77,10 @@ class SavedState(Closing):
             raise UsageError("this Deduper is closed", "make another one, with the same path to go on")
         return self._state.resolver
 
+    def look_up_by(self, threads: int) -> None:
+        """Divide lookups of large batches in a large state among so many threads; no verdict depends on it."""
+        self._state.index.look_up_by(threads)
+
     @property
     def is_inherited(self) -> bool:
         """Whether this process got the state by a fork: its files are those of the process that made it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
@@ -18,14 +19,13 @@ T = TypeVar("T")
 
 
 class LookupThreads:
-    """Threads that look up parts of a batch; they start with the first batch that is divided.
-
-    A process that is forked afterwards lacks them: a divided lookup would wait for ever there.
-    """
+    """Threads that look up parts of a batch; they start with the first batch that is divided in a process."""
 
     def __init__(self, threads: int = 1) -> None:
         self.count = max(1, min(threads, MAX_THREADS))
         self._pool: ThreadPoolExecutor | None = None
+        self._process = 0
+        """The process with the threads: a forked one has none of them."""
 
     def divide(self, queries: int, entries: int) -> list[slice]:
         """Return the parts of a batch of `queries`: one, or one for each thread. The largest part of the index has
@@ -40,7 +40,8 @@ class LookupThreads:
         first, *others = spans
         if not others:
             return [look_up(first)]
-        if self._pool is None:
+        if self._pool is None or self._process != os.getpid():
+            self._process = os.getpid()
             self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="lookup")
         try:
             rest = [self._pool.submit(look_up, span) for span in others]
@@ -54,5 +55,5 @@ class LookupThreads:
     def close(self) -> None:
         """End the threads. A later batch starts them again."""
         pool, self._pool = self._pool, None
-        if pool is not None:
+        if pool is not None and self._process == os.getpid():
             pool.shutdown(cancel_futures=True)
