@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from simstream.cli.main import invoke
-from simstream.log.base import FINGERPRINTS, POSITIONS, Log
+from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, environment, naive_verdicts, read_topic, watching
 
@@ -76,7 +76,7 @@ def test_a_log_is_judged_again_through_a_kill_and_goes_on_live_beside_the_old_po
     where = ["--log", place.address, "--prefix", place.prefix]
     again = ["replay", "--to", to, "--link", "canonical", "--state", tmp_path / "state"]
     with place.open() as old, place.open(publish_to=to) as new:
-        old.create_topics(2)
+        old.create_topics(2, verdict_partitions=3)
         program.good("feed", pages.write(tmp_path / "one.jsonl", PAGES, seed=5))
         with program.serve(**SMALL) as service, watching(old) as watcher:
             watcher.wait(PAGES, service)
@@ -97,6 +97,7 @@ def test_a_log_is_judged_again_through_a_kill_and_goes_on_live_beside_the_old_po
                 other.wait(PAGES + MORE, beside)
                 assert beside.end() == 0
             assert service.end() == 0
+        assert new.topic(VERDICTS).partitions == 3
         check(old, new, PAGES + MORE)
         assert json.loads(all_verdicts(new)[-1])["policy"] in said
 

@@ -11,6 +11,7 @@ from simstream.errors import UsageError, WrongLog
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, Log, LogOptions, OutgoingVerdict
 from simstream.tools.replay.compare import compare
+from simstream.tools.replay.replay import missing_topics
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.position import Position
@@ -65,6 +66,18 @@ def test_topics_of_verdicts_alone_have_the_other_prefix(tmp_path: Path) -> None:
     assert of_the_log == ["simstream.pages", "simstream.fingerprints", "simstream.dead-letters"]
     assert [new.topic(topic).name for topic in ("verdicts", "positions")] == ["b.verdicts", "b.positions"]
     assert new.topic("verdicts").partitions == 3
+
+
+def test_verdicts_get_the_old_number_of_partitions_or_that_of_pages_where_nothing_was_published(
+    tmp_path: Path,
+) -> None:
+    prefixes = ("old", "never", "a", "b")
+    old, never, a, b = (open_log(str(tmp_path), LogOptions(publish_to=name)) for name in prefixes)
+    old.create_topics(3, verdict_partitions=2)
+    for name, log, other in (("a", a, old), ("b", b, never)):
+        made = [report.name for report in missing_topics(log, other, "1")]
+        assert made == [f"{name}.verdicts", f"{name}.positions"]
+    assert [log.topic("verdicts").partitions for log in (a, b)] == [2, 3]
 
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,11 +70,11 @@ def command(
         _compare(old, new, examples, as_json)
         return 0
     return _replay(
-        new, {name: value for name in POLICY if (value := {**flags, "config": config}.get(name)) is not None}
+        old, new, {name: value for name in POLICY if (value := {**flags, "config": config}.get(name)) is not None}
     )
 
 
-def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
+def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object]) -> int:
     from simstream.log import options_of
     from simstream.log.base import FINGERPRINTS
     from simstream.log.command_hints import where
@@ -84,8 +84,8 @@ def _replay(settings: Settings, policy_flags: Mapping[str, object]) -> int:
     context = RoleContext(settings)
     with make_fingerprinter(settings, say, workers=0) as fingerprinter:
         policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
-    with open_log(settings) as log:
-        for report in missing_topics(log, policy.recipe_id):
+    with open_log(settings) as log, open_log(old) as published:
+        for report in missing_topics(log, published, policy.recipe_id):
             say(f"created {report.name}")
         frames = log.end_offsets(FINGERPRINTS)[0]
     stop_on_signals(context.stop)  # until here Ctrl-C ends the command, also while it waits for brokers

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from simstream.errors import NotPermitted, TopicMissing
 from simstream.judge.policy import Policy
 from simstream.judge.warming import warm_judge
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
@@ -32,14 +33,19 @@ class ReplayResult(NamedTuple):
     frames: int
 
 
-def missing_topics(log: Log, recipe_id: str) -> list[TopicReport]:
-    """Create `verdicts` and `positions` of the new prefix, with as many partitions as `pages` has.
+def missing_topics(log: Log, old: Log, recipe_id: str) -> list[TopicReport]:
+    """Create `verdicts` and `positions` of the new prefix, which `log` publishes to.
 
-    Raises WrongRecipe, before it creates anything, if the log has another recipe.
+    `verdicts` gets as many partitions as that of the `old` prefix, or as `pages` if there is none. Raises
+    WrongRecipe, before it creates anything, if the log has another recipe.
     """
     log.topic(FINGERPRINTS)  # never create a missing log
     check_recipe(log, recipe_id)
-    return [report for report in log.create_topics() if report.created]
+    try:
+        partitions = old.topic(VERDICTS).partitions
+    except (TopicMissing, NotPermitted):
+        partitions = None
+    return [report for report in log.create_topics(verdict_partitions=partitions) if report.created]
 
 
 def replay(
