@@ -1,8 +1,9 @@
 """What finding the text that counts costs: `python -m tests.bench.extraction [--pages FOLDER]`.
 
 Articles by kernels (`extract = "fast"`) beside the parser that the other extractions use, on one core; the same
-pages in GBK, read by the kernel and by Python's decoder; and the worst of hostile pages beside an ordinary page of
-its size. FOLDER has real pages in files `*.html`; without it the pages are made up, with more text than real ones.
+pages in GBK, read by the kernel and by Python's decoder, and in JSON; and the worst of hostile pages beside an
+ordinary page of its size. FOLDER has real pages in files `*.html`; without it the pages are made up, with more text
+than real ones.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from time import perf_counter
 from typing import Final
 
 import click
+import msgspec
 
 from simstream.kernels.text.double_bytes import to_utf8
+from simstream.model import Record
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.prose import prose
 from simstream.text.extraction.refused_html import refusal
+from simstream.wire.page import PageLimits, decode
 from tests.bench import measure
 from tests.hostile_html import LINEAR, QUADRATIC, UNDECLARED, ordinary
 
@@ -44,6 +48,7 @@ def main(pages: Path | None, least: int, most: int, count: int, size: int, round
             raise click.UsageError(f"--pages: no file *.html of {least:,} to {most:,} bytes in {pages}")
     _against_parser(found, rounds)
     _in_gbk(found, rounds)
+    _in_json(found, rounds)
     _hostile(size, rounds)
 
 
@@ -83,6 +88,49 @@ def _in_gbk(pages: list[bytes], rounds: int) -> None:
     measure.against("Python's time, to the kernel's", seconds["Python"] / seconds["kernel"], "at least 3")
     ratio = seconds["a page in GBK"] / seconds["a page in UTF-8"]
     measure.against("the article of a page in GBK, to the same in UTF-8", ratio, "at most 1.3")
+
+
+def _in_json(pages: list[bytes], rounds: int) -> None:
+    measure.title("JSON", "the same pages as records, up to their article")
+    html = [page.decode("utf-8", "ignore") for page in pages]
+    given = {
+        "raw": [Record("p", 0, 0, b"a", page.encode(), (("content-type", HTML.encode()),)) for page in html],
+        "JSON": [Record("p", 0, 0, b"a", msgspec.json.encode({"html": page})) for page in html],
+    }
+    strings = [record.value or b"" for record in given["JSON"]]
+    found = {name: [_article(record) for record in records] for name, records in given.items()}
+    assert found["JSON"] == [extract_fast(page, HTML).text for page in html]
+    assert found["raw"] == [extract_fast(page.encode(), HTML).text for page in html]
+    seconds = measure.rounds(
+        {
+            "JSON": lambda: [_article(record) for record in given["JSON"]],
+            "raw": lambda: [_article(record) for record in given["raw"]],
+            "strings": lambda: [_over_a_string(value) for value in strings],
+        },
+        rounds,
+    )
+    ratio = seconds["JSON"] / seconds["raw"]
+    measure.against("the article of a page in JSON, to that of its bytes", ratio, "at most 1.5")
+    measure.against(
+        "the way over Python's strings, to this one", seconds["strings"] / seconds["JSON"], "at least 1.1"
+    )
+
+
+class _Html(msgspec.Struct):
+    html: str
+
+
+_decode_html: Final = msgspec.json.Decoder(_Html).decode
+
+
+def _over_a_string(value: bytes) -> str | None:
+    value.decode()  # msgspec does not check what it skips
+    return extract_fast(_decode_html(value).html, HTML).text
+
+
+def _article(record: Record) -> str | None:
+    page = decode(record, PageLimits())
+    return extract_fast(page.raw or b"", page.content_type).text
 
 
 def _hostile(size: int, rounds: int) -> None:

@@ -141,7 +141,9 @@ def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
 def test_articles_by_kernels_are_set_beside_the_parser(cache: Path, tmp_path: Path) -> None:
     small = ("--size", 20_000, "--count", 5, "--rounds", 1)
     gbk = "Python's time, to the kernel's: # x", "in GBK, to the same in UTF-8: # x"
-    lines = "kernels: # MB/s, # us a page", "time of the parser, to the kernels: # x", *gbk, "an ordinary one: # x"
+    as_json = "in JSON, to that of its bytes: # x", "Python's strings, to this one: # x"
+    first = "kernels: # MB/s, # us a page", "time of the parser, to the kernels: # x"
+    lines = *first, *gbk, *as_json, "an ordinary one: # x"
     expect(said(cache, "tests.bench.extraction", *small), "5 pages of # KB", *lines)
     (tmp_path / "a.html").write_text(ordinary(5_000))
     real = said(cache, "tests.bench.extraction", *small, "--pages", tmp_path, "--least", 1)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simstream.kernels.html.element_names import FNV_BASIS, FNV_PRIME
 from simstream.kernels.html.tags import Bytes, HtmlBytes
 from simstream.kernels.jit import inlined, lean_helper
+from simstream.kernels.text.utf8 import write_point
 
 AMPERSAND: Final = 38
 _HASH, _SEMICOLON, _NINE, _X, _ZERO = 35, 59, 57, 120, 48
@@ -134,7 +135,7 @@ def read_reference(
     if follower == _HASH:
         after, point = _read_number(html, at + 2, end)
         if after:
-            return after, _write_point(text, to, point)
+            return after, write_point(text, to, point)
     elif _is_kind(follower, _NAME):
         after, entry = _read_name(html, at + 1, end, references)
         if entry:
@@ -223,21 +224,3 @@ def _write_entry(text: Bytes, to: int, references: CharacterReferences, entry: i
     for i in range(size):
         text[np.uint64(to + i)] = references.entries[np.uint64(at + 1 + i)]
     return to + size  # type: ignore[return-value]  # numba's int is this one
-
-
-@lean_helper
-def _write_point(text: Bytes, to: int, point: int) -> int:
-    """Write a code point as UTF-8; return where writing goes on."""
-    if point < 0x80:
-        text[np.uint64(to)] = point
-        return to + 1
-    if point < 0x800:
-        size, first = 2, 0xC0 | point >> 6
-    elif point < 0x10000:
-        size, first = 3, 0xE0 | point >> 12
-    else:
-        size, first = 4, 0xF0 | point >> 18
-    text[np.uint64(to)] = first
-    for i in range(1, size):
-        text[np.uint64(to + i)] = 0x80 | point >> 6 * (size - 1 - i) & 0x3F
-    return to + size

@@ -1,4 +1,4 @@
-"""Checks that bytes are UTF-8, so that a page need not be decoded to be sure of it."""
+"""Checks that bytes are UTF-8, so that a page need not be decoded to be sure of it; writes characters as UTF-8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import lean_kernel
+from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.fold import REPLACEMENT, sequence
 
 _HIGHS: Final = np.uint64(0x8080808080808080)
@@ -43,3 +43,21 @@ def _is_utf8(utf8: NDArray[np.uint8], words: NDArray[np.uint64]) -> bool:
                 return False
             i += length
     return True
+
+
+@lean_helper
+def write_point(text: NDArray[np.uint8], to: int, point: int) -> int:
+    """Write a code point as UTF-8; return where writing goes on."""
+    if point < 0x80:
+        text[np.uint64(to)] = point
+        return to + 1
+    if point < 0x800:
+        size, first = 2, 0xC0 | point >> 6
+    elif point < 0x10000:
+        size, first = 3, 0xE0 | point >> 12
+    else:
+        size, first = 4, 0xF0 | point >> 18
+    text[np.uint64(to)] = first
+    for i in range(1, size):
+        text[np.uint64(to + i)] = 0x80 | point >> 6 * (size - 1 - i) & 0x3F
+    return to + size

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from simstream.utf8_html import Utf8Html
+
 MIN_MAIN_CHARACTERS = 64
 """If the main content has fewer characters than this, without spaces, the text of the whole page counts."""
 
@@ -49,6 +51,8 @@ def extract_one(raw: bytes | str, content_type: str) -> ExtractedText:
     is_html = not is_plain(content_type)
     if isinstance(raw, str):
         text = raw
+    elif isinstance(raw, Utf8Html):
+        text = raw.decode()
     else:
         from simstream.text.decode import charset_of, decode  # an import of 10 ms that JSON text does not need
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from simstream.closing import Closing
 from simstream.kernels.html.meta_charsets import charset_metas
 from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
+from simstream.kernels.text.json_string import string_in_utf8
 from simstream.kernels.text.utf8 import is_utf8
 from simstream.text import probes
 from simstream.text.decode import charset_of, decode, expected_codec
@@ -24,6 +25,7 @@ from simstream.text.extraction.extract import (
     refused_binary,
     without_lone_surrogates,
 )
+from simstream.utf8_html import Utf8Html
 
 _REPLACEMENT = "\ufffd".encode()
 
@@ -60,7 +62,7 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
     try:
         if is_plain(content_type):
             return extract_one(raw, content_type)
-        if not isinstance(raw, str) and (refused := refused_binary(raw)):
+        if not isinstance(raw, str | Utf8Html) and (refused := refused_binary(raw)):
             return refused
         return ExtractedText(article_of(html_in_utf8(raw, content_type)).decode("utf-8", "replace"))
     except MemoryError:
@@ -70,14 +72,18 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
 
 
 def warm_fast() -> None:
-    """Compile every kernel that `extract_fast` may need, or load it: a page in UTF-8 and one in GB18030 run all."""
+    """Compile every kernel that HTML may need, or load it. Two pages, in UTF-8 and GB18030, run all extraction."""
+    string_in_utf8(b'"\\n"')
     for page in (b"<p>one</p>", probes.HTML):
         extract_fast(page, "text/html")
 
 
 def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
     """Return HTML as the kernels read it: the text that `decode` finds, the bytes themselves if they are UTF-8."""
-    html = _encode(raw) if isinstance(raw, str) else _as_utf8(raw, charset_of(content_type))
+    if isinstance(raw, str):
+        html = _encode(raw)
+    else:
+        html = raw if isinstance(raw, Utf8Html) else _as_utf8(raw, charset_of(content_type))
     return html.replace(b"\x00", _REPLACEMENT)
 
 

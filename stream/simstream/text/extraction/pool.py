@@ -14,6 +14,7 @@ from simstream.text.extraction.extract import OUT_OF_MEMORY, ExtractedText, extr
 from simstream.text.extraction.process import PATIENCE, ExtractionProcess
 from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
 from simstream.text.extraction.worker import ExtractionRequest
+from simstream.utf8_html import Utf8Html
 
 TIMEOUT_S: Final = 2.0
 """Seconds of CPU that a page may cost by default."""
@@ -204,11 +205,15 @@ def _request(raw: bytes | str, content_type: str) -> ExtractionRequest | Extract
     from simstream.text.decode import charset_of, decode, is_ascii_based
     from simstream.text.extraction.refused_html import refusal
 
-    if isinstance(raw, bytes) and not is_ascii_based(raw, charset_of(content_type)):
+    if (
+        isinstance(raw, bytes)
+        and not isinstance(raw, Utf8Html)
+        and not is_ascii_based(raw, charset_of(content_type))
+    ):
         if binary := refused_binary(raw):
             return binary
         raw, _ = decode(raw, charset_of(content_type), is_html=True)
-    is_text = isinstance(raw, str)
+    is_text = isinstance(raw, str | Utf8Html)
     body = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
     if refused := refusal(body):
         binary = None if is_text else refused_binary(body)
