@@ -151,6 +151,7 @@ def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
                 first = min(tied)
                 naive[first] = set.union(*(naive.pop(number) for number in tied)) | {row}
                 assert clusters.id(joined) == first
+                assert now % 2 or clusters.oldest(joined) == min(naive[first], key=ages.__getitem__)
             else:
                 ages[row] = now
                 naive[now] = {row}
@@ -165,16 +166,23 @@ def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
             members.add(row)
             rows.table.free(old)
         else:
-            row = rng.choice(sorted(ages))
-            number = id_of(row)
-            clusters.leave(row)
-            del ages[row]
-            naive[number].remove(row)
-            if not naive[number]:
-                del naive[number]
-            rows.table.free(row)
-        if now % 50 == 0:
+            leaving = [rng.choice(sorted(ages))]
+            if rng.random() < 0.1:
+                leaving = rng.sample(sorted(ages), min(len(ages), rng.choice([2, 10])))
+                clusters.leave_many(np.array(leaving, np.uint32))
+            else:
+                clusters.leave(*leaving)
+            for row in leaving:
+                number = id_of(row)
+                del ages[row]
+                naive[number].remove(row)
+                if not naive[number]:
+                    del naive[number]
+                rows.table.free(row)
+        if now % rng.choice([10, 100]) == 0:
             check(clusters, naive, ages)
+        elif now % 7 == 0:
+            clusters.settle()
     named = {part.name: part for part in [*rows.parts(), *clusters.parts()]}
     rows.restore(named)
     clusters.restore(named)
@@ -183,6 +191,38 @@ def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
         clusters.leave(row)
     assert clusters.sizes().size == 0
     assert len(clusters) == 0
+
+
+def a_cluster(rows: RowTable, clusters: Clusters, ages: dict[int, int], *members: int) -> list[int]:
+    """The rows of pages of these ages, the oldest first, in one new cluster."""
+    made: list[int] = rows.take(len(members)).tolist()
+    ages.update(zip(made, members, strict=True))
+    rows.table.column("state")[made] = LIVE
+    founder, *others = made
+    for row in others:
+        clusters.join(clusters.of(founder), row, ages[row])
+    return made
+
+
+def test_a_cluster_that_takes_in_one_whose_oldest_has_left_knows_its_oldest() -> None:
+    rows, ages = RowTable(), dict[int, int]()
+    clusters = Clusters(rows, lambda row: ages[row])
+    one, other = a_cluster(rows, clusters, ages, 0, 50), a_cluster(rows, clusters, ages, 20, 60)
+    clusters.leave(one[0])
+    clusters.settle()
+    clusters.leave(other[0])
+    survivor, merged = clusters.tie({clusters.of(one[1]), clusters.of(other[1])})
+    assert (clusters.id(survivor), merged) == (0, [20])
+    assert clusters.oldest(survivor) == one[1]
+
+
+def test_the_heir_of_a_cluster_is_live_although_others_have_left_since() -> None:
+    rows, ages = RowTable(), dict[int, int]()
+    clusters = Clusters(rows, lambda row: ages[row])
+    members = a_cluster(rows, clusters, ages, 1, 2, 3, 4)
+    shrunk = clusters.leave_many(np.array(members[:1], np.uint32))
+    clusters.leave(members[1])
+    assert clusters.heirs(shrunk.heads).tolist() == [members[2]]
 
 
 def check(clusters: Clusters, naive: dict[int, set[int]], ages: dict[int, int]) -> None:

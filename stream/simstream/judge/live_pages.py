@@ -316,6 +316,7 @@ class LivePages:
     def settle(self) -> None:
         """Store the remaining pages of the batch; remove the others from index, directory and page store."""
         self._changes.settle()
+        self.clusters.settle()
         self._drop_buckets()
         self.index.sweep()
         self.index.settle()
