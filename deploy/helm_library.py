@@ -1,4 +1,4 @@
-"""Helm as a library, from Maven Central: its program is no package of Python or Debian.
+"""Helm as a library, from Maven Central: neither PyPI nor Debian has its program.
 
 python -m deploy.helm_library template FILE...     # prints the documents of the chart with these files of values
 python -m deploy.helm_library lint                 # prints what `helm lint --strict` says
@@ -35,7 +35,8 @@ def missing() -> list[str]:
 
 
 def template(values: Sequence[Path] = ()) -> str:
-    """Return the documents that Helm makes of the chart with these files of values, later ones first.
+    """Return the documents that Helm makes of the chart with these files of values; a later file overrides earlier
+    ones.
 
     The release is called `simstream`. The first call downloads Helm with Maven. Raises HelmError, BrokerError.
     """
@@ -102,13 +103,15 @@ def main(arguments: Sequence[str]) -> None:
     helm = _library()
     if command == "lint":
         result = helm.Lint(ctypes.byref(_LintOptions(str(CHART).encode(), strict=1)))
+    elif command != "template" or any("," in value for value in values):
+        raise SystemExit(f"template FILE... or lint, and no comma in a file's path: {' '.join(arguments)}")
     else:
         options = _TemplateOptions(name=b"simstream", chart=str(CHART).encode(), namespace=b"default")
         options.values_files = ",".join(values).encode()
         result = helm.Template(ctypes.byref(options))
     text = (result.err or result.out).decode()
     print(text, end="")  # noqa: T201 - a command's output
-    if result.err or text.endswith("Failed: true"):
+    if result.err or (command == "lint" and text.endswith("Failed: true")):
         raise SystemExit(_REFUSED)
 
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class Utf8Html(bytes):
-    """HTML that came as text, in valid UTF-8. Unlike bytes as fetched it has no character set to be found."""
+    """HTML that came as text, in valid UTF-8. Unlike that of fetched bytes its character set is known."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -50,7 +52,7 @@ PIECES += [
     "\\uD800\\uD800\\uDC00",
 ]
 strings = st.lists(st.sampled_from(PIECES), max_size=30).map(lambda pieces: f'"{"".join(pieces)}"')
-LIMITS = PageLimits()
+LIMITS, BY_KERNELS = PageLimits(), PageLimits(html_by_kernels=True)
 STORY = "<html><body><article><p>" + "The night train stops at the mill village again. 夜车又停在村里了。" * 90
 
 
@@ -66,6 +68,7 @@ def expected(string: str) -> bytes | None:
 @settings(max_examples=examples(1000))
 @given(strings)
 @example('"\\"')
+@example('"\\\\""')
 @example('"\\u1"')
 @example('"\\ud83d\\u"')
 @example('"\\ud83d\\ude"')
@@ -96,10 +99,8 @@ def test_what_has_no_quotes_is_no_string(string: bytes) -> None:
 
 def both(record: Record, monkeypatch: pytest.MonkeyPatch) -> tuple[Page, Page]:
     """The page as a short one, and as a long one."""
-    monkeypatch.setattr(page_module, "_LONG_BYTES", 1 << 40)
-    short = decode(record, LIMITS)
     monkeypatch.setattr(page_module, "_LONG_BYTES", 0)
-    return short, decode(record, LIMITS)
+    return decode(record, LIMITS), decode(record, BY_KERNELS)
 
 
 def check(record: Record, monkeypatch: pytest.MonkeyPatch) -> Page:
@@ -127,7 +128,7 @@ def test_a_long_page_is_read_as_a_short_one(monkeypatch: pytest.MonkeyPatch, rec
 def test_html_of_any_string_is_read_as_that_of_a_short_page(
     monkeypatch: pytest.MonkeyPatch, string: str, before: str
 ) -> None:
-    check(Record("p", 0, 0, b"a", f'{{{before}"html": {string}}}'.encode()), monkeypatch)
+    check(Record("p", 0, 0, b"a", f'{{"title": "é", {before}"html": {string}}}'.encode()), monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,8 @@ def test_html_of_any_string_is_read_as_that_of_a_short_page(
     ],
 )
 def test_html_of_a_wrong_form_is_refused_in_the_same_words(monkeypatch: pytest.MonkeyPatch, value: bytes) -> None:
-    check(Record("p", 0, 0, b"a", value), monkeypatch)
+    for one in (value, value.replace(b"{", '{"title": "é", '.encode(), 1)):
+        check(Record("p", 0, 0, b"a", one), monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +173,28 @@ def test_html_of_a_wrong_form_is_refused_in_the_same_words(monkeypatch: pytest.M
     ],
 )
 def test_every_extraction_finds_the_same_in_long_html(monkeypatch: pytest.MonkeyPatch, html: str) -> None:
-    long = check(Record("p", 0, 0, b"a", json.dumps({"html": html}).encode()), monkeypatch)
+    value = json.dumps({"title": "é", "html": html}, ensure_ascii=False).encode()
+    long = check(Record("p", 0, 0, b"a", value), monkeypatch)
     assert isinstance(long.raw, Utf8Html)
     for extract in (extract_fast, extract_one, _request):
         assert extract(long.raw, long.content_type) == extract(html, long.content_type)
 
 
-def test_only_long_values_take_this_way() -> None:
-    for html, kind in (("a" * 4000, str), ("a" * 5000, Utf8Html)):
-        assert type(decode(Record("p", 0, 0, b"a", json.dumps({"html": html}).encode()), LIMITS).raw) is kind
+@pytest.mark.parametrize(
+    ("html", "kind"), [("é" * 2000, str), ("é" * 2100, Utf8Html), ("e" * 9000, str), ("", str)]
+)
+def test_only_long_values_beyond_ascii_take_this_way(html: str, kind: type) -> None:
+    record = Record("p", 0, 0, b"a", json.dumps({"html": html}, ensure_ascii=False).encode())
+    assert type(decode(record, BY_KERNELS).raw) is kind
+    assert type(decode(record, LIMITS).raw) is str
+
+
+def test_programs_that_read_pages_load_no_numba_unless_they_ask_for_kernels() -> None:
+    code = (
+        "import sys; from simstream.client import Client; from simstream.model import Record;"
+        "from simstream.wire.page import PageLimits, decode;"
+        "value = '{\"html\": \"%s\"}' % ('é' * 9000);"
+        "assert decode(Record('p', 0, 0, b'a', value.encode()), PageLimits()).raw;"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

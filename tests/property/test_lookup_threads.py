@@ -236,6 +236,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
         threads.close()
 
     assert forked(child) == 0
+    assert forked(threads.close) == 0
     threads.close()
 
 

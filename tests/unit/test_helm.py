@@ -70,9 +70,9 @@ def test_only_fingerprinters_and_judges_have_threads() -> None:
 
 
 def test_threads_of_the_judge_and_partitions_of_verdicts_reach_the_commands(with_values: WithValues) -> None:
-    made = workloads(with_values({"judge": {"threads": 5}, "verdictPartitions": 4}))
+    made = workloads(with_values({"judge": {"threads": 5}, "verdictPartitions": 6}))
     assert container(made["StatefulSet", "simstream-judge"])["args"][3:5] == ["--threads", "5"]
-    assert container(made["Job", "simstream-topics-1"])["args"][-2:] == ["--verdict-partitions", "4"]
+    assert container(made["Job", "simstream-topics-1"])["args"][-2:] == ["--verdict-partitions", "6"]
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
     context = RoleContext(settings)
     with make_fingerprinter(settings, say, workers=0) as fingerprinter:
         policy = policy_of(settings, fingerprinter.recipe, fingerprinter.recipe_id)
-    with open_log(settings) as log, open_log(old) as published:
-        for report in missing_topics(log, published, policy.recipe_id):
+    with open_log(settings) as log, open_log(old) as old_log:
+        for report in missing_topics(log, old_log, policy.recipe_id):
             say(f"created {report.name}")
         frames = log.end_offsets(FINGERPRINTS)[0]
     stop_on_signals(context.stop)  # until here Ctrl-C ends the command, also while it waits for brokers

@@ -237,8 +237,8 @@ class Deduper(Closing):
 
         Args:
             records: Records of pages, as `simstream.sources.read.read_pages` yields them.
-            threads: Threads that fingerprint while earlier batches are judged, and as many that look pages up once
-                there are a million. At most `threads` + 1 batches of 4 MB are held.
+            threads: Threads that fingerprint while earlier batches are judged, and as many, but at most 16, that
+                look pages up in an index of a million and more. At most `threads` + 1 batches of 4 MB are held.
             seen: Called with each batch and its pages' texts before the batch's verdicts come.
             journal: Takes each batch and its verdicts before `path` can be saved with them.
 
@@ -255,17 +255,13 @@ class Deduper(Closing):
             ['too_short', 'too_short']
         """
         self._state.journal = journal
-        self._state.look_up_by(threads)
-        try:
-            for batch in self._pages.batches(records, threads):
-                if seen is not None:
-                    seen(batch)
-                verdicts = self._state.judge(batch)
-                self._state.told = True
-                yield from verdicts
-                self._state.save_if_due()  # the caller has these verdicts
-        finally:
-            self._state.look_up_by(1)
+        for batch in self._pages.batches(records, threads):
+            if seen is not None:
+                seen(batch)
+            verdicts = self._state.judge(batch, threads)
+            self._state.told = True
+            yield from verdicts
+            self._state.save_if_due()  # the caller has these verdicts
 
     def match(self, text: str) -> list[Match]:
         """Return the live pages that a page with this text would match, the closest first. Nothing is stored.

@@ -35,7 +35,7 @@ class RecordFingerprinter:
 
     def __init__(self, fingerprinter: Fingerprinter, max_record_bytes: int, *, timed: bool) -> None:
         self._fingerprinter = fingerprinter
-        self._limits = PageLimits(max_record_bytes=max_record_bytes)
+        self._limits = PageLimits(max_record_bytes, html_by_kernels=True)
         self._timed = timed
 
     def batches(self, records: Iterable[Record], threads: int) -> Iterator[FingerprintedPages]:

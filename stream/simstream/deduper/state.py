@@ -77,29 +77,26 @@ class SavedState(Closing):
             raise UsageError("this Deduper is closed", "make another one, with the same path to go on")
         return self._state.resolver
 
-    def look_up_by(self, threads: int) -> None:
-        """Divide lookups of large batches in a large state among so many threads; no verdict depends on it."""
-        self._state.index.look_up_by(threads)
-
     @property
     def is_inherited(self) -> bool:
         """Whether this process got the state by a fork: its files are those of the process that made it."""
         return os.getpid() != self._process
 
-    def judge(self, batch: FingerprintedPages) -> list[Verdict]:
+    def judge(self, batch: FingerprintedPages, threads: int = 1) -> list[Verdict]:
         """Return one verdict for each page, in order. Ctrl-C waits until the batch is judged.
 
+        So many threads look the pages up if batch and index are large; no verdict depends on it.
         Set `told` once the caller has the verdicts. Raises UsageError after `close`, after an error that left a
         batch in the middle, while another thread judges, and in a forked process if the state has files.
         """
         if not self._turn.acquire(blocking=False):
             raise UsageError("another thread is judging with this Deduper", "let one thread at a time use it")
         try:
-            return self._judge(batch)
+            return self._judge(batch, threads)
         finally:
             self._turn.release()
 
-    def _judge(self, batch: FingerprintedPages) -> list[Verdict]:
+    def _judge(self, batch: FingerprintedPages, threads: int) -> list[Verdict]:
         resolver, columns, ordinal = self.resolver, batch.columns, self.judged
         self._refuse_inherited()
         if not self._whole:
@@ -107,6 +104,7 @@ class SavedState(Closing):
         with interrupts_held():
             self._state.acceptor.ordinal += len(columns)
             self._whole = self.told = False
+            self._state.index.look_up_by(threads)
             verdicts = resolver.judge(columns, columns.time, ordinal, batch.sources)
             if self.journal is not None:
                 self.journal.append(batch, verdicts)

@@ -10,7 +10,6 @@ from simstream.model import Page, PageKind, Record
 from simstream.text.extraction.article import parts_of
 from simstream.text.extraction.fast import html_in_utf8
 from simstream.text.titles import html_title, tidy
-from simstream.utf8_html import Utf8Html
 from simstream.wire.page import PageLimits, decode, title_at
 
 HEAD_CHARACTERS = 64 << 10
@@ -42,14 +41,9 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
     title = _own_title(record, limits)
     if page.text is not None or not page.content_type.startswith("text/html"):
         return PageSheet(title or _first_line(page), time)
-    html = html_in_utf8(_beginning(page), page.content_type)
+    html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
     parts = parts_of(html)
     return PageSheet(title or html_title(html, parts), time, is_list=is_list_of_links(parts))
-
-
-def _beginning(page: Page) -> bytes | str:
-    head = (page.raw or b"")[:HTML_CHARACTERS]
-    return head.decode(errors="ignore") if isinstance(page.raw, Utf8Html) and isinstance(head, bytes) else head
 
 
 def _own_title(record: Record, limits: PageLimits) -> str:

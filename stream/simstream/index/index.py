@@ -140,8 +140,10 @@ class Index(Closing):
 
         No match depends on it. `Matches.done` may be smaller.
         """
-        self._threads.close()
-        self._threads = LookupThreads(threads)
+        wanted = LookupThreads(threads)
+        if wanted.count != self._threads.count:
+            self._threads.close()
+            self._threads = wanted
 
     def build_in(self, room: ArrayRoom) -> None:
         """Let the arrays of all further segments, and of merges, lie in `room`."""

@@ -41,8 +41,8 @@ class LookupThreads:
         if not others:
             return [look_up(first)]
         if self._pool is None or self._process != os.getpid():
-            self._process = os.getpid()
             self._pool = ThreadPoolExecutor(self.count - 1, thread_name_prefix="lookup")
+            self._process = os.getpid()
         try:
             rest = [self._pool.submit(look_up, span) for span in others]
             found = [look_up(first)]

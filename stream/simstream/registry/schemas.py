@@ -166,4 +166,6 @@ def limits_of(settings: Settings, book: SchemaBook | None = None) -> PageLimits:
     """
     book = book or book_of(settings)
     read = read_json if settings.pages_format == "json_schema" else None
-    return PageLimits(settings.max_record_bytes, settings.field_paths, book.read if book else read)
+    return PageLimits(
+        settings.max_record_bytes, settings.field_paths, book.read if book else read, html_by_kernels=True
+    )

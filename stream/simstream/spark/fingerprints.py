@@ -45,7 +45,7 @@ class FingerprintTask:
 
     @property
     def limits(self) -> PageLimits:
-        return PageLimits(max_record_bytes=self.max_record_bytes)
+        return PageLimits(self.max_record_bytes, html_by_kernels=True)
 
 
 def fingerprinted(files: Iterable[tuple[int, str]], how: FingerprintTask) -> Iterator[Row]:

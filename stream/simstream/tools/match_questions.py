@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from simstream.sources.read import read_pages
 from simstream.text.decode import charset_of, decode
-from simstream.utf8_html import Utf8Html
 from simstream.wire import page as wire
 
 MAX_PAGES = 64
@@ -35,8 +34,6 @@ def asked(source: str, max_record_bytes: int) -> Iterator[PageQuestion]:
         else:
             plain = page.content_type.lower().startswith("text/plain")
             raw = page.raw
-            if isinstance(raw, Utf8Html):
-                raw = raw.decode()
             text = raw if isinstance(raw, str) else decode(raw, charset_of(page.content_type), not plain)[0]
             yield PageQuestion(page.id, {"text" if plain else "html": text}, page.reason)
 

@@ -16,8 +16,6 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from simstream.kernels.text.json_string import string_in_utf8
-from simstream.kernels.text.utf8 import is_utf8
 from simstream.model import MAX_ID_BYTES, MAX_URL_BYTES, Page, PageKind, Record
 from simstream.utf8_html import Utf8Html
 from simstream.wire.bad_value import BadValueError
@@ -49,6 +47,8 @@ class PageLimits:
     """Where the value has the fields; None: each has its own name, and no other place is looked at."""
     read: Callable[[bytes], dict[str, object]] | None = None
     """Reads a value of another format than JSON, and raises BadValueError; None: values are JSON."""
+    html_by_kernels: bool = False
+    """Whether long HTML in JSON is read by kernels and comes as Utf8Html: for programs that have loaded kernels."""
 
 
 _SPACE: Final = " \t\r\n"
@@ -93,7 +93,7 @@ _decode_fields = msgspec.json.Decoder(PageFields).decode
 _decode_long_fields = msgspec.json.Decoder(_LongPageFields).decode
 _decode_naming = msgspec.json.Decoder(_PageNames).decode
 _LONG_BYTES: Final = 4096
-"""With fewer bytes the way through two kernels costs more than a Python string of the HTML."""
+"""For fewer bytes, and for ASCII, kernels gain nothing."""
 _STRINGS = ("id", "url", "title", "text", "html")
 
 
@@ -126,7 +126,7 @@ def decode(record: Record, limits: PageLimits) -> Page:
     if limits.read is not None or (paths is not None and kind in ("", JSON_TYPE)):
         return _from_tree(record, value, limits)
     if not kind or kind == JSON_TYPE:
-        return _from_json(record, value)
+        return _from_json(record, value, limits.html_by_kernels)
     what = f"content-type {kind[:100]!r} is none of {JSON_TYPE}, {', '.join(RAW_TYPES)}"
     return _refuse(_name(record, None, url), "bad_content_type", what)
 
@@ -207,12 +207,14 @@ def time_ms(value: int | float | str | None) -> int | None:
     return result if 0 <= result <= MAX_TIME_MS else None
 
 
-def _from_json(record: Record, value: bytes) -> Page:
+def _from_json(record: Record, value: bytes, html_by_kernels: bool) -> Page:
     wrong = ""
     try:
-        fields = _long_fields_of(value) if len(value) >= _LONG_BYTES else None
+        fields, is_ascii = None, value.isascii()
+        if html_by_kernels and not is_ascii and len(value) >= _LONG_BYTES:
+            fields = _fields_by_kernels(value)
         if fields is None:
-            if not value.isascii():
+            if not is_ascii:
                 value.decode()  # the fast decoder does not check the fields that it skips
             fields = _decode_fields(value)
     except RecursionError:
@@ -225,17 +227,20 @@ def _from_json(record: Record, value: bytes) -> Page:
     return _from_fields(record, fields, wrong, _NO_TEXT)
 
 
-def _long_fields_of(value: bytes) -> PageFields | None:
-    """Return the fields of a long value, with HTML as Utf8Html; None if it is not as simple as most are.
+def _fields_by_kernels(value: bytes) -> PageFields | None:
+    """Return the fields of a value with HTML as Utf8Html.
 
-    Raises what the decoder raises. Cost: some 60 % of the other way, and 30 % with the GIL.
+    Returns None if Python's decoder must decide: there is no HTML, or it is no string, or has a lone surrogate, or
+    something is no UTF-8. Raises what the decoder raises. Cost: half of the other way's for Chinese HTML, and half
+    of that with the GIL.
     """
-    if not is_utf8(value):
-        return None
+    from simstream.kernels.text.json_string import string_in_utf8  # clients and producers need no numba
+    from simstream.kernels.text.utf8 import is_utf8
+
     fields = _decode_long_fields(value)
     html = memoryview(fields.html)
-    if bytes(html[:5]) in (b"", b"null"):
-        return msgspec.structs.replace(fields, html=None)
+    if bytes(html[:1]) != b'"' or not is_utf8(value):
+        return None
     utf8 = string_in_utf8(html)
     return None if utf8 is None else msgspec.structs.replace(fields, html=Utf8Html(utf8))
 

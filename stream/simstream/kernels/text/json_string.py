@@ -16,6 +16,7 @@ from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.utf8 import write_point
 
 _BACKSLASH: Final = np.uint8(0x5C)
+_QUOTE: Final = np.uint8(0x22)
 _LAST_CONTROL: Final = np.uint8(0x1F)
 _LETTER_U: Final = 0x75
 _ESCAPES: Final = np.zeros(256, np.uint8)
@@ -27,8 +28,8 @@ for _letter, _meant in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
 def string_in_utf8(string: bytes | memoryview) -> bytes | None:
     """Return what a JSON string, given with its quotes and in valid UTF-8, stands for.
 
-    Returns None if it has no quotes, a control character, an invalid escape or a lone surrogate. Holds no GIL.
-    Cost: .1 ns a byte, 5 ns an escape.
+    Returns None if that is no JSON string, or has a lone surrogate. Holds no GIL. Cost: .1 ns a byte, and an escape
+    5 to 15 ns, 35 for two that are one character.
     """
     raw = np.frombuffer(string, np.uint8)
     if raw.size < 2 or raw[0] != ord('"') or raw[-1] != ord('"'):
@@ -44,7 +45,7 @@ def _unescape(raw: NDArray[np.uint8], escapes: NDArray[np.uint8], utf8: NDArray[
     i, to, end = 0, 0, raw.size
     while i < end:
         if i + LANES <= end:
-            stops = equal_64(raw, i, _BACKSLASH) | at_most_64(raw, i, _LAST_CONTROL)
+            stops = equal_64(raw, i, _BACKSLASH) | equal_64(raw, i, _QUOTE) | at_most_64(raw, i, _LAST_CONTROL)
             copy_64(raw, i, utf8, to)
             run = lowest(stops) if stops else LANES
             i += run
@@ -52,7 +53,7 @@ def _unescape(raw: NDArray[np.uint8], escapes: NDArray[np.uint8], utf8: NDArray[
             if not stops:
                 continue
         byte = raw[i]
-        if byte <= _LAST_CONTROL:
+        if byte <= _LAST_CONTROL or byte == _QUOTE:
             return -1
         if byte != _BACKSLASH:
             utf8[to] = byte
@@ -84,7 +85,7 @@ def _unescape(raw: NDArray[np.uint8], escapes: NDArray[np.uint8], utf8: NDArray[
 
 @lean_helper
 def _four_digits(raw: NDArray[np.uint8], at: int, end: int) -> int:
-    """Return the number of four hexadecimal digits from `at` on; -1 if they are none."""
+    """Return the number of four hexadecimal digits from `at` on; -1 if one is no hexadecimal digit."""
     if at + 4 > end:
         return -1
     number = 0

@@ -63,6 +63,11 @@ def _compile() -> None:
         from simstream.text.extraction.refused_html import refusal
 
         refusal(probes.HTML)
+    from simstream.kernels.text.json_string import string_in_utf8
+    from simstream.kernels.text.utf8 import is_utf8
+
+    string_in_utf8(b'"\\n"')
+    is_utf8(b"")
 
 
 def extraction_digests(part: HtmlPart) -> tuple[str, ...]:

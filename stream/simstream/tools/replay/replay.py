@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from simstream.errors import NotPermitted, TopicMissing
+from simstream.errors import TopicMissing
 from simstream.judge.policy import Policy
 from simstream.judge.warming import warm_judge
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
@@ -33,19 +33,24 @@ class ReplayResult(NamedTuple):
     frames: int
 
 
-def missing_topics(log: Log, old: Log, recipe_id: str) -> list[TopicReport]:
-    """Create `verdicts` and `positions` of the new prefix, which `log` publishes to.
+def missing_topics(log: Log, old_log: Log, recipe_id: str) -> list[TopicReport]:
+    """Create `verdicts` and `positions` of the new prefix, which `log` publishes to, if they are missing.
 
-    `verdicts` gets as many partitions as that of the `old` prefix, or as `pages` if there is none. Raises
-    WrongRecipe, before it creates anything, if the log has another recipe.
+    `verdicts` gets as many partitions as the one that `old_log` publishes to, or as `pages` if that is missing.
+    Raises WrongRecipe, before it creates anything, if the log has another recipe, and NotPermitted.
     """
     log.topic(FINGERPRINTS)  # never create a missing log
     check_recipe(log, recipe_id)
-    try:
-        partitions = old.topic(VERDICTS).partitions
-    except (TopicMissing, NotPermitted):
-        partitions = None
+    partitions = _partitions(log) or _partitions(old_log)
     return [report for report in log.create_topics(verdict_partitions=partitions) if report.created]
+
+
+def _partitions(log: Log) -> int | None:
+    """Return the number of partitions of `verdicts`; None if it is missing."""
+    try:
+        return log.topic(VERDICTS).partitions
+    except TopicMissing:
+        return None
 
 
 def replay(
