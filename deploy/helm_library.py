@@ -40,7 +40,7 @@ def template(values: Sequence[Path] = ()) -> str:
 
     The release is called `simstream`. The first call downloads Helm with Maven. Raises HelmError, BrokerError.
     """
-    return _in_a_process("template", *map(str, values))
+    return _in_a_process("template", *(str(path.resolve()) for path in values))
 
 
 def lint() -> str:

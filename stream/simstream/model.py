@@ -147,7 +147,7 @@ class Page(msgspec.Struct):
     """A sentence for the dead letter that says what exactly was wrong."""
     text: str | None = None
     raw: bytes | str | None = None
-    """HTML as text (from JSON; if it is long, as Utf8Html), or as fetched bytes."""
+    """HTML as text (from JSON; as Utf8Html where `PageLimits.html_by_kernels` asks for it), or as fetched bytes."""
     content_type: str = ""
     """Media type of `raw`: `text/html` or `text/plain`, with the HTTP charset if it was given."""
     partition: int = 0

@@ -233,7 +233,7 @@ class LatencyBench:
         found = self._load(PacedLoad(self._values, 0, pages))
         arrived = sorted(sent + ms / 1000 for sent, ms in zip(found.sent, found.milliseconds, strict=True))
         undisturbed = arrived[bisect_right(arrived, max(found.sent)) :]
-        if len(undisturbed) >= len(arrived) // 4:
+        if len(undisturbed) >= len(arrived) // 4 and undisturbed[-1] - undisturbed[0] > 1:
             arrived = undisturbed
         skipped = len(arrived) // 10
         return (len(arrived) - 2 * skipped) / (arrived[-skipped - 1] - arrived[skipped])

@@ -100,6 +100,7 @@ def test_what_has_no_quotes_is_no_string(string: bytes) -> None:
 def both(record: Record, monkeypatch: pytest.MonkeyPatch) -> tuple[Page, Page]:
     """The page as a short one, and as a long one."""
     monkeypatch.setattr(page_module, "_LONG_BYTES", 0)
+    monkeypatch.setattr(page_module, "_HEAD_BYTES", 1 << 30)
     return decode(record, LIMITS), decode(record, BY_KERNELS)
 
 
@@ -181,12 +182,14 @@ def test_every_extraction_finds_the_same_in_long_html(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("html", "kind"), [("é" * 2000, str), ("é" * 2100, Utf8Html), ("e" * 9000, str), ("", str)]
+    ("html", "kind"), [("é" * 8000, str), ("é" * 8200, Utf8Html), ("e" * 20_000, str), ("", str)]
 )
 def test_only_long_values_beyond_ascii_take_this_way(html: str, kind: type) -> None:
     record = Record("p", 0, 0, b"a", json.dumps({"html": html}, ensure_ascii=False).encode())
     assert type(decode(record, BY_KERNELS).raw) is kind
     assert type(decode(record, LIMITS).raw) is str
+    beside = json.dumps({"html": html, "text": "é"}, ensure_ascii=False).encode()
+    assert decode(Record("p", 0, 0, b"a", beside), BY_KERNELS).text == "é"
 
 
 def test_programs_that_read_pages_load_no_numba_unless_they_ask_for_kernels() -> None:

@@ -216,6 +216,17 @@ def test_a_cluster_that_takes_in_one_whose_oldest_has_left_knows_its_oldest() ->
     assert clusters.oldest(survivor) == one[1]
 
 
+def test_a_heap_is_built_again_when_most_of_its_pages_have_left() -> None:
+    rows, ages = RowTable(), dict[int, int]()
+    clusters = Clusters(rows, lambda row: ages[row])
+    members = a_cluster(rows, clusters, ages, *range(200))
+    for row in members[2:]:
+        clusters.leave(row)
+    clusters.settle()
+    assert clusters.oldest(clusters.of(members[0])) == members[0]
+    assert len(clusters) < 100
+
+
 def test_the_heir_of_a_cluster_is_live_although_others_have_left_since() -> None:
     rows, ages = RowTable(), dict[int, int]()
     clusters = Clusters(rows, lambda row: ages[row])

@@ -56,6 +56,7 @@ def test_pages_that_left_take_no_room(link: str, window_ms: int | None, identiti
         sources = [PageSource("pages", 0, int(offset)) for offset in batch.offset]
         resolver.judge(batch, batch.time, turn * PAGES, sources)
         assert resolver.live_pages == 50
+        assert not resolver._store.clusters._untidy
         if turn == 4:
             early = in_use(resolver)
     assert all(now <= 2 * early[name] + 2 * PAGES for name, now in in_use(resolver).items())

@@ -237,8 +237,8 @@ class Deduper(Closing):
 
         Args:
             records: Records of pages, as `simstream.sources.read.read_pages` yields them.
-            threads: Threads that fingerprint while earlier batches are judged, and as many, but at most 16, that
-                look pages up in an index of a million and more. At most `threads` + 1 batches of 4 MB are held.
+            threads: Threads that fingerprint while earlier batches are judged. As many, but at most 16, look pages
+                up once the index has a million entries. At most `threads` + 1 batches of 4 MB are held.
             seen: Called with each batch and its pages' texts before the batch's verdicts come.
             journal: Takes each batch and its verdicts before `path` can be saved with them.
 

@@ -195,8 +195,8 @@ class Clusters:
     def settle(self) -> None:
         """Tidy all clusters that members have left. Call it after each batch.
 
-        Of a window the oldest member of a cluster leaves first, so that nearly every departure would be tidied at
-        once, at 10 us each; a batch takes less for all.
+        As the oldest member of a cluster leaves a window first, nearly every departure would call the kernel, at
+        10 us. Now it is called once a batch, and whenever the oldest member of an untidy cluster is asked for.
         """
         if self._untidy:
             heads = np.array(sorted(self._untidy), np.uint32)

@@ -314,7 +314,7 @@ class LivePages:
         self.leave(batch.rows[number].item(), batch.identity(number))
 
     def settle(self) -> None:
-        """Store the remaining pages of the batch; remove the others from index, directory and page store."""
+        """Store the remaining pages of the batch; remove the others from index, clusters, directory and store."""
         self._changes.settle()
         self.clusters.settle()
         self._drop_buckets()

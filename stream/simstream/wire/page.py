@@ -92,8 +92,10 @@ class _PageNames(msgspec.Struct, gc=False):
 _decode_fields = msgspec.json.Decoder(PageFields).decode
 _decode_long_fields = msgspec.json.Decoder(_LongPageFields).decode
 _decode_naming = msgspec.json.Decoder(_PageNames).decode
-_LONG_BYTES: Final = 4096
+_LONG_BYTES: Final = 16 << 10
 """For fewer bytes, and for ASCII, kernels gain nothing."""
+_HEAD_BYTES: Final = 4096
+"""Kernels read the HTML only if its name comes so early: to search a long text for it would cost too much."""
 _STRINGS = ("id", "url", "title", "text", "html")
 
 
@@ -211,7 +213,7 @@ def _from_json(record: Record, value: bytes, html_by_kernels: bool) -> Page:
     wrong = ""
     try:
         fields, is_ascii = None, value.isascii()
-        if html_by_kernels and not is_ascii and len(value) >= _LONG_BYTES:
+        if html_by_kernels and not is_ascii and len(value) >= _LONG_BYTES and b'"html"' in value[:_HEAD_BYTES]:
             fields = _fields_by_kernels(value)
         if fields is None:
             if not is_ascii:
@@ -230,16 +232,16 @@ def _from_json(record: Record, value: bytes, html_by_kernels: bool) -> Page:
 def _fields_by_kernels(value: bytes) -> PageFields | None:
     """Return the fields of a value with HTML as Utf8Html.
 
-    Returns None if Python's decoder must decide: there is no HTML, or it is no string, or has a lone surrogate, or
-    something is no UTF-8. Raises what the decoder raises. Cost: half of the other way's for Chinese HTML, and half
-    of that with the GIL.
+    Returns None if Python's decoder must decide: there is no HTML or a text besides, or the HTML is no string or
+    has a lone surrogate, or something is no UTF-8. Raises what the decoder raises. Cost: for 100 KB of Chinese HTML
+    half of the other way's, and half of that with the GIL.
     """
     from simstream.kernels.text.json_string import string_in_utf8  # clients and producers need no numba
     from simstream.kernels.text.utf8 import is_utf8
 
     fields = _decode_long_fields(value)
     html = memoryview(fields.html)
-    if bytes(html[:1]) != b'"' or not is_utf8(value):
+    if fields.text is not None or bytes(html[:1]) != b'"' or not is_utf8(value):
         return None
     utf8 = string_in_utf8(html)
     return None if utf8 is None else msgspec.structs.replace(fields, html=Utf8Html(utf8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -99,13 +99,16 @@ class ShareMaker:
         self._fingerprinter = fingerprinter
         self._topic = topic
         self._topic_id = topic_id
-        self._limits = limits
+        self._limits, self._without_kernels = limits, replace(limits, html_by_kernels=False)
         self._frame = frame
         self._headers = headers or HeaderChoice(())
 
     def decode(self, record: Record) -> Page:
-        """Return the record's page. It holds the GIL, so it runs beside the kernels' threads, not in them."""
-        return decode(record, self._limits)
+        """Return the record's page. Most of it holds the GIL, so it runs beside threads of kernels, not in them.
+
+        While kernels are compiled, none is called: the caller must not wait for it.
+        """
+        return decode(record, self._without_kernels if self._fingerprinter.is_compiling else self._limits)
 
     def is_parsed(self, page: Page) -> bool:
         """Whether another process parses this page, which may take long."""
