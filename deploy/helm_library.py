@@ -34,7 +34,7 @@ def missing() -> list[str]:
     return missing_packages(_POM, _NAME)
 
 
-def template(values: Sequence[Path] = ()) -> str:
+def template(values: Sequence[Path]) -> str:
     """Return the documents that Helm makes of the chart with these files of values; a later file overrides earlier
     ones.
 

@@ -205,11 +205,7 @@ def _request(raw: bytes | str, content_type: str) -> ExtractionRequest | Extract
     from simstream.text.decode import charset_of, decode, is_ascii_based
     from simstream.text.extraction.refused_html import refusal
 
-    if (
-        isinstance(raw, bytes)
-        and not isinstance(raw, Utf8Html)
-        and not is_ascii_based(raw, charset_of(content_type))
-    ):
+    if not isinstance(raw, str | Utf8Html) and not is_ascii_based(raw, charset_of(content_type)):
         if binary := refused_binary(raw):
             return binary
         raw, _ = decode(raw, charset_of(content_type), is_html=True)
