@@ -10,26 +10,36 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from simstream.kernels.html import page_parts as columns
+from simstream.kernels.html.article import ArticleWork, make_article_work
 from simstream.kernels.html.block_features import FEATURES, SUMS, describe
 from simstream.kernels.html.character_references import REFERENCES
 from simstream.kernels.html.class_words import CLASS_WORDS, WORD_LISTS, ClassWords, class_flags
 from simstream.kernels.html.element_names import NAMES, kinds_by_name, traits_by_name
 from simstream.kernels.html.page_parts import MAX_DEPTH, MAX_ELEMENTS, PageParts, make_parts
-from simstream.kernels.html.page_reader import take_apart
+from simstream.kernels.html.pages import (
+    APART,
+    CHOSEN,
+    Articles,
+    HtmlTables,
+    make_articles,
+    pages_in_memory,
+    read_pages,
+)
 from simstream.kernels.html.tags import HtmlBytes, make_html
 from simstream.kernels.jit import lean_kernel
-from simstream.text.extraction.article import TREES, article_of, parts_of
+from simstream.text.extraction.article import TREES, article_of, articles_of, parts_of, take_apart
 from simstream.text.extraction.fast import html_in_utf8
 from tests import corpora, naive_article, naive_page
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 from tests.naive_page import NaivePage
+from tests.short import examples
 
 GUARD, GUARD_ROWS = 0x5A, 4
 WORDS = sorted({word.strip("^") for _, group in WORD_LISTS for word in group.split()})
@@ -212,7 +222,7 @@ def parts_in_guards(html: bytes, count: int) -> PageParts:
     sizes: list[NDArray[Any]] = [*whole._replace(elements=whole.elements[:count], blocks=whole.blocks[:count])]
     room = [np.full((len(part) + 2 * GUARD_ROWS, *part.shape[1:]), GUARD, part.dtype) for part in sizes]
     parts = PageParts(*(array[GUARD_ROWS:-GUARD_ROWS] for array in room))
-    take_apart(make_html(html), NAMES, CLASS_WORDS, REFERENCES, parts)
+    take_apart(html, parts)
     for array in room:
         assert (array[:GUARD_ROWS] == GUARD).all()
         assert (array[-GUARD_ROWS:] == GUARD).all()
@@ -245,6 +255,44 @@ def test_a_page_of_more_elements_than_there_is_room_for_keeps_all_its_text() -> 
     parts = parts_in_guards(b"<p>x" * count, MAX_ELEMENTS)
     assert parts.num[columns.ELEMENTS] == parts.num[columns.BLOCKS] == MAX_ELEMENTS
     assert article_of(b"<p>x" * count).split() == [b"x"] * count
+
+
+# Many pages in one call
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(broken, max_size=8))
+@example([b"", b"<p>x" * 90, b"&nGt;" * 50, b"", b"x"])
+@example([b"<p>" + b"A long line of prose, as in an article, with two marks of sentences. " * 3, b"<p>x<p>y"])
+def test_a_page_among_others_has_the_article_that_it_has_alone(pages: list[bytes]) -> None:
+    alone = [naive_article.article(NaivePage(html), TREES.tolist()).encode("latin-1") for html in pages]
+    assert articles_of(pages) == alone
+
+
+@given(st.lists(broken, min_size=1, max_size=5))
+@example([b"&nGt;" * 50, b"&nGt;"])
+@example([b"x", b"y", b"z"])
+def test_articles_stay_in_their_room_and_pages_are_not_written(pages: list[bytes]) -> None:
+    before = [bytes(bytearray(html)) for html in pages]
+    where = pages_in_memory(pages)
+    room = make_articles(where)
+    guarded = np.full(len(room.texts) + 2 * GUARD_ROWS, GUARD, np.uint8)
+    parts = make_parts(max(map(len, pages)))
+    sizes: list[NDArray[Any]] = [*make_article_work(parts, max(map(len, pages)))]
+    work = [np.full((len(part) + 2 * GUARD_ROWS, *part.shape[1:]), GUARD, part.dtype) for part in sizes]
+    read_pages(
+        where,
+        HtmlTables(NAMES, CLASS_WORDS, REFERENCES),
+        TREES,
+        APART | CHOSEN,
+        parts,
+        ArticleWork(*(array[GUARD_ROWS:-GUARD_ROWS] for array in work)),
+        Articles(guarded[GUARD_ROWS:-GUARD_ROWS], room.ends),
+    )
+    for array in (guarded, *work):
+        assert (array[:GUARD_ROWS] == array.dtype.type(GUARD)).all()
+        assert (array[-GUARD_ROWS:] == array.dtype.type(GUARD)).all()
+    assert pages == before
 
 
 HIDDEN = '[hidden], [aria-hidden="true" i], [style*="display:none" i], [style*="display: none" i], '

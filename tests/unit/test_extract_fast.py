@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from simstream.model import Page, PageKind
 from simstream.text.extraction import article, fast
-from simstream.text.extraction.article import article_of
+from simstream.text.extraction.article import article_of, articles_of
 from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.fast import extract_fast
+from simstream.text.extraction.fast import extract_fast, extract_many
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -50,7 +50,7 @@ def page(raw: bytes | str, content_type: str = HTML) -> Page:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What reaches the kernel."""
     given: list[bytes] = []
-    monkeypatch.setattr(fast, "article_of", lambda html: given.append(html) or article_of(html))
+    monkeypatch.setattr(fast, "articles_of", lambda pages: given.extend(pages) or articles_of(pages))
     return given
 
 
@@ -157,11 +157,18 @@ def test_no_page_raises(raw: bytes | str, content_type: str) -> None:
 def test_a_page_on_which_the_kernel_fails_costs_only_itself(
     monkeypatch: pytest.MonkeyPatch, error: Exception, detail: str
 ) -> None:
-    def fail(_: bytes) -> bytes:
-        raise error
+    bad = b"<p>a page that no kernel reads"
 
-    monkeypatch.setattr(fast, "article_of", fail)
-    assert extract_fast(PAGE.encode(), HTML) == (None, "extract_failed", detail)
+    def fail(pages: list[bytes]) -> list[bytes]:
+        if bad in pages:
+            raise error
+        return articles_of(pages)
+
+    monkeypatch.setattr(fast, "articles_of", fail)
+    found = extract_many([(PAGE.encode(), HTML), (bad, HTML), (b"%PDF-1.7", HTML), (b"a b", "text/plain")])
+    assert found[0] == (text_of(PAGE), "", "")
+    assert found[1] == (None, "extract_failed", detail)
+    assert [one.text for one in found[2:]] == [None, "a b"]
 
 
 # The fingerprinter

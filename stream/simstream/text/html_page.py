@@ -64,7 +64,7 @@ def read_html(html: bytes | str, content_type: str | None = "text/html", url: st
     parts = parts_of(page)
     title = html_title(page, parts)
     link = _address(page[parts.num[CANONICAL] : parts.num[CANONICAL + 1]], url)
-    return HtmlPage(article_in(parts, len(page)).decode("utf-8", "replace"), title, link)
+    return HtmlPage(article_in(parts, page).decode("utf-8", "replace"), title, link)
 
 
 def _address(href: bytes, url: str | None) -> str | None:

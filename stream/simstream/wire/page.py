@@ -237,13 +237,12 @@ def _fields_by_kernels(value: bytes) -> PageFields | None:
     half of the other way's, and half of that with the GIL.
     """
     from simstream.kernels.text.json_string import string_in_utf8  # clients and producers need no numba
-    from simstream.kernels.text.utf8 import is_utf8
 
     fields = _decode_long_fields(value)
     html = memoryview(fields.html)
-    if fields.text is not None or bytes(html[:1]) != b'"' or not is_utf8(value):
+    if fields.text is not None or bytes(html[:1]) != b'"':
         return None
-    utf8 = string_in_utf8(html)
+    utf8 = string_in_utf8(html, value)
     return None if utf8 is None else msgspec.structs.replace(fields, html=Utf8Html(utf8))
 
 

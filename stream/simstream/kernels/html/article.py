@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.html.block_features import describe, prose_width
+from simstream.kernels.html.block_features import FEATURES, SUMS, describe, prose_width
 from simstream.kernels.html.page_parts import (
     BLOCKS,
     MARKS,
@@ -17,7 +17,7 @@ from simstream.kernels.html.page_parts import (
     PageParts,
 )
 from simstream.kernels.html.sentences import MIN_LINE_WIDTH, MIN_PROSE_WIDTH, MIN_SHARE
-from simstream.kernels.jit import lean_helper, sealed_kernel
+from simstream.kernels.jit import inlined, lean_helper
 
 TREE_DEPTH: Final = 4
 TREE_NODES: Final = (1 << TREE_DEPTH) - 1
@@ -28,6 +28,7 @@ SCORES: Final = 5
 """Rows of the scores: a sum for each block, and working memory."""
 _MIN_ARTICLE_SHARE: Final = 30
 """The least share of the page's text that an article has, one part in so many: small print is no article."""
+_FEATURES: Final = len(FEATURES)
 _FREE_BLOCKS: Final = 64
 _BYTES_A_BLOCK: Final = 64
 """A page may have _FREE_BLOCKS, and one more for each so many bytes. With more, it is a table or a trick: it is not
@@ -77,33 +78,54 @@ def _add_leaves(features: NDArray[np.int16], tree: NDArray[np.int16], scores: ND
         total[i] += beyond if a[i] > limit_a else below
 
 
-def is_scored(blocks: int, size: int) -> bool:
-    """Whether a page of so many bytes has so few blocks that each may be scored."""
-    return blocks <= _FREE_BLOCKS + size // _BYTES_A_BLOCK
+def _most_scored(size: int) -> int:
+    """Return how many blocks of a page of so many bytes may be scored; with more, none is."""
+    return _FREE_BLOCKS + size // _BYTES_A_BLOCK
 
 
-@sealed_kernel
+class ArticleWork(NamedTuple):
+    """Working memory of `choose`, made by `make_article_work`; what the page before left in it does not matter."""
+
+    sums: NDArray[np.int64]  # (elements, SUMS)
+    features: NDArray[np.int16]  # (FEATURES * scored blocks,)
+    scores: NDArray[np.int16]  # (SCORES * scored blocks,)
+    is_kept: NDArray[np.bool_]  # (blocks,)
+
+
+def make_article_work(parts: PageParts, size: int) -> ArticleWork:
+    """Return room for the page of `parts`, or for each page of at most so many bytes."""
+    blocks = len(parts.blocks)
+    scored = min(blocks, _most_scored(size))
+    return ArticleWork(
+        np.empty((len(parts.elements), SUMS), np.int64),
+        np.empty(_FEATURES * scored, np.int16),
+        np.empty(SCORES * scored, np.int16),
+        np.empty(blocks, np.bool_),
+    )
+
+
+_scored_at_most: Any = inlined(_most_scored)
+
+
+@lean_helper
 def choose(
-    parts: PageParts,
-    trees: NDArray[np.int16],
-    sums: NDArray[np.int64],
-    features: NDArray[np.int16],
-    scores: NDArray[np.int16],
-    is_kept: NDArray[np.bool_],
+    parts: PageParts, size: int, trees: NDArray[np.int16], work: ArticleWork, texts: NDArray[np.uint8], to: int
 ) -> int:
-    """Move the article's blocks to the front of the text, one line each; return the bytes of these lines.
+    """Write the article of a page of `size` bytes to `texts` from `to` on, a line for each block; return its end.
 
-    If these are narrower than MIN_PROSE_WIDTH together, or too small a share of the page's text, all lines of prose
-    count. If those are, too, all lines count. `sums` (elements, SUMS), `features` (FEATURES, blocks), `scores`
-    (SCORES, blocks) and `is_kept` (blocks,) are working memory. Without features no block is scored.
+    If the article's blocks are narrower than MIN_PROSE_WIDTH together, or too small a share of the page's text, all
+    lines of prose count. If those are, too, all lines count.
     """
     count = parts.num[BLOCKS]
+    is_kept = work.is_kept[:count]
     is_kept[:] = False
     width, whole = 0, 0
     for i in range(count):
         whole += parts.blocks[i, WIDTH] >> 1
-    if features.shape[1]:
-        describe(parts, sums, features)
+    if count <= _scored_at_most(size):
+        features = work.features[: _FEATURES * count].reshape(_FEATURES, count)
+        scores = work.scores[: SCORES * count].reshape(SCORES, count)
+        describe(parts, work.sums, features)
         add_up(features, trees, scores)
         for i in range(count):
             if scores[0, i] > 0:
@@ -116,15 +138,15 @@ def choose(
             width += parts.blocks[i, WIDTH] >> 1 if is_kept[i] else 0
         if width < max(MIN_PROSE_WIDTH, whole // MIN_SHARE):
             is_kept[:] = True
-    return _write_lines(parts, is_kept)
+    return _write_lines(parts, is_kept, texts, to)
 
 
 @lean_helper
-def _write_lines(parts: PageParts, is_kept: NDArray[np.bool_]) -> int:
-    text, to = parts.text, 0
+def _write_lines(parts: PageParts, is_kept: NDArray[np.bool_], texts: NDArray[np.uint8], to: int) -> int:
+    begin = to
     for i in range(is_kept.size):
         if is_kept[i]:
             for at in range(parts.blocks[i, TEXT_START], parts.blocks[i, TEXT_END] + 1):  # with its end of line
-                text[to] = text[at]
+                texts[to] = parts.text[at]
                 to += 1
-    return max(0, to - 1)
+    return max(begin, to - 1)

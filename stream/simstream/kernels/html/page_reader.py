@@ -81,7 +81,7 @@ from simstream.kernels.html.tags import (
     tag_name,
     text_hash,
 )
-from simstream.kernels.jit import lean_helper, sealed_kernel
+from simstream.kernels.jit import lean_helper
 
 _TABLE_PART: Final = CAPTION | CELL | COLGROUP | ROW | ROWS
 _STOPS: Final = TABLE | CELL | CAPTION | BARRIER
@@ -100,7 +100,7 @@ _NONE: Final = np.frombuffer(b"none", np.uint8)
 _COLON: Final = 58
 
 
-@sealed_kernel
+@lean_helper
 def take_apart(
     html: HtmlBytes, names: ElementNames, words: ClassWords, references: CharacterReferences, parts: PageParts
 ) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simstream.kernels.bits import lowest
 from simstream.kernels.html.element_names import FNV_BASIS, FNV_PRIME
 from simstream.kernels.jit import inlined, lean_helper
+from simstream.kernels.memory import as_words
 
 PRIME: Final = np.uint64(FNV_PRIME)
 LT, GT, SLASH, BANG, QUESTION = 60, 62, 47, 33, 63
@@ -41,8 +42,7 @@ class HtmlBytes(NamedTuple):
 
 def make_html(page: bytes) -> HtmlBytes:
     """Return the page as the kernels take it, without a copy."""
-    found = np.frombuffer(page, np.uint8)
-    return HtmlBytes(found, found[: len(page) & ~7].view(np.uint64))
+    return HtmlBytes(*as_words(page))
 
 
 def _kinds() -> Bytes:

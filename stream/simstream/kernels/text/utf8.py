@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import lean_helper, lean_kernel
+from simstream.kernels.memory import as_words
 from simstream.kernels.text.fold import REPLACEMENT, sequence
 
 _HIGHS: Final = np.uint64(0x8080808080808080)
@@ -18,13 +19,12 @@ def is_utf8(raw: bytes) -> bool:
 
     Cost: 0.1 ns a byte of ASCII, 0.5 ns a byte of Chinese.
     """
-    utf8 = np.frombuffer(raw, np.uint8)
-    return bool(_is_utf8(utf8, utf8[: len(raw) & ~7].view(np.uint64)))
+    return bool(is_valid(*as_words(raw)))
 
 
 @lean_kernel
-def _is_utf8(utf8: NDArray[np.uint8], words: NDArray[np.uint64]) -> bool:
-    """`words` is the same memory in words of 8 bytes."""
+def is_valid(utf8: NDArray[np.uint8], words: NDArray[np.uint64]) -> bool:
+    """Do what `is_utf8` does for the arrays of `as_words`."""
     i, end = 0, utf8.size
     while i < end:
         byte = utf8[np.uint64(i)]

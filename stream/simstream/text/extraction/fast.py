@@ -6,7 +6,9 @@ no limit of time, and no refusal of costly HTML.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from simstream.closing import Closing
 from simstream.kernels.html.meta_charsets import charset_metas
@@ -14,7 +16,7 @@ from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
 from simstream.kernels.text.utf8 import is_utf8
 from simstream.text import probes
 from simstream.text.decode import charset_of, decode, expected_codec
-from simstream.text.extraction.article import article_of
+from simstream.text.extraction.article import articles_of
 from simstream.text.extraction.extract import (
     OUT_OF_MEMORY,
     ExtractedText,
@@ -26,6 +28,7 @@ from simstream.text.extraction.extract import (
 )
 from simstream.utf8_html import Utf8Html
 
+T = TypeVar("T")
 _REPLACEMENT = "\ufffd".encode()
 
 
@@ -45,11 +48,22 @@ class FastExtractor(Closing):
         closed."""
         if self._is_closed:
             raise ValueError("the extractor is closed")
-        return [extract_fast(raw, content_type) for raw, content_type in items]
+        return extract_many(items)
 
     def close(self) -> None:
         """Refuse further pages. May be called twice."""
         self._is_closed = True
+
+
+def extract_many(items: Sequence[tuple[bytes | str, str]]) -> list[ExtractedText]:
+    """Return what `extract_fast` does for each (raw, content_type), in order. One kernel call reads all HTML."""
+    found = [_guarded(partial(_prepared, raw, content_type)) for raw, content_type in items]
+    pages = [page for page in found if isinstance(page, bytes)]
+    try:
+        articles = iter([_extracted(article) for article in articles_of(pages)])
+    except Exception:  # noqa: BLE001 - any error of the kernel: each page is read alone, and its error costs it only
+        articles = (_guarded(partial(_article, page)) for page in pages)
+    return [next(articles) if isinstance(page, bytes) else page for page in found]
 
 
 def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
@@ -58,15 +72,33 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
     It only decodes `text/plain`. Never raises. Cost: linear. HTML in UTF-8 is read where it lies; any other is
     turned into UTF-8 first: pages in GBK, Big5 and the like by a kernel, all others by Python.
     """
+    return extract_many([(raw, content_type)])[0]
+
+
+def _prepared(raw: bytes | str, content_type: str) -> ExtractedText | bytes:
+    """Return HTML in UTF-8; or the text of plain text, or why a page is refused."""
+    if is_plain(content_type):
+        return extract_one(raw, content_type)
+    if not isinstance(raw, str | Utf8Html) and (refused := refused_binary(raw)):
+        return refused
+    return html_in_utf8(raw, content_type)
+
+
+def _article(page: bytes) -> ExtractedText:
+    return _extracted(articles_of([page])[0])
+
+
+def _extracted(article: bytes) -> ExtractedText:
+    return ExtractedText(article.decode("utf-8", "replace"))
+
+
+def _guarded(step: Callable[[], T]) -> T | ExtractedText:
+    """Return what a step says of a page, or the answer for its error."""
     try:
-        if is_plain(content_type):
-            return extract_one(raw, content_type)
-        if not isinstance(raw, str | Utf8Html) and (refused := refused_binary(raw)):
-            return refused
-        return ExtractedText(article_of(html_in_utf8(raw, content_type)).decode("utf-8", "replace"))
+        return step()
     except MemoryError:
         return OUT_OF_MEMORY
-    except Exception as error:  # noqa: BLE001 - any error of the kernel costs this page only
+    except Exception as error:  # noqa: BLE001 - any error costs this page only
         return failed_by(error)
 
 
@@ -82,7 +114,7 @@ def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
         html = _encode(raw)
     else:
         html = raw if isinstance(raw, Utf8Html) else _as_utf8(raw, charset_of(content_type))
-    return html.replace(b"\x00", _REPLACEMENT)
+    return html.replace(b"\x00", _REPLACEMENT) if b"\x00" in html else html  # `replace` copies a Utf8Html
 
 
 def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
