@@ -16,7 +16,21 @@ BROKEN = (
     b"\xf4\x90\x80\x80",
     b"\xe4\xb8",
 )
-WHOLE = ("a", "aaaaaaaaa", "é", "中", "\ufffd", "\ud7ff", "\ue000", "𠮷", "\U0010ffff", "\x00")
+WHOLE = (
+    "a",
+    "a" * 9,
+    "a" * 63,
+    "a" * 64,
+    "a" * 130,
+    "é",
+    "中",
+    "\ufffd",
+    "\ud7ff",
+    "\ue000",
+    "𠮷",
+    "\U0010ffff",
+    "\x00",
+)
 PARTS = st.one_of(st.sampled_from(BROKEN), st.sampled_from(WHOLE).map(str.encode), st.binary(max_size=4))
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simstream.model import Page, PageKind
+from simstream.text.decode import decode
 from simstream.text.extraction import article, fast
 from simstream.text.extraction.article import article_of, articles_of
 from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.fast import extract_fast, extract_many
+from simstream.text.extraction.fast import extract_fast, extract_many, html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -86,6 +87,22 @@ def test_utf8_reaches_the_kernel_without_a_copy(seen: list[bytes], content_type:
 def test_a_page_gives_the_same_text_in_every_character_set(raw: bytes | str, content_type: str) -> None:
     text = extract_fast(raw, content_type).text or ""
     assert [line for line in text.splitlines() if line in STORY] == list(STORY)
+
+
+LABELS = ["gbk", "big5", "shift_jis", "windows-1252", "iso-8859-7", "utf-8"]
+PIECES = ["中文", "é", "a" * 70, "磨坊村的人", "€", "日本語"]
+RAW_PIECES = [
+    piece.encode(codec, "ignore") for piece in PIECES for codec in ("utf-8", "gb18030", "big5", "cp932", "cp1252")
+]
+
+
+@given(st.lists(st.sampled_from([*RAW_PIECES, b"\xff", b"\xe4\xb8"]), max_size=8), st.sampled_from(LABELS))
+@example(["中文".encode()], "gbk")  # an odd number of bytes in all: no GBK
+@example(["中文中文".encode()], "gbk")  # characters of GBK as well
+@example(["é".encode()], "windows-1252")
+def test_html_is_the_text_that_the_detection_finds(pieces: list[bytes], label: str) -> None:
+    raw = b"<p>" + b"".join(pieces) + b"</p>"
+    assert html_in_utf8(raw, f"text/html; charset={label}").decode() == decode(raw, label, True)[0]
 
 
 def test_big5_is_read_as_declared() -> None:

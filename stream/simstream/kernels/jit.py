@@ -1,8 +1,9 @@
 """The decorators of all kernels: compiled when first called, cached on disk, without the GIL.
 
-A `kernel` is called from Python, a `helper` only from kernels; a `sealed_kernel` has its helpers to itself. Most of
-a first start is numba's work for each function and each signature. So a function has one signature wherever its
-arguments have the same types. Only kernels get machine code, and the wrapper through which Python calls them.
+A `kernel` is called from Python, a `helper` only from kernels; a `sealed_kernel` has its helpers to itself, and a
+`quick_kernel` keeps the GIL. Most of a first start is numba's work for each function and each signature. So a
+function has one signature wherever its arguments have the same types. Only kernels get machine code, and the
+wrapper through which Python calls them.
 
 numba's cache checks only the source file of the function. If a callee in another file changed, a kernel would go on
 with the old code. So the cache lies in a folder named by a digest over all kernels' sources.
@@ -65,10 +66,10 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     if before or os.access(beside if beside.is_dir() else _HERE, os.W_OK):
         settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
     try:
-        return _compiled_once(_njit(cache=True, **_COMMON, **options)(function))
+        return _compiled_once(_njit(cache=True, **{**_COMMON, **options})(function))
     except RuntimeError:  # numba has tried every folder that it knows
         _tell_once()
-        return _compiled_once(_njit(**_COMMON, **options)(function))
+        return _compiled_once(_njit(**{**_COMMON, **options})(function))
     finally:
         settings.CACHE_DIR = before
 
@@ -84,6 +85,12 @@ def _tell_once() -> None:
 def lean_kernel(function: Callable[..., Any]) -> Any:
     """Compile as `kernel` does, without reference counts: for functions that make and keep no array."""
     return kernel(function, **LEAN)
+
+
+def quick_kernel(function: Callable[..., Any]) -> Any:
+    """Compile as `lean_kernel` does, but keep the GIL: for calls of some 20 us, which would wait longer to get it
+    back from another thread."""
+    return kernel(function, nogil=False, **LEAN)
 
 
 class _SealedCode(JITCodeLibrary):

@@ -37,8 +37,6 @@ class CountedFile(io.RawIOBase):
     """
 
     def __init__(self, handle: IO[bytes]) -> None:
-        # Take what a pipe has, so that pages come as they are written.
-        self._read = handle.read1 if isinstance(handle, io.BufferedReader) else handle.read
         self._handle = handle
         self._poll = _poll_of(handle)
         self.taken = 0
@@ -58,10 +56,14 @@ class CountedFile(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # its reader gives no other buffer
         while self._poll is not None and not self._poll.poll(BEAT_S * 1000):
             pass  # each turn lets a signal's handler run
-        data = self._read(len(buffer))
-        buffer[: len(data)] = data
-        self.taken += len(data)
-        return len(data)
+        if isinstance(self._handle, io.BufferedReader):
+            count = self._handle.readinto1(buffer)  # what a pipe has, so that pages come as they are written
+        else:
+            data = self._handle.read(len(buffer))
+            count = len(data)
+            buffer[:count] = data
+        self.taken += count
+        return count
 
 
 def _poll_of(handle: IO[bytes]) -> select.poll | None:

@@ -17,9 +17,9 @@ from simstream.sources.fields import FieldNames
 from simstream.sources.file_pages import jsonl_value
 from simstream.sources.input_files import Inputs, files_of, opened, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, unpacked
+from simstream.sources.page_origins import hash64
 from simstream.sources.ranges import RemoteFile
 from simstream.sources.record_notes import RecordNotes
-from simstream.sources.repeated_names import hash64
 
 ValueOf = Callable[[bytes], bytes]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -12,18 +11,11 @@ import msgspec
 
 from simstream.model import MAX_ID_BYTES, U64, Record
 from simstream.sources.name_origins import NameOrigins
+from simstream.sources.page_origins import hash64, lasting_origin
 from simstream.wire.identity_hash import replace_bad_id
 
 _MAX_PART_BYTES: Final = 900
 """The length of key and path in a long name; two such parts, their hashes and a line number fit into an id."""
-
-
-class _PageContent(msgspec.Struct, gc=False):
-    text: str | None = None
-    html: str | None = None
-
-
-_decode_content = msgspec.json.Decoder(_PageContent).decode
 
 
 class NameNotes:
@@ -52,15 +44,17 @@ class PageNames:
 
     Two records of one name are versions of one page only if both have the same text and come from one input. Every
     other record with a known name is another page; `repeated` counts these records. Memory: about 20 bytes a name.
-    Cost: 5 us a record of 1 KB.
+    Cost: 5 us a record of 1 KB, and what `origin_of` takes for a longer one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin_of: Callable[[Record], int] = lasting_origin) -> None:
+        """`origin_of` must be `lasting_origin` for names that `take_up` may give to another process."""
         self.repeated = 0
         self.notes: NameNotes | None = None
         self._last = 0, 0
         """The hashes of the last name that was looked up."""
         self._origins = NameOrigins()
+        self._origin_of = origin_of
 
     def separate(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records in order. Another page of a known name gets the name `NAME@PLACE`."""
@@ -88,7 +82,7 @@ class PageNames:
 
     def is_free(self, record: Record) -> bool:
         """Return whether no other page has the record's name. From now on the name belongs to this page."""
-        self._last = name, origin = hash64(record.key or b""), _origin(record)
+        self._last = name, origin = hash64(record.key or b""), self._origin_of(record)
         return self._origins.first(name, origin) == origin
 
 
@@ -117,21 +111,3 @@ def _is_utf8(key: bytes) -> bool:
 
 def _shortened(part: bytes) -> bytes:
     return part if len(part) <= _MAX_PART_BYTES else replace_bad_id(part, _MAX_PART_BYTES).encode()
-
-
-def _origin(record: Record) -> int:
-    """Return a hash of the record's input and text."""
-    value = record.value or b""
-    if not record.headers:
-        try:
-            found = _decode_content(value)
-            text = found.html if found.text is None else found.text
-            value = value if text is None else text.encode()
-        except (ValueError, RecursionError):
-            pass  # a value that is not a page in JSON is hashed unchanged
-    return hash64(record.topic.encode("utf-8", "replace") + b"\0" + value)
-
-
-def hash64(data: bytes) -> int:
-    """Return a hash of 64 bits."""
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")

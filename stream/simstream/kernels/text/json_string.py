@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from simstream.kernels.bits import LANES, at_most_64, copy_64, equal_64, lowest
 from simstream.kernels.jit import lean_helper, lean_kernel
-from simstream.kernels.memory import as_words
 from simstream.kernels.text.utf8 import is_valid, write_point
 
 _BACKSLASH: Final = np.uint8(0x5C)
@@ -37,20 +36,19 @@ def string_in_utf8(string: bytes | memoryview, whole: bytes = b"") -> bytes | No
     if raw.size < 2 or raw[0] != ord('"') or raw[-1] != ord('"'):
         return None
     utf8 = np.empty(raw.size + LANES, np.uint8)
-    size = _checked(*as_words(whole), raw[1:-1], _ESCAPES, utf8)
+    size = _checked(np.frombuffer(whole, np.uint8), raw[1:-1], _ESCAPES, utf8)
     return None if size < 0 else utf8[:size].tobytes()
 
 
 @lean_kernel
 def _checked(
     whole: NDArray[np.uint8],
-    words: NDArray[np.uint64],
     raw: NDArray[np.uint8],
     escapes: NDArray[np.uint8],
     utf8: NDArray[np.uint8],
 ) -> int:
     """Return what `_unescape` does for a string in a whole that is UTF-8, else -1."""
-    return _unescape(raw, escapes, utf8) if is_valid(whole, words) else -1
+    return _unescape(raw, escapes, utf8) if is_valid(whole) else -1
 
 
 @lean_helper

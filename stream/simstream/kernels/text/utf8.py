@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.jit import lean_helper, lean_kernel
-from simstream.kernels.memory import as_words
+from simstream.kernels.bits import LANES, at_most_64, lowest
+from simstream.kernels.jit import lean_helper, quick_kernel
 from simstream.kernels.text.fold import REPLACEMENT, sequence
-
-_HIGHS: Final = np.uint64(0x8080808080808080)
 
 
 def is_utf8(raw: bytes) -> bool:
-    """Whether Python's strict decoder takes these bytes as UTF-8. Holds no GIL.
+    """Whether Python's strict decoder takes these bytes as UTF-8.
 
-    Cost: 0.1 ns a byte of ASCII, 0.5 ns a byte of Chinese.
+    Cost: 0.02 ns a byte of ASCII, 0.4 ns a byte of Chinese.
     """
-    return bool(is_valid(*as_words(raw)))
+    return bool(is_valid(np.frombuffer(raw, np.uint8)))
 
 
-@lean_kernel
-def is_valid(utf8: NDArray[np.uint8], words: NDArray[np.uint64]) -> bool:
-    """Do what `is_utf8` does for the arrays of `as_words`."""
+@quick_kernel
+def is_valid(utf8: NDArray[np.uint8]) -> bool:
+    """Do what `is_utf8` does."""
     i, end = 0, utf8.size
     while i < end:
         byte = utf8[np.uint64(i)]
         if byte < 0x80:
-            i += 1
-            if i & 7 == 0:
-                word = i >> 3
-                while word < words.size and not words[np.uint64(word)] & _HIGHS:
-                    word += 1
-                i = word << 3
+            others = ~at_most_64(utf8, i, 0x7F) if i + LANES <= end else np.uint64(2)
+            i += lowest(others) if others else LANES
         elif 0xE1 <= byte <= 0xEC and i + 2 < end and utf8[i + 1] & 0xC0 == 0x80 and utf8[i + 2] & 0xC0 == 0x80:
             i += 3  # nearly all characters of a Chinese page
         else:

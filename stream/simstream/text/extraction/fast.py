@@ -15,7 +15,7 @@ from simstream.kernels.html.meta_charsets import charset_metas
 from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
 from simstream.kernels.text.utf8 import is_utf8
 from simstream.text import probes
-from simstream.text.decode import charset_of, decode, expected_codec
+from simstream.text.decode import charset_of, decode, expected_codec, strictly
 from simstream.text.extraction.article import articles_of
 from simstream.text.extraction.extract import (
     OUT_OF_MEMORY,
@@ -124,6 +124,9 @@ def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
         return body
     if expected.codec in DOUBLE_BYTE_CODECS and (html := to_utf8(body, expected.codec)) is not None:
         return html
+    if expected.origin == "declared" and is_utf8(raw):
+        text = strictly(raw, expected.codec)
+        return raw if text is None else _encode(text)  # as `decode` says
     return _encode(decode(raw, http_charset, True, charset_metas)[0])
 
 

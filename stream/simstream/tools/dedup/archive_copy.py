@@ -22,8 +22,8 @@ from simstream.sources.archives.raw_records import IrregularArchive, RawRecord, 
 from simstream.sources.input_files import Inputs, files_of, opened, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
+from simstream.sources.page_origins import hash64
 from simstream.sources.record_notes import RecordNotes
-from simstream.sources.repeated_names import hash64
 
 _WARC: Final = (".warc", ".warc.wet")
 _ARC: Final = (".arc",)
