@@ -107,6 +107,14 @@ def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local
     local_log.open_appender(FINGERPRINTS).close()
 
 
+def test_a_second_writer_of_pages_is_told_of_the_other_way(local_log: Log) -> None:
+    first = local_log.open_appender(PAGES)
+    with pytest.raises(LogLocked, match="already writes to") as refused:
+        local_log.open_appender(PAGES)
+    assert "takes pages over HTTP" in str(refused.value)
+    first.close()
+
+
 def test_a_second_source_is_told_who_the_first_is(local_log: Log) -> None:
     with local_log.open_consumer(), pytest.raises(LogLocked, match=f"process {os.getpid()} already reads"):
         local_log.open_consumer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from simstream.log.base import FINGERPRINTS, POSITIONS
 from simstream.log.committed_records import committed
 from simstream.wire import frame as frames
 from tests.e2e import pages
-from tests.e2e.harness import Program, Service, watching
+from tests.e2e.harness import ROOT, Program, Service, watching
 
 ELECTED = 'simstream_role_elected{role="judge"}'
 
@@ -88,6 +89,10 @@ def test_it_is_a_table_for_people(program: Program, tmp_path: Path) -> None:
         assert service.end() == 0
     shown = program.good("status")
     assert "ordinal 20, policy" in shown
+    documented = (ROOT / "docs/tutorials/operator.md").read_text()
+    for name in (r"recipe +", "policy "):
+        [found] = re.findall(rf"\b{name}([0-9a-f]{{8}})\b", shown)
+        assert re.findall(rf"\b{name}([0-9a-f]{{8}})\b", documented) == [found]
     assert "20 verdicts published" in shown
     assert status(program)["verdicts"] == 20
 
@@ -98,6 +103,7 @@ def test_unread_pages_and_unjudged_frames_need_a_person(program: Program, tmp_pa
     [wrong] = status(program, code=1)["wrong"]
     assert wrong["what"] == "20 pages wait, and no fingerprinter runs"
     assert "simstream serve --roles fingerprint --log" in wrong["todo"]
+    assert "without --roles it is both" in wrong["todo"]
     with program.place.open() as log, program.serve("--roles", "fingerprint") as service:
         service.until(lambda: sum(log.source_offsets().values()) == 20, "all is read")
         assert service.end() == 0

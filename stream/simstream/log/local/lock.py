@@ -40,8 +40,11 @@ def ends_before(name: str, end: int, passed: int) -> LogDamaged:
 class FileLock:
     """An exclusive lock between processes and within one; the file holds the holder's pid."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        """Take the lock at once, or raise LogLocked. `what` completes the sentence "process 12 already ..."."""
+    def __init__(self, path: Path, what: str, todo: str = "stop it first") -> None:
+        """Take the lock at once, or raise LogLocked with this advice.
+
+        `what` completes the sentence "process 12 already ...".
+        """
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -51,7 +54,7 @@ class FileLock:
         except BlockingIOError:
             holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
-            raise LogLocked(f"process {holder} already {what}", "stop it first") from None
+            raise LogLocked(f"process {holder} already {what}", todo) from None
         with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, str(os.getpid()).encode(), 0)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from simstream.errors import LogDamaged, TopicMissing, TopicRecreated
 from simstream.files.file_system import FileSystem, write_whole
-from simstream.log.base import TopicInfo
+from simstream.log.base import PAGES, TopicInfo
 from simstream.log.local.lock import FileLock, cannot_write
 from simstream.log.local.record_groups import (
     FILE_HEADER,
@@ -225,7 +225,10 @@ class TopicWriter:
         file."""
         self.path = path
         self._files = files
-        self._lock = FileLock(path.with_suffix(".lock"), f"writes to {topic.name}")
+        todo = "stop it first"
+        if topic.name.endswith(f".{PAGES}"):
+            todo += "; a service with the role query takes pages over HTTP"
+        self._lock = FileLock(path.with_suffix(".lock"), f"writes to {topic.name}", todo)
         try:
             self._fd = _open_checked(path, topic, os.O_RDWR)
             self.end = self._find_end(topic)

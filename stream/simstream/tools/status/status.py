@@ -221,7 +221,8 @@ class StatusReader(StatusWithoutLog):
         if waiting and not self.status.fingerprinters:
             self._wrong(
                 f"{waiting} pages wait, and no fingerprinter runs",
-                f"start one: simstream serve --roles fingerprint {self._how}",
+                f"start one: simstream serve --roles fingerprint {self._how}"
+                + ("" if self.status.judges else "; no judge runs either: without --roles it is both"),
             )
 
     def _look_at_publishing(self) -> None:
