@@ -1,8 +1,10 @@
-"""Hashes of inputs and texts: those by kernels tell the same pages apart as those that last."""
+"""Hashes of inputs and texts: those of one process tell the same pages apart as those that last."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from simstream.kernels.content_hash import keyed_hash
 from simstream.model import Record
-from simstream.sources.page_origins import lasting_origin, origin_by_kernels
+from simstream.sources.page_origins import lasting_origin, origin_in_process
 from simstream.sources.repeated_names import PageNames
 from tests.short import examples
 
@@ -27,6 +29,7 @@ VALUES = [
         {"text": content, "html": LONG},
         {"html": content, "text": 5},
         {"title": LONG, "html": content},
+        {"text": [content]},
     )
 ]
 VALUES += [
@@ -47,9 +50,20 @@ records = st.builds(
 
 @settings(max_examples=examples(1000))
 @given(records, records)
-def test_kernels_find_the_same_pages_equal(one: Record, other: Record) -> None:
+def test_hashes_of_a_process_find_the_same_pages_equal(one: Record, other: Record) -> None:
     alike = lasting_origin(one) == lasting_origin(other)
-    assert (origin_by_kernels(one) == origin_by_kernels(other)) == alike
+    assert (origin_in_process(one) == origin_in_process(other)) == alike
+
+
+def test_each_process_has_hashes_of_its_own_and_long_contents_have_them() -> None:
+    code = (
+        "from simstream.kernels.content_hash import keyed_hash; from simstream.model import Record;"
+        "from simstream.sources.page_origins import origin_in_process as origin;"
+        "print(*(origin(Record('a', 0, 0, b'k', b'x' * size, (('content-type', b'text/html'),)))"
+        " for size in (4095, 4096)), keyed_hash(b'x', 0))"
+    )
+    one, other = (subprocess.check_output([sys.executable, "-c", code]).split() for _ in range(2))
+    assert [a == b for a, b in zip(one, other, strict=True)] == [True, False, False]
 
 
 def test_every_byte_counts() -> None:
@@ -69,7 +83,7 @@ def test_different_contents_have_different_hashes(one: bytes, other: bytes, seed
     assert (keyed_hash(one, seed) == keyed_hash(other, seed)) == (one == other)
 
 
-@pytest.mark.parametrize("origin_of", [lasting_origin, origin_by_kernels])
+@pytest.mark.parametrize("origin_of", [lasting_origin, origin_in_process])
 def test_another_page_of_a_known_name_gets_a_name_of_its_own(origin_of: Callable[[Record], int]) -> None:
     pages = [
         Record("a", 0, number, b"x", json.dumps({"html": html}).encode())

@@ -263,6 +263,7 @@ def test_a_page_of_more_elements_than_there_is_room_for_keeps_all_its_text() -> 
 @settings(max_examples=examples(300))
 @given(st.lists(broken, max_size=8))
 @example([b"", b"<p>x" * 90, b"&nGt;" * 50, b"", b"x"])
+@example([b"x" * 20_000, b"<p>A line, of prose. And so on: it goes." * 70, b"<p>x" * 60])
 @example([b"<p>" + b"A long line of prose, as in an article, with two marks of sentences. " * 3, b"<p>x<p>y"])
 def test_a_page_among_others_has_the_article_that_it_has_alone(pages: list[bytes]) -> None:
     alone = [naive_article.article(NaivePage(html), TREES.tolist()).encode("latin-1") for html in pages]

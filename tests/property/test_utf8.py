@@ -37,6 +37,10 @@ PARTS = st.one_of(st.sampled_from(BROKEN), st.sampled_from(WHOLE).map(str.encode
 @given(st.lists(PARTS, max_size=12).map(b"".join))
 @example(b"")
 @example("中\ufffd文".encode())
+@example(b"a" * 63 + b"\xff")
+@example(b"a" * 64 + b"\xff")
+@example(b"a" * 65 + b"\xff" + b"a" * 64)
+@example(b"a" * 128 + b"\xff")
 def test_bytes_are_utf8_exactly_where_python_decodes_them(raw: bytes) -> None:
     assert is_utf8(raw) == _decodes(raw)
 

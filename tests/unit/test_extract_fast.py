@@ -188,6 +188,25 @@ def test_a_page_on_which_the_kernel_fails_costs_only_itself(
     assert [one.text for one in found[2:]] == [None, "a b"]
 
 
+def test_pages_of_many_calls_come_in_order_and_errors_of_reading_cost_one_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(fast, "articles_of", lambda pages: calls.append(len(pages)) or articles_of(pages))
+    monkeypatch.setattr(fast, "MAX_CALL_BYTES", 4 * len(PAGE.encode()))
+    monkeypatch.setattr(fast, "to_utf8", lambda *_: 1 / 0)
+    items: list[tuple[bytes | str, str]]
+    items = [(PAGE.replace(STORY[0], f"{number}{STORY[0]}"), HTML) for number in range(10)]
+    items.insert(5, (PAGE.encode("gb18030"), "text/html; charset=gbk"))
+    items.insert(2, (bytearray(b"<p>one"), HTML))  # type: ignore[arg-type]
+    found = extract_many(items)
+    assert [one.reason for one in found] == [""] * 6 + ["extract_failed"] + [""] * 5
+    assert found[2].text == "one"
+    stories = [one.text for one in found if one.text and STORY[0] in one.text]
+    assert stories == [f"{number}{text_of(PAGE)}" for number in range(10)]
+    assert calls == [5, 4, 2]
+
+
 # The fingerprinter
 
 

@@ -142,7 +142,7 @@ def command(config: str | None, **flags: Any) -> None:
     from simstream.cli.dedup_run import DedupRun
     from simstream.sources.addresses import public_address
     from simstream.sources.input_files import files_of
-    from simstream.sources.page_origins import lasting_origin, origin_by_kernels
+    from simstream.sources.page_origins import lasting_origin, origin_in_process
     from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
     from simstream.tools.dedup.true_matches import LeastJaccard
@@ -155,7 +155,7 @@ def command(config: str | None, **flags: Any) -> None:
     if rule is not None:
         settings = with_candidates(settings, rule)
     state = None if given.state is None else _state(given, settings, inputs, against)
-    names = None if given.versions else PageNames(origin_by_kernels if state is None else lasting_origin)
+    names = None if given.versions else PageNames(origin_in_process if state is None else lasting_origin)
     run = DedupRun(given, settings, inputs, against, rule, names, state)
     began = perf_counter()
     try:

@@ -1,4 +1,4 @@
-"""The decorators of all kernels: compiled when first called, cached on disk, without the GIL.
+"""The decorators of all kernels: compiled when first called, cached on disk, nearly all without the GIL.
 
 A `kernel` is called from Python, a `helper` only from kernels; a `sealed_kernel` has its helpers to itself, and a
 `quick_kernel` keeps the GIL. Most of a first start is numba's work for each function and each signature. So a
@@ -88,8 +88,11 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
 
 
 def quick_kernel(function: Callable[..., Any]) -> Any:
-    """Compile as `lean_kernel` does, but keep the GIL: for calls of some 20 us, which would wait longer to get it
-    back from another thread."""
+    """Compile as `lean_kernel` does, but keep the GIL.
+
+    It is for calls of some 20 us at a usual page, and some 20 ms at the largest: to get the GIL back from another
+    thread may take longer.
+    """
     return kernel(function, nogil=False, **LEAN)
 
 

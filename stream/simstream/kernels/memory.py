@@ -20,9 +20,12 @@ def as_words(raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     return found, found[: len(raw) & ~7].view(np.uint64)
 
 
-def addresses(parts: Sequence[bytes]) -> NDArray[np.uint64]:
-    """Return the address (n,) of each of n `bytes`. They must outlive its use. Cost: about 1 us each."""
-    return np.fromiter((np.frombuffer(part, np.uint8).ctypes.data for part in parts), np.uint64, len(parts))
+def addresses(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the addresses (n,) and the sizes (n,) of n `bytes`, which must outlive their use. Cost: about 1 us
+    each."""
+    arrays = [np.frombuffer(part, np.uint8) for part in parts]
+    places = np.fromiter((array.ctypes.data for array in arrays), np.uint64, len(arrays))
+    return places, np.fromiter((array.size for array in arrays), np.int64, len(arrays))
 
 
 def _over(kind: Any) -> Any:

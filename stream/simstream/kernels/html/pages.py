@@ -24,7 +24,7 @@ CHOSEN: Final = 2
 
 
 class PagesInMemory(NamedTuple):
-    """Where n pages in UTF-8 lie. The pages must outlive it."""
+    """Where n pages in UTF-8 lie in memory. Their `bytes` must live until the kernel has read them."""
 
     places: NDArray[np.uint64]  # (n,)
     sizes: NDArray[np.int64]  # (n,)
@@ -47,15 +47,14 @@ class Articles(NamedTuple):
 
 def pages_in_memory(pages: Sequence[bytes]) -> PagesInMemory:
     """Return where the pages lie. Cost: about 1 us each."""
-    return PagesInMemory(addresses(pages), np.fromiter(map(len, pages), np.int64, len(pages)))
+    return PagesInMemory(*addresses(pages))
 
 
 def make_articles(pages: PagesInMemory) -> Articles:
     """Return room for the articles of these pages: memory that is not written costs nothing."""
     room = sum(map(room_for, pages.sizes.tolist()))
-    return Articles(
-        np.empty(room + 1, np.uint8), np.empty(len(pages.sizes), np.int64)
-    )  # 1 for the last end of line
+    texts = np.empty(room + 1, np.uint8)  # the last line's end is written, too
+    return Articles(texts, np.empty(len(pages.sizes), np.int64))
 
 
 @sealed_kernel

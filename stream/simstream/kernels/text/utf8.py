@@ -20,7 +20,7 @@ def is_utf8(raw: bytes) -> bool:
 
 @quick_kernel
 def is_valid(utf8: NDArray[np.uint8]) -> bool:
-    """Do what `is_utf8` does."""
+    """Whether all these bytes are UTF-8, as `is_utf8` says."""
     i, end = 0, utf8.size
     while i < end:
         byte = utf8[np.uint64(i)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from simstream.closing import Closing
 from simstream.kernels.html.meta_charsets import charset_metas
@@ -29,6 +29,8 @@ from simstream.text.extraction.extract import (
 from simstream.utf8_html import Utf8Html
 
 T = TypeVar("T")
+MAX_CALL_BYTES: Final = 4 << 20
+"""The bytes of HTML after which a kernel call is made."""
 _REPLACEMENT = "\ufffd".encode()
 
 
@@ -56,14 +58,30 @@ class FastExtractor(Closing):
 
 
 def extract_many(items: Sequence[tuple[bytes | str, str]]) -> list[ExtractedText]:
-    """Return what `extract_fast` does for each (raw, content_type), in order. One kernel call reads all HTML."""
-    found = [_guarded(partial(_prepared, raw, content_type)) for raw, content_type in items]
-    pages = [page for page in found if isinstance(page, bytes)]
+    """Return what `extract_fast` does for each (raw, content_type), in order.
+
+    One kernel call reads the HTML of many pages. Memory: that of the longest page, and some MAX_CALL_BYTES.
+    """
+    found: list[ExtractedText] = []
+    waiting: list[ExtractedText | bytes] = []
+    size = 0
+    for raw, content_type in items:
+        waiting.append(page := _guarded(partial(_prepared, raw, content_type)))
+        size += 0 if isinstance(page, ExtractedText) else len(page)
+        if size >= MAX_CALL_BYTES:
+            found += _read(waiting)
+            waiting, size = [], 0
+    return found + _read(waiting)
+
+
+def _read(prepared: Sequence[ExtractedText | bytes]) -> list[ExtractedText]:
+    """Return the articles of prepared pages, and the answers that are there already, in order."""
+    pages = [page for page in prepared if not isinstance(page, ExtractedText)]
     try:
         articles = iter([_extracted(article) for article in articles_of(pages)])
     except Exception:  # noqa: BLE001 - any error of the kernel: each page is read alone, and its error costs it only
         articles = (_guarded(partial(_article, page)) for page in pages)
-    return [next(articles) if isinstance(page, bytes) else page for page in found]
+    return [page if isinstance(page, ExtractedText) else next(articles) for page in prepared]
 
 
 def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
@@ -76,7 +94,7 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
 
 
 def _prepared(raw: bytes | str, content_type: str) -> ExtractedText | bytes:
-    """Return HTML in UTF-8; or the text of plain text, or why a page is refused."""
+    """Return HTML in UTF-8, or the answer for plain text or a refused page."""
     if is_plain(content_type):
         return extract_one(raw, content_type)
     if not isinstance(raw, str | Utf8Html) and (refused := refused_binary(raw)):
