@@ -107,11 +107,11 @@ def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local
     local_log.open_appender(FINGERPRINTS).close()
 
 
-def test_a_second_writer_of_pages_is_told_of_the_other_way(local_log: Log) -> None:
+def test_a_second_writer_of_pages_is_told_to_send_them_over_http(local_log: Log) -> None:
     first = local_log.open_appender(PAGES)
     with pytest.raises(LogLocked, match="already writes to") as refused:
         local_log.open_appender(PAGES)
-    assert "takes pages over HTTP" in str(refused.value)
+    assert "send pages over HTTP" in str(refused.value)
     first.close()
 
 

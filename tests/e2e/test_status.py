@@ -103,7 +103,7 @@ def test_unread_pages_and_unjudged_frames_need_a_person(program: Program, tmp_pa
     [wrong] = status(program, code=1)["wrong"]
     assert wrong["what"] == "20 pages wait, and no fingerprinter runs"
     assert "simstream serve --roles fingerprint --log" in wrong["todo"]
-    assert "without --roles it is both" in wrong["todo"]
+    assert "leave out --roles to run both" in wrong["todo"]
     with program.place.open() as log, program.serve("--roles", "fingerprint") as service:
         service.until(lambda: sum(log.source_offsets().values()) == 20, "all is read")
         assert service.end() == 0

@@ -1,4 +1,4 @@
-"""Hashes of inputs and texts: those of one process tell the same pages apart as those that last."""
+"""Hashes of input and text: the hash of one process separates the same pages as the lasting one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_hashes_of_a_process_find_the_same_pages_equal(one: Record, other: Recor
     assert (origin_in_process(one) == origin_in_process(other)) == alike
 
 
-def test_each_process_has_hashes_of_its_own_and_long_contents_have_them() -> None:
+def test_only_long_contents_have_another_hash_in_another_process() -> None:
     code = (
         "from simstream.kernels.content_hash import keyed_hash; from simstream.model import Record;"
         "from simstream.sources.page_origins import origin_in_process as origin;"

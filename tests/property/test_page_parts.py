@@ -22,19 +22,19 @@ from simstream.kernels.html.block_features import FEATURES, SUMS, describe
 from simstream.kernels.html.character_references import REFERENCES
 from simstream.kernels.html.class_words import CLASS_WORDS, WORD_LISTS, ClassWords, class_flags
 from simstream.kernels.html.element_names import NAMES, kinds_by_name, traits_by_name
-from simstream.kernels.html.page_parts import MAX_DEPTH, MAX_ELEMENTS, PageParts, make_parts
-from simstream.kernels.html.pages import (
-    APART,
-    CHOSEN,
-    Articles,
+from simstream.kernels.html.page_batch import (
+    CHOOSE,
+    TAKE_APART,
+    ArticleRoom,
     HtmlTables,
-    make_articles,
+    make_article_room,
     pages_in_memory,
     read_pages,
 )
+from simstream.kernels.html.page_parts import MAX_DEPTH, MAX_ELEMENTS, PageParts, make_parts
 from simstream.kernels.html.tags import HtmlBytes, make_html
 from simstream.kernels.jit import lean_kernel
-from simstream.text.extraction.article import TREES, article_of, articles_of, parts_of, take_apart
+from simstream.text.extraction.article import TREES, article_of, articles_of, fill_parts, parts_of
 from simstream.text.extraction.fast import html_in_utf8
 from tests import corpora, naive_article, naive_page
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
@@ -222,7 +222,7 @@ def parts_in_guards(html: bytes, count: int) -> PageParts:
     sizes: list[NDArray[Any]] = [*whole._replace(elements=whole.elements[:count], blocks=whole.blocks[:count])]
     room = [np.full((len(part) + 2 * GUARD_ROWS, *part.shape[1:]), GUARD, part.dtype) for part in sizes]
     parts = PageParts(*(array[GUARD_ROWS:-GUARD_ROWS] for array in room))
-    take_apart(html, parts)
+    fill_parts(html, parts)
     for array in room:
         assert (array[:GUARD_ROWS] == GUARD).all()
         assert (array[-GUARD_ROWS:] == GUARD).all()
@@ -276,19 +276,18 @@ def test_a_page_among_others_has_the_article_that_it_has_alone(pages: list[bytes
 def test_articles_stay_in_their_room_and_pages_are_not_written(pages: list[bytes]) -> None:
     before = [bytes(bytearray(html)) for html in pages]
     where = pages_in_memory(pages)
-    room = make_articles(where)
+    room = make_article_room(where)
     guarded = np.full(len(room.texts) + 2 * GUARD_ROWS, GUARD, np.uint8)
     parts = make_parts(max(map(len, pages)))
     sizes: list[NDArray[Any]] = [*make_article_work(parts, max(map(len, pages)))]
     work = [np.full((len(part) + 2 * GUARD_ROWS, *part.shape[1:]), GUARD, part.dtype) for part in sizes]
     read_pages(
         where,
-        HtmlTables(NAMES, CLASS_WORDS, REFERENCES),
-        TREES,
-        APART | CHOSEN,
+        HtmlTables(NAMES, CLASS_WORDS, REFERENCES, TREES),
+        TAKE_APART | CHOOSE,
         parts,
         ArticleWork(*(array[GUARD_ROWS:-GUARD_ROWS] for array in work)),
-        Articles(guarded[GUARD_ROWS:-GUARD_ROWS], room.ends),
+        ArticleRoom(guarded[GUARD_ROWS:-GUARD_ROWS], room.ends),
     )
     for array in (guarded, *work):
         assert (array[:GUARD_ROWS] == array.dtype.type(GUARD)).all()

@@ -193,7 +193,7 @@ def test_pages_of_many_calls_come_in_order_and_errors_of_reading_cost_one_page(
 ) -> None:
     calls: list[int] = []
     monkeypatch.setattr(fast, "articles_of", lambda pages: calls.append(len(pages)) or articles_of(pages))
-    monkeypatch.setattr(fast, "MAX_CALL_BYTES", 4 * len(PAGE.encode()))
+    monkeypatch.setattr(fast, "CALL_BYTES", 4 * len(PAGE.encode()))
     monkeypatch.setattr(fast, "to_utf8", lambda *_: 1 / 0)
     items: list[tuple[bytes | str, str]]
     items = [(PAGE.replace(STORY[0], f"{number}{STORY[0]}"), HTML) for number in range(10)]

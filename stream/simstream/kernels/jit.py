@@ -1,9 +1,9 @@
 """The decorators of all kernels: compiled when first called, cached on disk, nearly all without the GIL.
 
-A `kernel` is called from Python, a `helper` only from kernels; a `sealed_kernel` has its helpers to itself, and a
-`quick_kernel` keeps the GIL. Most of a first start is numba's work for each function and each signature. So a
-function has one signature wherever its arguments have the same types. Only kernels get machine code, and the
-wrapper through which Python calls them.
+A `kernel` can be called from Python and from kernels, a `helper` only from kernels; a `sealed_kernel` has its
+helpers to itself, and a `quick_kernel` keeps the GIL. Most of a first start is numba's work for each function and
+each signature. So a function has one signature wherever its arguments have the same types. Only kernels get machine
+code, and the wrapper through which Python calls them.
 
 numba's cache checks only the source file of the function. If a callee in another file changed, a kernel would go on
 with the old code. So the cache lies in a folder named by a digest over all kernels' sources.
@@ -90,8 +90,7 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
 def quick_kernel(function: Callable[..., Any]) -> Any:
     """Compile as `lean_kernel` does, but keep the GIL.
 
-    It is for calls of some 20 us at a usual page, and some 20 ms at the largest: to get the GIL back from another
-    thread may take longer.
+    For calls of about 20 us a page, and at most 20 ms: a thread may wait longer to get the GIL back.
     """
     return kernel(function, nogil=False, **LEAN)
 

@@ -44,11 +44,11 @@ class PageNames:
 
     Two records of one name are versions of one page only if both have the same text and come from one input. Every
     other record with a known name is another page; `repeated` counts these records. Memory: about 20 bytes a name.
-    Cost: 5 us a record of 1 KB, and what `origin_of` takes for a longer one.
+    Cost: 5 us a record of 1 KB; for a longer one that of `origin_of` besides.
     """
 
     def __init__(self, origin_of: Callable[[Record], int] = lasting_origin) -> None:
-        """`origin_of` must be `lasting_origin` for names that `take_up` may give to another process."""
+        """`origin_of` must be `lasting_origin` if another process may take up the notes."""
         self.repeated = 0
         self.notes: NameNotes | None = None
         self._last = 0, 0

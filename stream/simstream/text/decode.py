@@ -111,7 +111,7 @@ def decode(
     codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most 128 KB.
     """
     expected = expected_codec(raw, http_charset, is_html, metas)
-    text = strictly(raw[expected.mark_bytes :], expected.codec)
+    text = decode_strictly(raw[expected.mark_bytes :], expected.codec)
     if text is not None:
         return text, expected.codec
     return _despite_faults(raw, expected, is_html, metas)
@@ -217,7 +217,7 @@ def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
     broken, whole = _census(text)
     if broken >= _DENSE and broken > whole:
         name = _detected(raw)
-        other = strictly(raw, name) if name in _EAST_ASIAN else None
+        other = decode_strictly(raw, name) if name in _EAST_ASIAN else None
         if name and other is not None:
             return other, name
     return text, "utf-8"
@@ -229,8 +229,8 @@ def _census(text: str) -> tuple[int, int]:
     return broken, len(text) - len(text.encode("ascii", "ignore")) - broken
 
 
-def strictly(raw: bytes, codec: str) -> str | None:
-    """Return the text of bytes that a codec reads without a fault, else None."""
+def decode_strictly(raw: bytes, codec: str) -> str | None:
+    """Return the text if the codec reads the bytes without a fault, else None."""
     try:
         return raw.decode(codec)
     except UnicodeDecodeError:
@@ -292,7 +292,7 @@ def _short_chinese(raw: bytes) -> str | None:
     Western text has single bytes beyond ASCII, so it is hardly ever valid in pairs.
     """
     for codec, common in (("gb18030", _GB_COMMON), ("big5hkscs", _BIG5_COMMON)):
-        text = strictly(raw, codec)
+        text = decode_strictly(raw, codec)
         pairs = [pair[0] for pair in islice(_PAIR.finditer(raw), _MAX_PAIRS)] if text is not None else []
         if len(pairs) >= 2 and sum(map(bool, map(common.fullmatch, pairs))) * 10 >= len(pairs) * 8:
             return codec

@@ -58,7 +58,7 @@ _REASON_NUMBER: Final = {reason: number for number, reason in enumerate(REASONS)
 
 
 class Fingerprinter(Closing):
-    """Applies one recipe. Thread-safe: several threads may call any method at once; long kernels hold no GIL.
+    """Applies one recipe. Thread-safe: several threads may call any method at once; its long kernels hold no GIL.
 
     `cache` is a folder for the dictionary and the weights, which are built once. `workers` is the number of
     processes for HTML; 0 extracts in this process. They start at the first HTML page and get `timeout_s` seconds of

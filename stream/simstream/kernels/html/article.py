@@ -78,13 +78,16 @@ def _add_leaves(features: NDArray[np.int16], tree: NDArray[np.int16], scores: ND
         total[i] += beyond if a[i] > limit_a else below
 
 
-def _most_scored(size: int) -> int:
+def _max_scored_blocks(size: int) -> int:
     """Return how many blocks of a page of so many bytes may be scored; with more, none is."""
     return _FREE_BLOCKS + size // _BYTES_A_BLOCK
 
 
+_max_scored_blocks_inlined: Any = inlined(_max_scored_blocks)  # for kernels, which cannot call the other
+
+
 class ArticleWork(NamedTuple):
-    """Working memory of `choose`, made by `make_article_work`; what the page before left in it does not matter."""
+    """Working memory of `choose`, made by `make_article_work`; it need not be cleared between pages."""
 
     sums: NDArray[np.int64]  # (elements, SUMS)
     features: NDArray[np.int16]  # (FEATURES * scored blocks,)
@@ -93,9 +96,9 @@ class ArticleWork(NamedTuple):
 
 
 def make_article_work(parts: PageParts, size: int) -> ArticleWork:
-    """Return room for the page of `parts`, or for each page of at most so many bytes."""
+    """Return working memory for any page of at most `size` bytes that has room in `parts`."""
     blocks = len(parts.blocks)
-    scored = min(blocks, _most_scored(size))
+    scored = min(blocks, _max_scored_blocks(size))
     return ArticleWork(
         np.empty((len(parts.elements), SUMS), np.int64),
         np.empty(_FEATURES * scored, np.int16),
@@ -104,14 +107,13 @@ def make_article_work(parts: PageParts, size: int) -> ArticleWork:
     )
 
 
-_scored_at_most: Any = inlined(_most_scored)
-
-
 @lean_helper
 def choose(
     parts: PageParts, size: int, trees: NDArray[np.int16], work: ArticleWork, texts: NDArray[np.uint8], to: int
 ) -> int:
     """Write the article of a page of `size` bytes to `texts` from `to` on, a line for each block; return its end.
+
+    `trees` is (n, TREE_COLUMNS). `texts` has room for `room_for(size)` bytes, and one for the last line's end.
 
     If the article's blocks are narrower than MIN_PROSE_WIDTH together, or too small a share of the page's text, all
     lines of prose count. If those are, too, all lines count.
@@ -122,7 +124,7 @@ def choose(
     width, whole = 0, 0
     for i in range(count):
         whole += parts.blocks[i, WIDTH] >> 1
-    if count <= _scored_at_most(size):
+    if count <= _max_scored_blocks_inlined(size):
         features = work.features[: _FEATURES * count].reshape(_FEATURES, count)
         scores = work.scores[: SCORES * count].reshape(SCORES, count)
         describe(parts, work.sums, features)

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.kernels.addresses import bytes_and_words
 from simstream.kernels.bits import lowest
 from simstream.kernels.html.element_names import FNV_BASIS, FNV_PRIME
 from simstream.kernels.jit import inlined, lean_helper
-from simstream.kernels.memory import as_words
 
 PRIME: Final = np.uint64(FNV_PRIME)
 LT, GT, SLASH, BANG, QUESTION = 60, 62, 47, 33, 63
@@ -42,7 +42,7 @@ class HtmlBytes(NamedTuple):
 
 def make_html(page: bytes) -> HtmlBytes:
     """Return the page as the kernels take it, without a copy."""
-    return HtmlBytes(*as_words(page))
+    return HtmlBytes(*bytes_and_words(page))
 
 
 def _kinds() -> Bytes:

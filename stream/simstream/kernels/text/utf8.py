@@ -15,16 +15,17 @@ def is_utf8(raw: bytes) -> bool:
 
     Cost: 0.02 ns a byte of ASCII, 0.4 ns a byte of Chinese.
     """
-    return bool(is_valid(np.frombuffer(raw, np.uint8)))
+    return bool(is_valid_utf8(np.frombuffer(raw, np.uint8)))
 
 
 @quick_kernel
-def is_valid(utf8: NDArray[np.uint8]) -> bool:
-    """Whether all these bytes are UTF-8, as `is_utf8` says."""
+def is_valid_utf8(utf8: NDArray[np.uint8]) -> bool:
+    """Whether `utf8` (n,) is UTF-8: `is_utf8` for kernels."""
     i, end = 0, utf8.size
     while i < end:
         byte = utf8[np.uint64(i)]
         if byte < 0x80:
+            # near the end as if the next byte were none of ASCII, so that it is looked at
             others = ~at_most_64(utf8, i, 0x7F) if i + LANES <= end else np.uint64(2)
             i += lowest(others) if others else LANES
         elif 0xE1 <= byte <= 0xEC and i + 2 < end and utf8[i + 1] & 0xC0 == 0x80 and utf8[i + 2] & 0xC0 == 0x80:

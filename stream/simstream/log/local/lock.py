@@ -41,7 +41,7 @@ class FileLock:
     """An exclusive lock between processes and within one; the file holds the holder's pid."""
 
     def __init__(self, path: Path, what: str, todo: str = "stop it first") -> None:
-        """Take the lock at once, or raise LogLocked with this advice.
+        """Take the lock at once, or raise LogLocked with the advice `todo`.
 
         `what` completes the sentence "process 12 already ...".
         """

@@ -227,7 +227,7 @@ class TopicWriter:
         self._files = files
         todo = "stop it first"
         if topic.name.endswith(f".{PAGES}"):
-            todo += "; a service with the role query takes pages over HTTP"
+            todo += ", or send pages over HTTP to a service with the role query"
         self._lock = FileLock(path.with_suffix(".lock"), f"writes to {topic.name}", todo)
         try:
             self._fd = _open_checked(path, topic, os.O_RDWR)

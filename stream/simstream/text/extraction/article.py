@@ -14,15 +14,15 @@ from simstream.kernels.html.article import TREE_COLUMNS, make_article_work
 from simstream.kernels.html.character_references import REFERENCES
 from simstream.kernels.html.class_words import CLASS_TABLES, CLASS_WORDS
 from simstream.kernels.html.element_names import NAMES
-from simstream.kernels.html.page_parts import PageParts, make_parts
-from simstream.kernels.html.pages import (
-    APART,
-    CHOSEN,
+from simstream.kernels.html.page_batch import (
+    CHOOSE,
+    TAKE_APART,
     HtmlTables,
-    make_articles,
+    make_article_room,
     pages_in_memory,
     read_pages,
 )
+from simstream.kernels.html.page_parts import PageParts, make_parts
 
 
 def _read_trees() -> NDArray[np.int32]:
@@ -46,25 +46,25 @@ def article_digest() -> str:
     return digest.hexdigest()
 
 
-_TABLES: Final = HtmlTables(NAMES, CLASS_WORDS, REFERENCES)
+_TABLES: Final = HtmlTables(NAMES, CLASS_WORDS, REFERENCES, TREES)
 _NO_WORK: Final = make_article_work(make_parts(0), 0)
 
 
 def parts_of(html: bytes) -> PageParts:
     """Return the elements and the blocks of text of a page in UTF-8."""
     parts = make_parts(len(html))
-    take_apart(html, parts)
+    fill_parts(html, parts)
     return parts
 
 
-def take_apart(html: bytes, parts: PageParts) -> None:
+def fill_parts(html: bytes, parts: PageParts) -> None:
     """Fill `parts`, which have room for the page, with its elements and blocks of text."""
     pages = pages_in_memory([html])
-    read_pages(pages, _TABLES, TREES, APART, parts, _NO_WORK, make_articles(pages))
+    read_pages(pages, _TABLES, TAKE_APART, parts, _NO_WORK, make_article_room(pages))
 
 
 def article_of(html: bytes, trees: NDArray[np.int16] = TREES) -> bytes:
-    """Return what `articles_of` does for one page."""
+    """Return the article of one page, as `articles_of` does."""
     return articles_of([html], trees)[0]
 
 
@@ -72,22 +72,20 @@ def articles_of(pages: Sequence[bytes], trees: NDArray[np.int16] = TREES) -> lis
     """Return the article of each page, both in UTF-8, a line for each block; of a page without an article all text.
 
     `trees` is (n, TREE_COLUMNS). Bytes that are not UTF-8 stay as they are. Never raises, but MemoryError. Holds no
-    GIL until all pages are read. Cost: .1 to .5 ms for 100 KB.
+    GIL while it reads them all. Memory: the parts of the longest page. Cost: .1 to .5 ms for 100 KB.
     """
-    longest = max(map(len, pages), default=0)
-    parts = make_parts(longest)
-    return _articles(pages, trees, APART | CHOSEN, parts)
+    return _articles(pages, trees, TAKE_APART | CHOOSE, make_parts(max(map(len, pages), default=0)))
 
 
 def article_in(parts: PageParts, html: bytes, trees: NDArray[np.int16] = TREES) -> bytes:
-    """Return the article of a page that was taken apart."""
-    return _articles([html], trees, CHOSEN, parts)[0]
+    """Return the article of a page from its parts, which stay as they are."""
+    return _articles([html], trees, CHOOSE, parts)[0]
 
 
 def _articles(pages: Sequence[bytes], trees: NDArray[np.int16], steps: int, parts: PageParts) -> list[bytes]:
     where = pages_in_memory(pages)
-    articles = make_articles(where)
+    articles = make_article_room(where)
     work = make_article_work(parts, int(where.sizes.max(initial=0)))
-    read_pages(where, _TABLES, trees, steps, parts, work, articles)
+    read_pages(where, _TABLES._replace(trees=trees), steps, parts, work, articles)
     ends = articles.ends.tolist()
     return [articles.texts[start:end].tobytes() for start, end in zip([0, *ends], ends, strict=False)]

@@ -15,7 +15,7 @@ from simstream.kernels.html.meta_charsets import charset_metas
 from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
 from simstream.kernels.text.utf8 import is_utf8
 from simstream.text import probes
-from simstream.text.decode import charset_of, decode, expected_codec, strictly
+from simstream.text.decode import charset_of, decode, decode_strictly, expected_codec
 from simstream.text.extraction.article import articles_of
 from simstream.text.extraction.extract import (
     OUT_OF_MEMORY,
@@ -29,8 +29,8 @@ from simstream.text.extraction.extract import (
 from simstream.utf8_html import Utf8Html
 
 T = TypeVar("T")
-MAX_CALL_BYTES: Final = 4 << 20
-"""The bytes of HTML after which a kernel call is made."""
+CALL_BYTES: Final = 4 << 20
+"""A kernel is called as soon as so many bytes of HTML wait."""
 _REPLACEMENT = "\ufffd".encode()
 
 
@@ -60,27 +60,27 @@ class FastExtractor(Closing):
 def extract_many(items: Sequence[tuple[bytes | str, str]]) -> list[ExtractedText]:
     """Return what `extract_fast` does for each (raw, content_type), in order.
 
-    One kernel call reads the HTML of many pages. Memory: that of the longest page, and some MAX_CALL_BYTES.
+    One kernel call reads the HTML of many pages. Memory: the parts of the longest page, and about twice CALL_BYTES.
     """
     found: list[ExtractedText] = []
     waiting: list[ExtractedText | bytes] = []
     size = 0
     for raw, content_type in items:
-        waiting.append(page := _guarded(partial(_prepared, raw, content_type)))
+        waiting.append(page := _try_page(partial(_prepare, raw, content_type)))
         size += 0 if isinstance(page, ExtractedText) else len(page)
-        if size >= MAX_CALL_BYTES:
-            found += _read(waiting)
+        if size >= CALL_BYTES:
+            found += _read_all(waiting)
             waiting, size = [], 0
-    return found + _read(waiting)
+    return found + _read_all(waiting)
 
 
-def _read(prepared: Sequence[ExtractedText | bytes]) -> list[ExtractedText]:
+def _read_all(prepared: Sequence[ExtractedText | bytes]) -> list[ExtractedText]:
     """Return the articles of prepared pages, and the answers that are there already, in order."""
     pages = [page for page in prepared if not isinstance(page, ExtractedText)]
     try:
-        articles = iter([_extracted(article) for article in articles_of(pages)])
-    except Exception:  # noqa: BLE001 - any error of the kernel: each page is read alone, and its error costs it only
-        articles = (_guarded(partial(_article, page)) for page in pages)
+        articles = iter([_as_extracted(article) for article in articles_of(pages)])
+    except Exception:  # noqa: BLE001 - any error: each page is then read alone, and its error costs one page
+        articles = (_try_page(partial(_article, page)) for page in pages)
     return [page if isinstance(page, ExtractedText) else next(articles) for page in prepared]
 
 
@@ -93,7 +93,7 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
     return extract_many([(raw, content_type)])[0]
 
 
-def _prepared(raw: bytes | str, content_type: str) -> ExtractedText | bytes:
+def _prepare(raw: bytes | str, content_type: str) -> ExtractedText | bytes:
     """Return HTML in UTF-8, or the answer for plain text or a refused page."""
     if is_plain(content_type):
         return extract_one(raw, content_type)
@@ -103,14 +103,14 @@ def _prepared(raw: bytes | str, content_type: str) -> ExtractedText | bytes:
 
 
 def _article(page: bytes) -> ExtractedText:
-    return _extracted(articles_of([page])[0])
+    return _as_extracted(articles_of([page])[0])
 
 
-def _extracted(article: bytes) -> ExtractedText:
+def _as_extracted(article: bytes) -> ExtractedText:
     return ExtractedText(article.decode("utf-8", "replace"))
 
 
-def _guarded(step: Callable[[], T]) -> T | ExtractedText:
+def _try_page(step: Callable[[], T]) -> T | ExtractedText:
     """Return what a step says of a page, or the answer for its error."""
     try:
         return step()
@@ -132,7 +132,7 @@ def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
         html = _encode(raw)
     else:
         html = raw if isinstance(raw, Utf8Html) else _as_utf8(raw, charset_of(content_type))
-    return html.replace(b"\x00", _REPLACEMENT) if b"\x00" in html else html  # `replace` copies a Utf8Html
+    return html.replace(b"\x00", _REPLACEMENT) if b"\x00" in html else html  # `replace` copies subclasses
 
 
 def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
@@ -142,9 +142,9 @@ def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
         return body
     if expected.codec in DOUBLE_BYTE_CODECS and (html := to_utf8(body, expected.codec)) is not None:
         return html
-    if expected.origin == "declared" and is_utf8(raw):
-        text = strictly(raw, expected.codec)
-        return raw if text is None else _encode(text)  # as `decode` says
+    if expected.origin == "declared" and expected.codec != "utf-8" and is_utf8(raw):
+        text = decode_strictly(raw, expected.codec)
+        return raw if text is None else _encode(text)  # the rule of `decode`: UTF-8 if the declared codec fails
     return _encode(decode(raw, http_charset, True, charset_metas)[0])
 
 

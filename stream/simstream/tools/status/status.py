@@ -222,7 +222,7 @@ class StatusReader(StatusWithoutLog):
             self._wrong(
                 f"{waiting} pages wait, and no fingerprinter runs",
                 f"start one: simstream serve --roles fingerprint {self._how}"
-                + ("" if self.status.judges else "; no judge runs either: without --roles it is both"),
+                + ("" if self.status.judges else "; no judge runs either: leave out --roles to run both"),
             )
 
     def _look_at_publishing(self) -> None:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.kernels.addresses import addresses, bytes_at, words_at
 from simstream.kernels.html.article import ArticleWork, choose
 from simstream.kernels.html.character_references import CharacterReferences, room_for
 from simstream.kernels.html.class_words import ClassWords
@@ -16,68 +17,67 @@ from simstream.kernels.html.page_parts import PageParts
 from simstream.kernels.html.page_reader import take_apart
 from simstream.kernels.html.tags import HtmlBytes
 from simstream.kernels.jit import sealed_kernel
-from simstream.kernels.memory import addresses, bytes_at, words_at
 
-# Steps of `read_pages`; they may be added.
-APART: Final = 1
-CHOSEN: Final = 2
+# Steps of `read_pages`; combine them with |.
+TAKE_APART: Final = 1
+CHOOSE: Final = 2
 
 
 class PagesInMemory(NamedTuple):
-    """Where n pages in UTF-8 lie in memory. Their `bytes` must live until the kernel has read them."""
+    """Where n pages in UTF-8 lie in memory."""
 
-    places: NDArray[np.uint64]  # (n,)
+    addresses: NDArray[np.uint64]  # (n,)
     sizes: NDArray[np.int64]  # (n,)
 
 
 class HtmlTables(NamedTuple):
-    """What the kernels know of HTML."""
+    """What the kernels know of HTML, and what tells an article from the rest."""
 
     names: ElementNames
     words: ClassWords
     references: CharacterReferences
+    trees: NDArray[np.int16]  # (n, TREE_COLUMNS)
 
 
-class Articles(NamedTuple):
-    """Room for the articles of n pages, one behind the other."""
+class ArticleRoom(NamedTuple):
+    """Room for the articles of n pages, one after another."""
 
-    texts: NDArray[np.uint8]  # (t,) UTF-8
+    texts: NDArray[np.uint8]  # (t,) UTF-8; t is the sum of `room_for` of all sizes, and 1
     ends: NDArray[np.int64]  # (n,) where each ends
 
 
 def pages_in_memory(pages: Sequence[bytes]) -> PagesInMemory:
-    """Return where the pages lie. Cost: about 1 us each."""
+    """Return where the pages lie. The caller keeps them alive as long as this is used. Cost: about 1 us each."""
     return PagesInMemory(*addresses(pages))
 
 
-def make_articles(pages: PagesInMemory) -> Articles:
-    """Return room for the articles of these pages: memory that is not written costs nothing."""
+def make_article_room(pages: PagesInMemory) -> ArticleRoom:
+    """Return room for the articles of these pages. What of it is not written takes no RAM."""
     room = sum(map(room_for, pages.sizes.tolist()))
     texts = np.empty(room + 1, np.uint8)  # the last line's end is written, too
-    return Articles(texts, np.empty(len(pages.sizes), np.int64))
+    return ArticleRoom(texts, np.empty(len(pages.sizes), np.int64))
 
 
 @sealed_kernel
 def read_pages(
     pages: PagesInMemory,
     tables: HtmlTables,
-    trees: NDArray[np.int16],
     steps: int,
     parts: PageParts,
     work: ArticleWork,
-    articles: Articles,
+    articles: ArticleRoom,
 ) -> None:
-    """Read pages one by one: with APART fill `parts`, with CHOSEN write the article of what `parts` hold.
+    """Read pages one by one: with TAKE_APART fill `parts`, with CHOOSE write the article of the page of `parts`.
 
-    `parts` and `work` have room for the longest page; in the end `parts` hold the last. Cost: linear, 1 to 3 ns a
-    byte of real pages.
+    `parts` and `work` have room for the longest page. After TAKE_APART, `parts` hold the last page. CHOOSE alone is
+    for one page, which `parts` hold already. Cost: 1 to 2 ns a byte of real pages.
     """
     end = 0
     for i in range(pages.sizes.size):
         size = pages.sizes[i]
-        if steps & APART:
-            html = HtmlBytes(bytes_at(pages.places[i], size), words_at(pages.places[i], size >> 3))
+        if steps & TAKE_APART:
+            html = HtmlBytes(bytes_at(pages.addresses[i], size), words_at(pages.addresses[i], size >> 3))
             take_apart(html, tables.names, tables.words, tables.references, parts)
-        if steps & CHOSEN:
-            end = choose(parts, size, trees, work, articles.texts, end)
+        if steps & CHOOSE:
+            end = choose(parts, size, tables.trees, work, articles.texts, end)
             articles.ends[i] = end

@@ -1,4 +1,4 @@
-"""Arrays over the memory of `bytes`, without a copy, also made by a kernel that reads many of them in one call."""
+"""Arrays over the memory of `bytes`, without a copy, for Python and for kernels."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 
-def as_words(raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """Return an array over these bytes, and one over the same memory in whole words of 8 bytes."""
+def bytes_and_words(raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Return an array (n,) over n bytes, and one (n // 8,) over the same memory in words of 8 bytes."""
     found = np.frombuffer(raw, np.uint8)
-    return found, found[: len(raw) & ~7].view(np.uint64)
+    return found, found[: found.size & ~7].view(np.uint64)
 
 
 def addresses(parts: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the addresses (n,) and the sizes (n,) of n `bytes`, which must outlive their use. Cost: about 1 us
-    each."""
+    """Return the addresses (n,) and the sizes (n,) of n `bytes`. Cost: about 1 us each.
+
+    The caller keeps `parts` alive as long as the addresses are used.
+    """
     arrays = [np.frombuffer(part, np.uint8) for part in parts]
-    places = np.fromiter((array.ctypes.data for array in arrays), np.uint64, len(arrays))
-    return places, np.fromiter((array.size for array in arrays), np.int64, len(arrays))
+    found = np.fromiter((array.ctypes.data for array in arrays), np.uint64, len(arrays))
+    return found, np.fromiter((array.size for array in arrays), np.int64, len(arrays))
 
 
 def _over(kind: Any) -> Any:
@@ -45,8 +47,8 @@ def _over(kind: Any) -> Any:
     return over
 
 
-# numba types an intrinsic as its emitter, but kernels call it with these types
+# type checkers see the emitter's arguments, but kernels call it with an address and a size
 bytes_at: Any = intrinsic(_over(types.uint8))
-"""`bytes_at(address, n)`: n bytes from this address on, which are not written. The address is not checked."""
+"""`bytes_at(address, n)`: a read-only array (n,) of bytes at this address, which is not checked."""
 words_at: Any = intrinsic(_over(types.uint64))
 """`words_at(address, n)`: the same for n words of 8 bytes."""
