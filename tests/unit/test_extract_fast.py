@@ -188,6 +188,17 @@ def test_a_page_on_which_the_kernel_fails_costs_only_itself(
     assert [one.text for one in found[2:]] == [None, "a b"]
 
 
+def test_without_html_no_kernel_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a kernel was called")
+
+    monkeypatch.setattr(article, "read_pages", refuse)
+    found = extract_many([(b"a b", "text/plain"), (b"%PDF-1.7", HTML)])
+    assert [one.text for one in found] == ["a b", None]
+    assert extract_many([]) == []
+    assert articles_of([]) == []
+
+
 def test_pages_of_many_calls_come_in_order_and_errors_of_reading_cost_one_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

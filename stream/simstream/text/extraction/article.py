@@ -74,7 +74,7 @@ def articles_of(pages: Sequence[bytes], trees: NDArray[np.int16] = TREES) -> lis
     `trees` is (n, TREE_COLUMNS). Bytes that are not UTF-8 stay as they are. Never raises, but MemoryError. Holds no
     GIL while it reads them all. Memory: the parts of the longest page. Cost: .1 to .5 ms for 100 KB.
     """
-    return _articles(pages, trees, TAKE_APART | CHOOSE, make_parts(max(map(len, pages), default=0)))
+    return _articles(pages, trees, TAKE_APART | CHOOSE, make_parts(max(map(len, pages)))) if pages else []
 
 
 def article_in(parts: PageParts, html: bytes, trees: NDArray[np.int16] = TREES) -> bytes:
@@ -85,7 +85,7 @@ def article_in(parts: PageParts, html: bytes, trees: NDArray[np.int16] = TREES) 
 def _articles(pages: Sequence[bytes], trees: NDArray[np.int16], steps: int, parts: PageParts) -> list[bytes]:
     where = pages_in_memory(pages)
     articles = make_article_room(where)
-    work = make_article_work(parts, int(where.sizes.max(initial=0)))
+    work = make_article_work(parts, int(where.sizes.max()))
     read_pages(where, _TABLES._replace(trees=trees), steps, parts, work, articles)
     ends = articles.ends.tolist()
     return [articles.texts[start:end].tobytes() for start, end in zip([0, *ends], ends, strict=False)]
