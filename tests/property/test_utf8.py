@@ -1,11 +1,11 @@
-"""The check of UTF-8 beside Python's own decoder."""
+"""UTF-8 is checked, counted and mended as by Python's own decoder."""
 
 from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simstream.kernels.text.utf8 import is_utf8
+from simstream.kernels.text.utf8 import count_beyond_ascii, is_utf8, mended
 
 BROKEN = (
     b"\xff",
@@ -43,6 +43,20 @@ PARTS = st.one_of(st.sampled_from(BROKEN), st.sampled_from(WHOLE).map(str.encode
 @example(b"a" * 128 + b"\xff")
 def test_bytes_are_utf8_exactly_where_python_decodes_them(raw: bytes) -> None:
     assert is_utf8(raw) == _decodes(raw)
+
+
+@given(st.lists(PARTS, max_size=12).map(b"".join))
+@example(b"")
+@example(b"\xed\xa0\x80\xed\xa0\x80")
+@example(b"\xed\xa0")
+@example(b"a" * 63 + b"\xff" + b"a" * 64)
+@example(b"\xff" * 70)
+@example(b"\xff" + b"a" * 64)
+def test_faults_are_counted_and_mended_as_python_replaces_them(raw: bytes) -> None:
+    text = raw.decode("utf-8", "replace")
+    assert mended(raw) == text.encode()
+    replaced = text.count("\ufffd")
+    assert count_beyond_ascii(raw) == (replaced, sum(sign > "\x7f" for sign in text) - replaced)
 
 
 @given(st.text())

@@ -17,7 +17,8 @@ from simstream.text.decode import decode
 from simstream.text.extraction import article, fast
 from simstream.text.extraction.article import article_of, articles_of
 from simstream.text.extraction.extract import extract_one
-from simstream.text.extraction.fast import extract_fast, extract_many, html_in_utf8
+from simstream.text.extraction.fast import extract_fast, extract_many
+from simstream.text.extraction.in_utf8 import html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -205,7 +206,7 @@ def test_pages_of_many_calls_come_in_order_and_errors_of_reading_cost_one_page(
     calls: list[int] = []
     monkeypatch.setattr(fast, "articles_of", lambda pages: calls.append(len(pages)) or articles_of(pages))
     monkeypatch.setattr(fast, "CALL_BYTES", 4 * len(PAGE.encode()))
-    monkeypatch.setattr(fast, "to_utf8", lambda *_: 1 / 0)
+    monkeypatch.setattr(fast, "html_in_utf8", lambda raw, kind: 1 / 0 if "gbk" in kind else html_in_utf8(raw, kind))
     items: list[tuple[bytes | str, str]]
     items = [(PAGE.replace(STORY[0], f"{number}{STORY[0]}"), HTML) for number in range(10)]
     items.insert(5, (PAGE.encode("gb18030"), "text/html; charset=gbk"))

@@ -12,12 +12,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
-from importlib import import_module
 from itertools import islice
 from typing import Literal, NamedTuple
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+
+from simstream.single_bytes import single_byte_characters
 
 PRESCAN_BYTES = 1024
 _LATE_META_BYTES = 1 << 16
@@ -63,6 +63,16 @@ MetaFinder = Callable[[bytes, int], list[MetaLabels]]
 """Takes the head of a page and a limit, and returns the labels of at most that many metas."""
 
 
+class ByteReaders(NamedTuple):
+    """What the search for a codec asks of bytes. Kernels give the same answers, quicker and without the GIL."""
+
+    metas: MetaFinder
+    count_beyond_ascii: Callable[[bytes], tuple[int, int]]
+    """How many characters of a lenient UTF-8 decoding are U+FFFD, and how many others are beyond ASCII."""
+    is_whole: Callable[[bytes, str], bool]
+    """Whether a codec reads the bytes without a fault."""
+
+
 class ExpectedCodec(NamedTuple):
     """The codec that a page is tried with first."""
 
@@ -101,26 +111,29 @@ def _metas(head: bytes) -> Iterator[dict[bytes, bytes]]:
             yield attributes
 
 
-def decode(
-    raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder = charset_metas
-) -> tuple[str, str]:
+def decode(raw: bytes, http_charset: str | None, is_html: bool) -> tuple[str, str]:
     """Return the text of `raw`, and the name of the Python codec that decoded it; unknown bytes become U+FFFD.
 
     `http_charset` is the label from the HTTP header, if there was one; an unknown label is ignored. Only HTML is
-    searched for a `meta`. The default of `metas` needs no kernels. Never raises. Cost: one or two passes of the
-    codec. Without a declaration, bytes that are not UTF-8 also cost a detection over at most 128 KB.
+    searched for a `meta`. Never raises. Cost: one or two passes of the codec. Without a declaration, bytes that are
+    not UTF-8 also cost a detection over at most 128 KB.
     """
-    expected = expected_codec(raw, http_charset, is_html, metas)
-    text = decode_strictly(raw[expected.mark_bytes :], expected.codec)
+    expected = expected_codec(raw, http_charset, is_html)
+    body = raw[expected.mark_bytes :]
+    text = decode_strictly(body, expected.codec)
     if text is not None:
         return text, expected.codec
-    return _despite_faults(raw, expected, is_html, metas)
+    codec = codec_despite_faults(raw, expected, is_html)
+    return decode_with_replacements(body, codec), codec
 
 
 def expected_codec(
     raw: bytes, http_charset: str | None, is_html: bool, metas: MetaFinder = charset_metas
 ) -> ExpectedCodec:
-    """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same."""
+    """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same.
+
+    The default of `metas` needs no kernels.
+    """
     for bom, name in _BOMS:
         if raw.startswith(bom):
             return ExpectedCodec(name, len(bom), "seen")
@@ -158,75 +171,67 @@ def codec_of(label: str | None) -> str | None:
     return _WIDER.get(name, name) if name else None
 
 
-def _despite_faults(raw: bytes, expected: ExpectedCodec, is_html: bool, metas: MetaFinder) -> tuple[str, str]:
-    """Decode bytes that the expected codec does not read without a fault."""
-    codec = expected.codec
+def codec_despite_faults(
+    raw: bytes, expected: ExpectedCodec, is_html: bool, readers: ByteReaders | None = None
+) -> str:
+    """Return the codec by which `decode` reads bytes that the expected codec does not read without a fault.
+
+    Without `readers`, Python's decoders answer, and no kernel is needed.
+    """
+    readers = readers or ByteReaders(charset_metas, _count_beyond_ascii, _is_whole)
     if expected.origin == "seen":
-        return raw[expected.mark_bytes :].decode(codec, "replace"), codec
-    if expected.origin == "declared" and codec == "utf-8":
-        return _not_utf8_after_all(raw)
-    text = _as_utf8(raw)
-    if text is not None:
-        return text, "utf-8"
-    if expected.origin == "declared":
-        return _with_replacements(raw, codec), codec
-    return _undeclared(raw, is_html, metas)
+        return expected.codec
+    if expected.origin == "declared" and expected.codec == "utf-8":
+        return _not_utf8_after_all(raw, readers)
+    if _is_utf8_but_for_its_end(raw, readers):
+        return "utf-8"
+    return expected.codec if expected.origin == "declared" else _undeclared(raw, is_html, readers)
 
 
-def _undeclared(raw: bytes, is_html: bool, metas: MetaFinder) -> tuple[str, str]:
-    """Decode bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
-    late = _from_meta(raw[:_LATE_META_BYTES], metas) if is_html else None
+def _undeclared(raw: bytes, is_html: bool, readers: ByteReaders) -> str:
+    """Return the codec of bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
+    late = _from_meta(raw[:_LATE_META_BYTES], readers.metas) if is_html else None
     if late and late != "utf-8":
-        return _with_replacements(raw, late), late
-    text = raw.decode("utf-8", "replace")
-    broken, whole = _census(text)
+        return late
+    broken, whole = readers.count_beyond_ascii(raw)
     if broken * 8 < whole:  # UTF-8 with a few bytes lost
-        return text, "utf-8"
+        return "utf-8"
     name = _detected(raw)
     if name is None or name in _LATIN:
-        name = _short_chinese(raw) or name or "cp1252"
-    return _with_replacements(raw, name), name
+        return _short_chinese(raw, readers) or name or "cp1252"
+    return name
 
 
-def _with_replacements(raw: bytes, codec: str) -> str:
+def decode_with_replacements(raw: bytes, codec: str) -> str:
     """Return `raw.decode(codec, "replace")`.
 
     In a charset of single bytes Python takes 100 ns for each byte without a character. Here it has U+FFFD.
     """
-    table = _character_table(codec)
+    table = single_byte_characters(codec)
     return raw.decode(codec, "replace") if table is None else codecs.charmap_decode(raw, "strict", table)[0]
 
 
-@cache
-def _character_table(codec: str) -> str | None:
-    """Return the characters of the 256 bytes in a charset of single bytes; None for any other."""
-    try:
-        module = import_module(f"encodings.{codecs.lookup(codec).name.replace('-', '_')}")
-    except ImportError:
-        return None
-    table = getattr(module, "decoding_table", None)
-    return table.replace("\ufffe", "\ufffd") if isinstance(table, str) and len(table) == 256 else None
-
-
-def _not_utf8_after_all(raw: bytes) -> tuple[str, str]:
-    """Decode bytes that are declared as UTF-8 and are not: invalid ones become U+FFFD, as in browsers.
+def _not_utf8_after_all(raw: bytes, readers: ByteReaders) -> str:
+    """Return the codec of bytes that are declared as UTF-8 and are not. Nearly always it is UTF-8, as in browsers.
 
     The exception is a page full of invalid bytes that an East Asian charset reads without a fault.
     """
-    text = raw.decode("utf-8", "replace")
-    broken, whole = _census(text)
+    broken, whole = readers.count_beyond_ascii(raw)
     if broken >= _DENSE and broken > whole:
         name = _detected(raw)
-        other = decode_strictly(raw, name) if name in _EAST_ASIAN else None
-        if name and other is not None:
-            return other, name
-    return text, "utf-8"
+        if name in _EAST_ASIAN and readers.is_whole(raw, name):
+            return name
+    return "utf-8"
 
 
-def _census(text: str) -> tuple[int, int]:
-    """Return how many characters of a lenient UTF-8 decoding are U+FFFD, and how many others are beyond ASCII."""
-    broken = text.count("�")
+def _count_beyond_ascii(raw: bytes) -> tuple[int, int]:
+    text = raw.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
     return broken, len(text) - len(text.encode("ascii", "ignore")) - broken
+
+
+def _is_whole(raw: bytes, codec: str) -> bool:
+    return decode_strictly(raw, codec) is not None
 
 
 def decode_strictly(raw: bytes, codec: str) -> str | None:
@@ -237,14 +242,15 @@ def decode_strictly(raw: bytes, codec: str) -> str | None:
         return None
 
 
-def _as_utf8(raw: bytes) -> str | None:
-    """Return the text if the bytes are UTF-8, apart from a character that the end cuts off; else None."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data" and error.end == len(raw) > 3:
-            return raw.decode("utf-8", "replace")
-        return None
+def _is_utf8_but_for_its_end(raw: bytes, readers: ByteReaders) -> bool:
+    """Whether the bytes are UTF-8, apart from a character that the end cuts off."""
+    for cut in range(1, 4 if len(raw) > 3 else 1):
+        try:
+            raw[-cut:].decode()
+        except UnicodeDecodeError as error:
+            if error.reason == "unexpected end of data" and error.start == 0:
+                return readers.is_whole(raw[:-cut], "utf-8")
+    return readers.is_whole(raw, "utf-8")
 
 
 def _utf16_without_mark(raw: bytes) -> str | None:
@@ -285,15 +291,15 @@ def _detected_bytes(raw: bytes) -> int:
     return most
 
 
-def _short_chinese(raw: bytes) -> str | None:
+def _short_chinese(raw: bytes, readers: ByteReaders) -> str | None:
     """Return the codec of Chinese that is too short for statistics: pairs of bytes, most of the first ones in the
     common rows.
 
     Western text has single bytes beyond ASCII, so it is hardly ever valid in pairs.
     """
     for codec, common in (("gb18030", _GB_COMMON), ("big5hkscs", _BIG5_COMMON)):
-        text = decode_strictly(raw, codec)
-        pairs = [pair[0] for pair in islice(_PAIR.finditer(raw), _MAX_PAIRS)] if text is not None else []
+        whole = readers.is_whole(raw, codec)
+        pairs = [pair[0] for pair in islice(_PAIR.finditer(raw), _MAX_PAIRS)] if whole else []
         if len(pairs) >= 2 and sum(map(bool, map(common.fullmatch, pairs))) * 10 >= len(pairs) * 8:
             return codec
     return None

@@ -1,12 +1,12 @@
-"""Checks that bytes are UTF-8, so that a page need not be decoded to be sure of it; writes characters as UTF-8."""
+"""Checks, counts and mends UTF-8, so that a page need not be decoded for it; writes characters as UTF-8."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.kernels.bits import LANES, at_most_64, lowest
-from simstream.kernels.jit import lean_helper, quick_kernel
+from simstream.kernels.bits import LANES, at_most_64, copy_64, lowest
+from simstream.kernels.jit import lean_helper, lean_kernel, quick_kernel
 from simstream.kernels.text.fold import REPLACEMENT, sequence
 
 
@@ -36,6 +36,77 @@ def is_valid_utf8(utf8: NDArray[np.uint8]) -> bool:
                 return False
             i += length
     return True
+
+
+def count_beyond_ascii(raw: bytes) -> tuple[int, int]:
+    """Return how many characters of `raw.decode("utf-8", "replace")` are U+FFFD, and how many others beyond ASCII.
+
+    Cost: .02 ns a byte of ASCII, 2 ns any other.
+    """
+    return _count_beyond_ascii(np.frombuffer(raw, np.uint8))
+
+
+@lean_kernel
+def _count_beyond_ascii(raw: NDArray[np.uint8]) -> tuple[int, int]:
+    i, end, replaced, whole = 0, raw.size, 0, 0
+    while i < end:
+        if raw[np.uint64(i)] < 0x80:
+            i += _ascii_run(raw, i)
+            continue
+        point, length = _as_python_replaces(raw, i, end)
+        replaced += point == REPLACEMENT
+        whole += point != REPLACEMENT
+        i += length
+    return replaced, whole
+
+
+def mended(raw: bytes) -> bytes:
+    """Return `raw.decode("utf-8", "replace").encode()`. Cost: .1 ns a byte of ASCII, 3 ns any other."""
+    utf8 = np.empty(3 * len(raw) + LANES, np.uint8)
+    return utf8[: _mend(np.frombuffer(raw, np.uint8), utf8)].tobytes()
+
+
+@lean_kernel
+def _mend(raw: NDArray[np.uint8], utf8: NDArray[np.uint8]) -> int:
+    """Write `raw` with U+FFFD for what is invalid, and return the number of bytes. `utf8` has room for three bytes
+    each, and LANES."""
+    i, to, end = 0, 0, raw.size
+    while i < end:
+        if raw[np.uint64(i)] < 0x80:
+            run = copy_ascii(raw, i, utf8, to)
+            i += run
+            to += run
+            continue
+        point, length = _as_python_replaces(raw, i, end)
+        to = write_point(utf8, to, point)
+        i += length
+    return to
+
+
+@lean_helper
+def copy_ascii(raw: NDArray[np.uint8], i: int, utf8: NDArray[np.uint8], to: int) -> int:
+    """Copy ASCII from `i` on, where a byte of it is, and return how many bytes. `utf8` has room for LANES bytes."""
+    if i + LANES <= raw.size:
+        copy_64(raw, i, utf8, to)
+    else:
+        utf8[np.uint64(to)] = raw[np.uint64(i)]
+    return _ascii_run(raw, i)
+
+
+@lean_helper
+def _ascii_run(raw: NDArray[np.uint8], i: int) -> int:
+    """Return how many bytes of ASCII are seen from `i` on, where one is: at most LANES, and 1 near the end."""
+    if i + LANES > raw.size:
+        return 1
+    others = ~at_most_64(raw, i, 0x7F)
+    return lowest(others) if others else LANES
+
+
+@lean_helper
+def _as_python_replaces(raw: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
+    """Return `sequence`, but a lone surrogate is three faults."""
+    point, length = sequence(raw, i, end)
+    return point, 1 if raw[i] == 0xED and point == REPLACEMENT else length
 
 
 @lean_helper

@@ -11,11 +11,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from simstream.closing import Closing
-from simstream.kernels.html.meta_charsets import charset_metas
-from simstream.kernels.text.double_bytes import DOUBLE_BYTE_CODECS, to_utf8
-from simstream.kernels.text.utf8 import is_utf8
 from simstream.text import probes
-from simstream.text.decode import charset_of, decode, decode_strictly, expected_codec
 from simstream.text.extraction.article import articles_of
 from simstream.text.extraction.extract import (
     OUT_OF_MEMORY,
@@ -24,14 +20,13 @@ from simstream.text.extraction.extract import (
     failed_by,
     is_plain,
     refused_binary,
-    without_lone_surrogates,
 )
+from simstream.text.extraction.in_utf8 import html_in_utf8
 from simstream.utf8_html import Utf8Html
 
 T = TypeVar("T")
 CALL_BYTES: Final = 4 << 20
 """A kernel is called as soon as so many bytes of HTML wait."""
-_REPLACEMENT = "\ufffd".encode()
 
 
 class FastExtractor(Closing):
@@ -88,7 +83,7 @@ def extract_fast(raw: bytes | str, content_type: str) -> ExtractedText:
     """Extract the article of one page. `content_type` may carry the HTTP charset.
 
     It only decodes `text/plain`. Never raises. Cost: linear. HTML in UTF-8 is read where it lies; any other is
-    turned into UTF-8 first: pages in GBK, Big5 and the like by a kernel, all others by Python.
+    turned into UTF-8 first.
     """
     return extract_many([(raw, content_type)])[0]
 
@@ -121,35 +116,6 @@ def _try_page(step: Callable[[], T]) -> T | ExtractedText:
 
 
 def warm_fast() -> None:
-    """Compile every kernel that `extract_fast` may need, or load it: a page in UTF-8 and one in GB18030 run all."""
-    for page in (b"<p>one</p>", probes.HTML):
+    """Compile every kernel that `extract_fast` may need, or load it: three pages run all."""
+    for page in (b"<p>one</p>", b"<p>\xff</p>", probes.HTML):
         extract_fast(page, "text/html")
-
-
-def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
-    """Return HTML as the kernels read it: the text that `decode` finds, the bytes themselves if they are UTF-8."""
-    if isinstance(raw, str):
-        html = _encode(raw)
-    else:
-        html = raw if isinstance(raw, Utf8Html) else _as_utf8(raw, charset_of(content_type))
-    return html.replace(b"\x00", _REPLACEMENT) if b"\x00" in html else html  # `replace` copies subclasses
-
-
-def _as_utf8(raw: bytes, http_charset: str | None) -> bytes:
-    expected = expected_codec(raw, http_charset, True, charset_metas)
-    body = raw[expected.mark_bytes :]
-    if expected.codec == "utf-8" and is_utf8(body):
-        return body
-    if expected.codec in DOUBLE_BYTE_CODECS and (html := to_utf8(body, expected.codec)) is not None:
-        return html
-    if expected.origin == "declared" and expected.codec != "utf-8" and is_utf8(raw):
-        text = decode_strictly(raw, expected.codec)
-        return raw if text is None else _encode(text)  # the rule of `decode`: UTF-8 if the declared codec fails
-    return _encode(decode(raw, http_charset, True, charset_metas)[0])
-
-
-def _encode(html: str) -> bytes:
-    try:
-        return html.encode()
-    except UnicodeEncodeError:
-        return without_lone_surrogates(html).encode()

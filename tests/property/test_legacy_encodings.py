@@ -1,0 +1,165 @@
+"""Legacy encodings become the UTF-8 that Python's decoders make of them, faults included, or are left to these."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simstream.kernels.text.legacy_encodings import EAST_ASIAN_CODECS, to_utf8
+from simstream.text.decode import decode
+from simstream.text.extraction.in_utf8 import html_in_utf8
+
+CHARSETS = {"gb18030": "gbk", "big5hkscs": "big5", "cp949": "euc-kr", "cp932": "shift_jis", "euc_jp": "euc-jp"}
+"""The label that a page declares for each."""
+TEXTS = {
+    "gb18030": "天地玄黄，宇宙洪荒。",
+    "big5hkscs": "天地玄黃，宇宙洪荒。",
+    "cp949": "하늘과 땅은 검고 누르다.",
+    "cp932": "いろはにほへと、ちりぬるを。",
+    "euc_jp": "いろはにほへと、ちりぬるを。",
+}
+PIECES = st.one_of(
+    st.binary(max_size=6),
+    st.text(st.characters(max_codepoint=127), max_size=200).map(str.encode),
+    st.sampled_from(
+        [
+            b"\x80",
+            b"\xff",
+            b"\x81\x30\x84\x38",
+            b"\x95\x30\x90\x34",
+            b"\xa5",
+            b"\x8f\xa2\xb7",
+            b"\xb1",
+            b"\x88\x62",
+            b"\0",
+            b"\x1b$B",
+        ]
+    ),
+)
+
+
+def expected(raw: bytes, codec: str) -> bytes | None:
+    """Python's strict reading; None at a fault."""
+    try:
+        return raw.decode(codec).encode()
+    except UnicodeDecodeError:
+        return None
+
+
+def replaced(raw: bytes, codec: str) -> bytes:
+    return raw.decode(codec, "replace").encode()
+
+
+def strict(raw: bytes, codec: str) -> tuple[bytes | None, bool]:
+    """Our strict reading, and whether there was one: (None, False) where the bytes are left to Python."""
+    try:
+        found = to_utf8(raw, codec)
+    except UnicodeDecodeError:
+        return None, True
+    return found, found is not None
+
+
+@pytest.mark.parametrize("codec", EAST_ASIAN_CODECS)
+def test_every_pair_is_what_python_reads_or_is_left(codec: str) -> None:
+    assert to_utf8(bytes(range(128)), codec) == bytes(range(128))
+    done = 0
+    for pair in range(0x8000, 0x10000):
+        raw = pair.to_bytes(2, "big")
+        found, is_read = strict(raw, codec)
+        if is_read:
+            assert found == expected(raw, codec)
+        assert to_utf8(raw, codec, "replace") in (replaced(raw, codec), None)
+        done += found is not None
+        assert (found is not None) == _is_known(raw, codec)
+    assert done > 6_800
+
+
+@pytest.mark.parametrize("codec", EAST_ASIAN_CODECS)
+def test_only_what_the_tables_cannot_hold_is_left_to_python(codec: str) -> None:
+    for pair in range(0x8000, 0x10000):
+        raw = pair.to_bytes(2, "big") + b"xx"
+        if to_utf8(raw, codec, "replace") is None:
+            text = raw.decode(codec, "replace")[:-2]
+            if codec == "euc_jp":
+                assert 0x8F in raw
+            else:
+                assert len(text) == 2 or text > "\uffff" or text == "\ufffd"  # the second byte begins such a pair
+
+
+def test_four_bytes_of_every_lead_are_what_python_reads() -> None:
+    seen = 0
+    for first, second, third in product(range(0x81, 0xFF), range(0x30, 0x3A), range(0x81, 0xFF)):
+        some = range(0x30, 0x3A) if first < 0x85 or third in (0x81, 0xFE) else range(0x30 + third % 10, 0x3A, 10)
+        for fourth in some:
+            raw = bytes((first, second, third, fourth))
+            assert strict(raw, "gb18030") == (expected(raw, "gb18030"), True)
+            seen += expected(raw, "gb18030") is not None
+    assert seen > 140_000
+    for damaged in (b"\x81\x30", b"\x81\x30\x84", b"\x81\x30\x84\x3a", b"\x81\x30\x30\x38", b"\x80\x30\x84\x38"):
+        for raw in (damaged, damaged + b"x", damaged + b"\x81\x30\x84\x36", b"\xff" + damaged):
+            assert strict(raw, "gb18030") == (None, True)
+            assert to_utf8(raw, "gb18030", "replace") == replaced(raw, "gb18030")
+
+
+@given(codec=st.sampled_from(EAST_ASIAN_CODECS), data=st.data())
+def test_a_page_is_what_python_reads_or_is_left(codec: str, data: st.DataObject) -> None:
+    written = st.text(st.sampled_from(TEXTS[codec]), max_size=40).map(lambda text: text.encode(codec))
+    raw = b"".join(data.draw(st.lists(st.one_of(written, written, PIECES), max_size=12)))
+    (found, is_read), wanted = strict(raw, codec), expected(raw, codec)
+    if is_read:
+        assert found == wanted
+    elif wanted is not None:
+        assert not _is_known(raw, codec)
+    assert to_utf8(raw, codec, "replace") in (replaced(raw, codec), None)
+    html = f'<meta charset="{CHARSETS[codec]}">'.encode() + raw
+    assert html_in_utf8(html, "text/html") == decode(html, None, True)[0].replace("\0", "\ufffd").encode()
+
+
+def _is_known(raw: bytes, codec: str) -> bool:
+    """Whether bytes, read one character at a time, are what the tables have: one, two or GB18030's four bytes."""
+    while raw:
+        for length in (1, 2, 4):
+            text = (expected(raw[:length], codec) or b"").decode()
+            if len(raw) >= length and len(text) == 1 and (ord(text) <= 0xFFFF or length == 4):
+                break
+        else:
+            return False
+        raw = raw[length:]
+    return True
+
+
+SINGLE_BYTE_CODECS = [
+    *("cp866", "cp874", *(f"cp{number}" for number in range(1250, 1259))),
+    *(f"iso8859-{part}" for part in (*range(2, 12), 13, 14, 15, 16)),
+    *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp037"),
+]
+"""The web's own, and EBCDIC, whose first half is not ASCII."""
+
+
+@pytest.mark.parametrize("codec", SINGLE_BYTE_CODECS)
+def test_single_bytes_are_what_python_reads(codec: str) -> None:
+    raw = bytes(range(256)) * 2
+    if codec == "cp037":
+        assert to_utf8(raw, codec) is None
+        return
+    assert to_utf8(raw, codec, "replace") == replaced(raw, codec)
+    for byte in range(256):
+        assert strict(bytes([byte, 255 - byte]), codec) == (expected(bytes([byte, 255 - byte]), codec), True)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-8", "iso2022_jp", "hz", "utf_7"])
+def test_other_codecs_are_left_to_python(codec: str) -> None:
+    assert to_utf8(b"abc", codec) is None
+
+
+@pytest.mark.parametrize("codec", EAST_ASIAN_CODECS)
+def test_text_of_every_length_and_place_is_whole(codec: str) -> None:
+    for before in range(70):
+        for text in (TEXTS[codec], TEXTS[codec] + "x" * 130):
+            raw = (b"a" * before) + text.encode(codec)
+            assert to_utf8(raw, codec) == ("a" * before + text).encode()
+            assert strict(raw + b"\xff", codec) == (expected(raw + b"\xff", codec), True)
+            assert to_utf8(raw + b"\xff", codec, "replace") == replaced(raw + b"\xff", codec)
