@@ -118,4 +118,4 @@ def _try_page(step: Callable[[], T]) -> T | ExtractedText:
 def warm_fast() -> None:
     """Compile every kernel that `extract_fast` may need, or load it: three pages run all."""
     for page in (b"<p>one</p>", b"<p>\xff</p>", probes.HTML):
-        extract_fast(page, "text/html")
+        extract_fast(page, "text/html; charset=utf-8")
