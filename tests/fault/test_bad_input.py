@@ -119,7 +119,7 @@ def test_a_page_that_the_topic_refuses_is_reported_by_feed_which_ends_with_1(
     done = on_kafka.on_log("feed", "-", stdin=lines)
     assert done.returncode == 1
     assert b"-:2 was not sent" in done.stderr
-    assert b"1 pages were not sent" in done.stderr
+    assert b"1 page was not sent" in done.stderr
     with kafka_place.open() as log:
         assert [record.key for record in read_topic(log, PAGES)] == [b"a", b"c"]
 

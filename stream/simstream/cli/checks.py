@@ -36,12 +36,6 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     yield from _ports(settings, roles)
 
 
-def refuse_misspelt_variables() -> None:
-    """Raise SettingsError for the first SIMSTREAM_* variable that belongs to no setting."""
-    for error in misspelt_variables():
-        raise error
-
-
 def refuse_shared_port(settings: Settings, roles: Sequence[str]) -> None:
     """Raise SettingsError if metrics and the role `query` would ask for one port of one address."""
     for error in _ports(settings, roles):

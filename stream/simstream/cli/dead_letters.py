@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simstream.cli.amounts import say_pages
 from simstream.cli.options import COUNT, log_options, open_log, settings_options, settle
 from simstream.errors import SettingsError
 from simstream.model import REASONS
@@ -193,7 +194,9 @@ def _content(letter: DeadLetter) -> str:
 def _say(report: LetterReplay, dry: bool) -> None:
     by_reason = ", ".join(f"{number:,} {reason}" for reason, number in report.reasons.most_common())
     word = "would be sent" if dry else "sent"
-    click.echo(f"{report.sent:,} pages {word} again to {report.topic}" + (f" ({by_reason})" if by_reason else ""))
+    click.echo(
+        f"{say_pages(report.sent)} {word} again to {report.topic}" + (f" ({by_reason})" if by_reason else "")
+    )
     for number, why in (
         (report.before, "were replayed before: add --again to send them once more"),
         (report.failed_again, "failed after a replay: add --again to send them once more"),

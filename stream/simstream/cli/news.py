@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from simstream.cli.checks import refuse_misspelt_variables
-from simstream.cli.options import caller_options, log_options, open_log, settings_options
+from simstream.cli.options import caller_options, log_options, open_log, resolve_flags, settings_options
 from simstream.errors import Unavailable, UsageError
 from simstream.log import KAFKA
 from simstream.settings import Settings, resolve
@@ -40,7 +39,6 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
     on from there. A log in a directory is read from its beginning at each start.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the page has a handler of its own
-    refuse_misspelt_variables()
     settings = _settle(config, flags)
     if settings.pages_format != "json":
         raise UsageError(
@@ -70,7 +68,7 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
 
 
 def _settle(config: str | None, flags: dict[str, Any]) -> Settings:
-    found = resolve(flags, file=config)
+    found = resolve_flags(config, flags)
     if found.origin["http_port"] == "default":
         return resolve({**flags, "http_port": PORT}, file=config).settings
     return found.settings

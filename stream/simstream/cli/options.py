@@ -14,7 +14,7 @@ import click
 
 from simstream.errors import UsageError
 from simstream.processors import cores
-from simstream.settings import ResolvedSettings, Settings, resolve
+from simstream.settings import ResolvedSettings, Settings, misspelt_variables, resolve
 
 if TYPE_CHECKING:
     from simstream.deduper import Deduper
@@ -179,11 +179,17 @@ caller_options = _together(
 
 
 def settle(config: str | None, **flags: Any) -> Settings:
-    """Return the settings of one command, and write log lines if they name a level. Raises SettingsError."""
-    return _resolve(config, flags).settings
+    """Return the settings of one command. Raises what `resolve_flags` does."""
+    return resolve_flags(config, flags).settings
 
 
-def _resolve(config: str | None, flags: Mapping[str, Any]) -> ResolvedSettings:
+def resolve_flags(config: str | None, flags: Mapping[str, Any]) -> ResolvedSettings:
+    """Return the settings of one command and where they come from, and write log lines if they name a level.
+
+    Raises SettingsError, also for a SIMSTREAM_* variable that belongs to no setting.
+    """
+    for error in misspelt_variables():
+        raise error
     found = resolve(flags, file=config)
     if level := found.settings.log_level:
         from simstream.telemetry.logging import log_to_stderr
@@ -199,7 +205,7 @@ def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
 
 def resolve_on_all_cores(config: str | None, **flags: Any) -> ResolvedSettings:
     """Do what `settle_on_all_cores` does, and also return where each value comes from."""
-    origin = _resolve(config, flags).origin
+    origin = resolve_flags(config, flags).origin
     unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
     return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config)
 

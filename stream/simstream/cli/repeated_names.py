@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from simstream.cli.amounts import say_pages
 from simstream.cli.progress import say
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def report_merged(names: PageNames) -> None:
     """Say how many of the sent pages repeat an earlier page's name."""
     if names.repeated:
         say(
-            f"{names.repeated:,} of them have the id of an earlier page, but another input or another text: the "
-            "service takes them for new versions of that page"
+            f"{names.repeated:,} of them {'has' if names.repeated == 1 else 'have'} the id of an earlier page, but "
+            "another input or another text: the service takes them for new versions of that page"
         )
 
 
@@ -37,6 +38,6 @@ def report_separated(names: PageNames | None) -> None:
     """Say how many pages repeat an earlier page's name."""
     if names is not None and names.repeated:
         say(
-            f"{names.repeated:,} pages have the id of an earlier page, but another input or another text: they "
-            "count as other pages, named ID@PLACE; add --versions to take them for new versions of that page"
+            f"{say_pages(names.repeated, 'has', 'have')} the id of an earlier page, but another input or another "
+            "text: taken for other pages, named ID@PLACE; add --versions to take them for new versions of that page"
         )

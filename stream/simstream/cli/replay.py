@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from simstream.cli.amounts import say_pages
 from simstream.cli.options import (
     COUNT,
     judging_options,
@@ -118,10 +119,12 @@ def _print(comparison: ReplayComparison) -> None:
     click.echo(f"old  {c.old}, policy {c.old_policy}")
     click.echo(f"new  {c.new}, policy {c.new_policy}")
     share = f" ({100 * c.same / c.compared:.2f} %)" if c.compared else ""
-    click.echo(f"{c.compared:,} pages have a verdict under both policies; {c.same:,}{share} have the same verdict")
+    click.echo(
+        f"{say_pages(c.compared)} with a verdict under both policies; {c.same:,}{share} with the same verdict"
+    )
     for number, name in ((c.only_old, c.old), (c.only_new, c.new)):
         if number:
-            click.echo(f"{number:,} pages have a verdict only in {name}")
+            click.echo(f"{say_pages(number)} with a verdict only in {name}")
     click.echo(f"\n{'old':<14}  {'new':<14}  {'pages':>12}  {'share':>8}")
     for pair in c.pairs:
         notes = [

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from simstream import __version__
-from simstream.cli.checks import refuse_misspelt_variables, refuse_shared_port
+from simstream.cli.checks import refuse_shared_port
 from simstream.cli.options import (
     caller_options,
     judging_options,
@@ -72,7 +72,6 @@ SWITCH_S = 0.001
 @judging_options
 def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     """Read pages, judge them, and publish one verdict for each. Commits and ends on SIGTERM or Ctrl-C."""
-    refuse_misspelt_variables()
     settings = settle(config, **flags)
     refuse_shared_port(settings, roles)
     if {"fingerprint", "judge"} & {*roles}:

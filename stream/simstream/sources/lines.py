@@ -30,6 +30,10 @@ _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
 
+class NotCompressed(OSError):
+    """A file whose name says that it is compressed begins as no such file does."""
+
+
 class CountedFile(io.RawIOBase):
     """A file that counts the bytes that were read. Closing a reader on top of it does not close the file.
 
@@ -88,9 +92,9 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
     path = path.lower()
     if path.endswith(".gz"):
-        return io.BufferedReader(_CompressedStreams(packed, _GzipMember, b"\0"), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, _GzipMember, b"\0", b"\x1f\x8b"), _BUFFER_BYTES)
     if path.endswith(".xz"):
-        return io.BufferedReader(_CompressedStreams(packed, _xz, b"\0"), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, _xz, b"\0", b"\xfd7zXZ"), _BUFFER_BYTES)
     if path.endswith(".zst"):
         return io.BufferedReader(_CompressedStreams(packed, zstd.ZstdDecompressor), _BUFFER_BYTES)
     return packed
@@ -137,6 +141,8 @@ def pass_blank_lines(stream: io.BufferedReader) -> int:
 
 def cut_off(path: str, line: int, error: BaseException) -> InputError:
     """Return the error for a file that could not be read after a line."""
+    if isinstance(error, NotCompressed):
+        return InputError(f"{path} is not compressed as its name says", "rename the file, or get it again")
     what = f"{path} is damaged or cut off after line {line} ({error})"
     return InputError(what, "get the file again; the pages up to that line were read")
 
@@ -194,11 +200,17 @@ class _CompressedStreams(io.RawIOBase):
     """Members of gzip, streams of xz, or frames of Zstandard, one after another in bounded memory.
 
     It unpacks in small steps: an error loses only what its own step has unpacked. A stream that breaks off is an
-    error, not an end. Between streams it skips `padding`.
+    error, not an end. Between streams it skips `padding`. The first must begin with `magic`.
     """
 
-    def __init__(self, handle: io.BufferedReader, make: Callable[[], _Decompressor], padding: bytes = b"") -> None:
-        self._handle, self._make, self._padding = handle, make, padding
+    def __init__(
+        self,
+        handle: io.BufferedReader,
+        make: Callable[[], _Decompressor],
+        padding: bytes = b"",
+        magic: bytes = b"",
+    ) -> None:
+        self._handle, self._make, self._padding, self._magic = handle, make, padding, magic
         self._unpacker = make()
         self._inside = self._begun = False
         self._packed = b""
@@ -225,6 +237,8 @@ class _CompressedStreams(io.RawIOBase):
     def _step(self, packed: bytes, most: int) -> bytes:
         if not packed and self._unpacker.needs_input:
             return b""
+        if not self._begun and not packed.startswith(self._magic[: len(packed)]):
+            raise NotCompressed("it is not compressed as its name says")
         self._begun = self._inside = True
         data = self._unpacker.decompress(packed, most)
         if self._unpacker.eof:
