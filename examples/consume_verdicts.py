@@ -8,6 +8,7 @@ It stops after the given number of verdicts, or reads on for ever.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -52,4 +53,5 @@ def main(servers: str, topic: str = "simstream.verdicts", most: str = "") -> Non
 if __name__ == "__main__":
     if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the program
     main(*sys.argv[1:])

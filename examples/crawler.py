@@ -11,7 +11,7 @@ from collections import Counter, deque
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
-from simstream import Client, RawPage, VerdictLate
+from simstream import Client, RawPage, SimstreamError, VerdictLate
 
 MAX_PAGES = 200
 LINK = re.compile(rb"""<a\s[^>]*href=["']([^"'#]+)""", re.IGNORECASE)
@@ -37,8 +37,7 @@ def crawl(client: Client, start: str) -> Counter[str]:
             continue
         kinds[verdict.verdict] += 1
         print(url, verdict.verdict, verdict.near_duplicate_of or "")
-        cluster = verdict.cluster_id
-        is_copy = cluster is not None and followed.setdefault(cluster, verdict.id) != verdict.id
+        is_copy = followed.setdefault(verdict.cluster_id or verdict.id, verdict.id) != verdict.id
         for link in LINK.findall(page.body):
             target = urljoin(url, link.decode("utf-8", "replace"))
             if target.startswith(urljoin(start, "/")) and target not in known:
@@ -49,11 +48,13 @@ def crawl(client: Client, start: str) -> Counter[str]:
 
 def main(log: str, start: str) -> None:
     with Client(log, timeout=60) as client:
-        kinds = crawl(client, start)
-    print(*(f"{number} {kind}" for kind, number in sorted(kinds.items())), sep=", ")
+        print(*(f"{number} {kind}" for kind, number in sorted(crawl(client, start).items())), sep=", ")
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except SimstreamError as error:  # no broker answers, or there are no topics yet
+        sys.exit(str(error))

@@ -118,13 +118,19 @@ async function main(service, file) {
   const lines = (await readFile(file, "utf8")).split("\n");
   const pages = lines.flatMap((line, at) => (line.trim() ? [pageOf(line, at + 1)] : []));
   const copies = new CopyFinder();
+  const failed = new Map(); // what was said, and of which pages
   for (const answer of await judge(service, pages)) {
     if (answer.detail) {
-      console.error(`page ${answer.line}: ${answer.detail}`);
+      if (!failed.has(answer.detail)) failed.set(answer.detail, []);
+      failed.get(answer.detail).push(answer.line);
       process.exitCode = 1;
     } else if (copies.isCopy(answer)) console.error(`${answer.id} = ${answer.canonical}`);
     else if (answer.canonical) console.log(answer.id);
     else console.error(`${answer.id}: ${answer.verdict}`);
+  }
+  for (const [detail, numbers] of failed) {
+    const which = numbers.slice(0, 5).join(", ") + (numbers.length > 5 ? " …" : "");
+    console.error(`${numbers.length === 1 ? "page" : `${numbers.length} pages:`} ${which}: ${detail}`);
   }
 }
 

@@ -174,7 +174,7 @@ def test_javascript_gives_a_page_that_no_request_can_hold_its_answer_and_the_oth
     command = (needed("node"), EXAMPLES / "judge_pages.mjs", place.address, tmp_path / "pages.jsonl")
     done = place.run(*command, JUDGE_TOKEN=TOKEN)
     assert (done.returncode, done.stdout.split()) == (1, ["huge-0"])
-    assert done.stderr.splitlines() == ["page 2: the page is larger than 10485760 bytes", "huge-2: too_short"]
+    assert done.stderr.splitlines() == ["huge-2: too_short", "page 2: the page is larger than 10485760 bytes"]
     (tmp_path / "pages.jsonl").write_text(f"{lines[2]}\n{{broken")
     done = place.run(*command, JUDGE_TOKEN=TOKEN)
     assert (done.returncode, done.stderr.startswith("line 2 is no page: ")) == (1, True)
@@ -200,7 +200,9 @@ def test_javascript_does_not_wait_for_ever_for_a_service_that_takes_a_request_an
             check=False,
         )
     assert done.returncode == 1
-    assert "30 pages have no verdict (no answer in time): waiting" in done.stderr
+    waiting, failed = done.stderr.splitlines()
+    assert waiting == "30 pages have no verdict (no answer in time): waiting"
+    assert failed == "30 pages: 1, 2, 3, 4, 5 …: no answer in time"
 
 
 def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalService, tmp_path: Path) -> None:

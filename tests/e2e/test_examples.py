@@ -118,6 +118,13 @@ def test_match_corpus_finds_the_page_of_a_text(run: Run, tmp_path: Path) -> None
     assert run("match_corpus.py", "ask", tmp_path / "state", "no such page") == "no page of the corpus matches\n"
 
 
+def test_the_crawler_says_in_one_line_what_it_lacks(tmp_path: Path) -> None:
+    command = [sys.executable, EXAMPLES / "crawler.py", tmp_path / "log", "http://127.0.0.1:9/"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr.startswith("there is no topic simstream.pages")) == (1, True)
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_explain_pair_says_which_rule_decides(run: Run, tmp_path: Path) -> None:
     one, other = tmp_path / "one.txt", tmp_path / "other.txt"
     one.write_text(STORIES[0])
