@@ -396,3 +396,15 @@ def test_the_sentences_call_good_results_good_and_bad_results_bad(ran: EvaluateR
     assert recall.text.startswith("Of the labelled pairs it finds 99.50 % of those with J ≥ .9, 99.50 % at .8–.9")
     many = int(judged["near_duplicates"]["value"])
     assert verdicts.text.startswith(f"Of {many} verdicts near_duplicate 50.0 % name a page with J < .5, 10.0 % one")
+
+
+@pytest.mark.parametrize(("pages", "largest", "tone"), [(999, 500, "plain"), (1000, 10, "good"), (1000, 51, "bad")])
+def test_a_cluster_is_called_large_only_among_many_pages(
+    ran: EvaluateRun, pages: int, largest: int, tone: str
+) -> None:
+    changed = json.loads((ran.folder / "results.json").read_bytes())
+    one = changed["contenders"][0]["corpora"][0]
+    one["readable"]["value"] = pages
+    next(row for row in one["judged"] if row["link"] == "any")["largest"] = [largest]
+    sentences = read(msgspec.convert(changed, EvaluationResults))[0].sentences
+    assert [each.tone for each in sentences if "largest cluster" in each.text] == [tone]

@@ -31,13 +31,14 @@ class FigureDrawing(NamedTuple):
     svg: str
 
     def inline(self) -> str:
-        """Return the SVG for an HTML page: without prologue, in the page's own text colour."""
+        """Return the SVG for an HTML page: without prologue, in the page's own text colour, and no wider than lets
+        its text stay small."""
         body = self.svg[self.svg.index("<svg") :]
-        body = (
-            re.sub(r'\s(xmlns(:xlink)?|version|width|height)="[^"]*"', "", body[: body.index(">")])
-            + (body[body.index(">") :])
-        )
-        return body.replace(INK, "currentColor").replace("<svg", '<svg role="img"', 1)
+        head, rest = body[: body.index(">")], body[body.index(">") :]
+        width = re.search(r'\swidth="([0-9.]+)pt"', head)
+        most = f' style="max-width: max(40rem, {1.4 * float(width[1]):.0f}px)"' if width else ""
+        head = re.sub(r'\s(xmlns(:xlink)?|version|width|height)="[^"]*"', "", head)
+        return (head + rest).replace(INK, "currentColor").replace("<svg", f'<svg role="img"{most}', 1)
 
 
 def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
@@ -53,11 +54,12 @@ def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
 def draw_main(results: EvaluationResults) -> FigureDrawing:
     """Draw recall by J and false matches of all contenders side by side."""
     labelled = [n for n, info in enumerate(results.corpora) if sum(info.pairs_by_bin[:_SHOWN_BINS])]
+    found = "Left: share of labelled pairs that are found, by their true similarity J. Right: " if labelled else ""
     caption = (
-        "Left: share of labelled pairs that are found, by their true similarity J. Right: false matches, that is "
-        "pairs of different groups with J < .5 and all pairs of different corpora, per million pairs: the fewer "
-        "the better."
+        f"{found}false matches, that is pairs of different groups with J < .5 and all pairs of different corpora, "
+        "per million pairs: the fewer the better."
     )
+    caption = caption[0].upper() + caption[1:]
 
     def paint(figure: Figure) -> None:
         panels = figure.subplots(1, len(labelled) + 1, width_ratios=[1.0] * len(labelled) + [1.25])
@@ -208,7 +210,7 @@ def _candidates(results: EvaluationResults) -> FigureDrawing:
             axes.set_title(title_of(contender))
             axes.set_xlabel("greatest distance k")
         panels[0].set_yscale("symlog", linthresh=0.001)
-        panels[0].set_ylim(bottom=0)
+        panels[0].set_ylim(0, 2 * panels[0].get_ylim()[1])  # the highest mark is whole
         panels[0].set_ylabel("candidates per million pairs")
         handles, names = panels[0].get_legend_handles_labels()
         _legend(figure, handles, names, 4)

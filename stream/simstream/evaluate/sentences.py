@@ -18,6 +18,8 @@ BELOW_5: Final = (0.04, 0.1)
 BELOW_3: Final = 0.002
 _OUT_OF_PROPORTION: Final = (0.01, 0.05)
 """The share of all pages in the largest cluster is good and fair up to these values."""
+_MIN_RATED_PAGES: Final = 1_000
+"""Of fewer pages any cluster is a large share."""
 _MIN_BIT_SHARE: Final = 0.01
 """A bit that fewer pages have, or lack, is not judged."""
 _MIN_BIT, _MAX_BIT = 0.3, 0.7
@@ -101,7 +103,7 @@ def _clusters(one: ContenderOnCorpus) -> Iterator[ReportSentence]:
     beside = f" ({other:,} under the link rule canonical)" if other is not None else ""
     tone: Tone = "good" if share <= _OUT_OF_PROPORTION[0] else "fair" if share <= _OUT_OF_PROPORTION[1] else "bad"
     yield ReportSentence(
-        tone,
+        tone if one.readable.value >= _MIN_RATED_PAGES else "plain",
         f"The largest cluster has {judged.largest[0]:,} of {_number(one.readable.value)} pages{beside}.",
     )
 
