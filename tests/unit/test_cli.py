@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from rich.cells import cell_len
 
 from simstream.cli import main, verdict_table
 from simstream.cli.main import COMMANDS, invoke
@@ -172,6 +173,17 @@ def test_a_line_of_the_table_shows_what_matters() -> None:
     shown = click.unstyle(verdict_table.line(wire.decode(EXAMPLE))).split()
     assert shown[:5] == ["42", "near_duplicate", "0.8906", "3", "17"]
     assert shown[-3:] == ["https://b.example/7", "=", "https://a.example/1"]
+
+
+@pytest.mark.parametrize("room", [20, 29, 41, 200])
+def test_long_names_keep_their_ends_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(verdict_table, "_room", lambda: room)
+    story = verdict(id="https://a.example/2026/磨坊重新开张-12", near_duplicate_of="b/7")
+    shown = click.unstyle(verdict_table.line(story))[len(verdict_table.HEAD) :]
+    assert cell_len(shown) <= room
+    name, _, other = shown.partition("  =  ")
+    assert (name.endswith("-12"), other) == (True, "b/7")
+    assert ("…" in shown) == (room < 50)
 
 
 def test_an_id_cannot_steer_the_terminal() -> None:

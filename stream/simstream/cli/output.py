@@ -172,7 +172,11 @@ def _opened(beside: str, path: str) -> BinaryIO:
     except BlockingIOError as error:
         raise UsageError(f"another command writes {path}", "wait for its end, or name another file") from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror})", "give the output another name") from error
+        folder = os.path.dirname(path)
+        todo = (
+            f"make the folder {folder}" if folder and not os.path.exists(folder) else "give the output another name"
+        )
+        raise UsageError(f"{path} cannot be written ({error.strerror})", todo) from error
 
 
 def _locked(path: str, tries: int = 5) -> BinaryIO:

@@ -19,6 +19,8 @@ COLOURS = {
     VerdictKind.UNREADABLE: "red",
     VerdictKind.WITHDRAWN: "magenta",
 }
+_LIKE = "  =  "
+_LEAST_NAME = 8
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 
 
@@ -33,7 +35,8 @@ def line(verdict: Verdict) -> str:
     bits = "" if verdict.distance is None else str(verdict.distance)
     word = click.style(f"{verdict.verdict:<14}", fg=COLOURS[verdict.verdict])
     start = f"{verdict.ordinal:>8}  {word}  {alike:>7}  {bits:>4}  {verdict.cluster_id or '':>8}  "
-    return start + _fit(_page(verdict), _room())
+    room = _room()
+    return start + _fit(_page(verdict, room), room)
 
 
 def header_line(name: str, value: str) -> str:
@@ -41,15 +44,25 @@ def header_line(name: str, value: str) -> str:
     return " " * 10 + _fit(printable(f"{name}: {value}"), _room())
 
 
-def _page(verdict: Verdict) -> str:
-    page = printable(verdict.id)
-    if verdict.near_duplicate_of is not None:
-        page += f"  =  {printable(verdict.near_duplicate_of)}"
-    if verdict.reason:
-        page += f"  ({verdict.reason})"
+def _page(verdict: Verdict, room: int | None) -> str:
+    """Return the page, the one that it is like, and what else is to be said. Long names lose their beginning."""
+    more = f"  ({verdict.reason})" if verdict.reason else ""
     if verdict.merged_clusters:
-        page += f"  ties in {', '.join(verdict.merged_clusters)}"
-    return page
+        more += f"  merges cluster {', '.join(verdict.merged_clusters)}"
+    names = [printable(name) for name in (verdict.id, verdict.near_duplicate_of) if name is not None]
+    if room is not None and cell_len(_LIKE.join(names) + more) > room:
+        each = (room - cell_len(more) - cell_len(_LIKE) * (len(names) - 1)) // len(names)
+        names = [_end_of(name, max(each, _LEAST_NAME)) for name in names]
+    return _LIKE.join(names) + more
+
+
+def _end_of(name: str, room: int) -> str:
+    if cell_len(name) <= room:
+        return name
+    end = name[-room:]
+    while cell_len(end) >= room:
+        end = end[1:]
+    return "…" + end
 
 
 def _room() -> int | None:
