@@ -53,5 +53,5 @@ def main(servers: str, topic: str = "simstream.verdicts", most: str = "") -> Non
 if __name__ == "__main__":
     if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the program
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `| head` ends it quietly
     main(*sys.argv[1:])

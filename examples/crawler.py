@@ -26,7 +26,7 @@ def fetch(url: str) -> RawPage:
 def crawl(client: Client, start: str) -> Counter[str]:
     """Crawl from one address within its site; return how many pages got which verdict."""
     waiting, last, known, kinds = deque([start]), deque[str](), {start}, Counter[str]()
-    followed: dict[str, str] = {}  # the first page of each cluster
+    followed: dict[str, str] = {}  # the first page of each cluster; others stand for themselves
     while (waiting or last) and kinds.total() < MAX_PAGES:
         url = (waiting or last).popleft()
         try:
@@ -56,5 +56,5 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     try:
         main(*sys.argv[1:])
-    except SimstreamError as error:  # no broker answers, or there are no topics yet
+    except SimstreamError as error:  # such as a broker that does not answer
         sys.exit(str(error))

@@ -48,7 +48,7 @@ export async function judge(service, pages) {
     }
     open = open.filter((at) => answers[at].detail && answers[at].status >= 500);
     if (!open.length || pauses === MOST_PAUSES) break;
-    console.error(`${open.length} pages have no verdict (${answers[open[0]].detail}): waiting`);
+    console.error(`${open.length === 1 ? "1 page has" : `${open.length} pages have`} no verdict (${answers[open[0]].detail}): waiting`);
     await sleep(1000 * 2 ** pauses);
   }
   return answers;
@@ -118,19 +118,19 @@ async function main(service, file) {
   const lines = (await readFile(file, "utf8")).split("\n");
   const pages = lines.flatMap((line, at) => (line.trim() ? [pageOf(line, at + 1)] : []));
   const copies = new CopyFinder();
-  const failed = new Map(); // what was said, and of which pages
+  const linesByDetail = new Map();
   for (const answer of await judge(service, pages)) {
     if (answer.detail) {
-      if (!failed.has(answer.detail)) failed.set(answer.detail, []);
-      failed.get(answer.detail).push(answer.line);
+      if (!linesByDetail.has(answer.detail)) linesByDetail.set(answer.detail, []);
+      linesByDetail.get(answer.detail).push(answer.line);
       process.exitCode = 1;
     } else if (copies.isCopy(answer)) console.error(`${answer.id} = ${answer.canonical}`);
     else if (answer.canonical) console.log(answer.id);
     else console.error(`${answer.id}: ${answer.verdict}`);
   }
-  for (const [detail, numbers] of failed) {
-    const which = numbers.slice(0, 5).join(", ") + (numbers.length > 5 ? " …" : "");
-    console.error(`${numbers.length === 1 ? "page" : `${numbers.length} pages:`} ${which}: ${detail}`);
+  for (const [detail, lines] of linesByDetail) {
+    const shown = lines.slice(0, 5).join(", ") + (lines.length > 5 ? ", …" : "");
+    console.error(`${lines.length === 1 ? `page ${shown}` : `${lines.length} pages (${shown})`}: ${detail}`);
   }
 }
 

@@ -16,7 +16,7 @@ from typing import Final
 import click
 import msgspec
 
-from simstream.kernels.text.legacy_encodings import to_utf8
+from simstream.kernels.text.charsets import to_utf8
 from simstream.model import Record
 from simstream.text.extraction.article import article_of
 from simstream.text.extraction.extract import extract_one

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from simstream.sources.demo import demo_records
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 
 SENTENCE = re.compile(r"[^。！？.!?\n]+[。！？.!?\n]?")
 GENERATED_BYTES = 1_500

@@ -202,7 +202,7 @@ def test_javascript_does_not_wait_for_ever_for_a_service_that_takes_a_request_an
     assert done.returncode == 1
     waiting, failed = done.stderr.splitlines()
     assert waiting == "30 pages have no verdict (no answer in time): waiting"
-    assert failed == "30 pages: 1, 2, 3, 4, 5 …: no answer in time"
+    assert failed == "30 pages (1, 2, 3, 4, 5, …): no answer in time"
 
 
 def test_javascript_finds_the_plain_addresses_that_simstream_finds(place: LocalService, tmp_path: Path) -> None:

@@ -110,16 +110,16 @@ def test_a_wrong_variable_is_named_with_where_it_came_from(alone: Program, name:
 
 
 @pytest.mark.parametrize("command", [("dedup", "pages.jsonl"), ("status",), ("news",), ("serve",)])
-def test_a_misspelt_variable_is_refused_by_every_command(alone: Program, command: tuple[str, ...]) -> None:
+def test_commands_refuse_a_misspelt_variable(alone: Program, command: tuple[str, ...]) -> None:
     line = one_line(alone.run(*command, SIMSTREAM_DISTANC="3"), 2)
     assert "SIMSTREAM_DISTANC belongs to no setting: use SIMSTREAM_DISTANCE" in line
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.xz"])
-def test_a_file_that_is_not_compressed_as_its_name_says_is_told_so(alone: Program, name: str) -> None:
+def test_the_error_names_a_file_that_does_not_begin_as_its_ending_says(alone: Program, name: str) -> None:
     path = alone.folder / name
     path.write_text("id,text\n")
-    assert f"{name} is not compressed as its name says" in one_line(alone.run("dedup", path), 1)
+    assert f"{name} does not begin as its ending says" in one_line(alone.run("dedup", path), 1)
 
 
 def test_an_unreadable_file_ends_with_2(alone: Program) -> None:

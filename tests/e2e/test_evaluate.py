@@ -399,7 +399,7 @@ def test_the_sentences_call_good_results_good_and_bad_results_bad(ran: EvaluateR
 
 
 @pytest.mark.parametrize(("pages", "largest", "tone"), [(999, 500, "plain"), (1000, 10, "good"), (1000, 51, "bad")])
-def test_a_cluster_is_called_large_only_among_many_pages(
+def test_the_largest_cluster_is_rated_from_1000_pages_on(
     ran: EvaluateRun, pages: int, largest: int, tone: str
 ) -> None:
     changed = json.loads((ran.folder / "results.json").read_bytes())

@@ -47,7 +47,7 @@ from simstream.telemetry.http import HttpLimits, HttpServer
 from simstream.telemetry.metrics import Metrics
 from simstream.text import decode as charsets
 from simstream.text.extraction.article import TREES, article_of
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.wire import answer, frame, page, position, verdict
 from simstream.wire.field_paths import parse_paths

@@ -1,4 +1,4 @@
-"""The keyed hash of contents beside its plain form, over whole numbers of any size."""
+"""The keyed hash of contents, beside a plain version in Python's unbounded integers."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simstream.kernels.html import meta_charsets
 from simstream.text import decode
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from tests import corpora
 
 PIECES = st.one_of(

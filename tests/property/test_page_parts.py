@@ -35,7 +35,7 @@ from simstream.kernels.html.page_parts import MAX_DEPTH, MAX_ELEMENTS, PageParts
 from simstream.kernels.html.tags import HtmlBytes, make_html
 from simstream.kernels.jit import lean_kernel
 from simstream.text.extraction.article import TREES, article_of, articles_of, fill_parts, parts_of
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from tests import corpora, naive_article, naive_page
 from tests.hostile_html import LINEAR, QUADRATIC, ordinary
 from tests.naive_page import NaivePage

@@ -1,17 +1,18 @@
-"""UTF-8 is checked, counted and mended as by Python's own decoder."""
+"""The kernels for UTF-8 agree with Python's decoder."""
 
 from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simstream.kernels.text.utf8 import count_beyond_ascii, is_utf8, mended
+from simstream.kernels.text.utf8 import count_beyond_ascii, is_utf8, mend_utf8
 
 BROKEN = (
     b"\xff",
     b"\xc0\x80",
     b"\xe0\x80\x80",
     b"\xed\xa0\x80",
+    b"\xed\x9f",
     b"\xf0\x8f\xbf\xbf",
     b"\xf4\x90\x80\x80",
     b"\xe4\xb8",
@@ -49,12 +50,14 @@ def test_bytes_are_utf8_exactly_where_python_decodes_them(raw: bytes) -> None:
 @example(b"")
 @example(b"\xed\xa0\x80\xed\xa0\x80")
 @example(b"\xed\xa0")
+@example(b"\xed\x80a")
+@example(b"\xed\x9f")
 @example(b"a" * 63 + b"\xff" + b"a" * 64)
 @example(b"\xff" * 70)
 @example(b"\xff" + b"a" * 64)
 def test_faults_are_counted_and_mended_as_python_replaces_them(raw: bytes) -> None:
     text = raw.decode("utf-8", "replace")
-    assert mended(raw) == text.encode()
+    assert mend_utf8(raw) == text.encode()
     replaced = text.count("\ufffd")
     assert count_beyond_ascii(raw) == (replaced, sum(sign > "\x7f" for sign in text) - replaced)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from simstream.text.extraction import article, fast
 from simstream.text.extraction.article import article_of, articles_of
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.fast import extract_fast, extract_many
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -217,6 +218,30 @@ def test_pages_of_many_calls_come_in_order_and_errors_of_reading_cost_one_page(
     stories = [one.text for one in found if one.text and STORY[0] in one.text]
     assert stories == [f"{number}{text_of(PAGE)}" for number in range(10)]
     assert calls == [5, 4, 2]
+
+
+WARMED = """
+import gc
+from numba.core.dispatcher import Dispatcher
+from simstream.text.extraction.fast import extract_fast, warm_fast
+
+def compiled():
+    return sum(len(each.signatures) for each in gc.get_objects() if isinstance(each, Dispatcher))
+
+warm_fast()
+before = compiled()
+page = "<meta charset=gbk>" + "<p>Half of them came to see it. 台风在西岸登陆。" * 200
+for raw in (page.encode(), page.encode("gbk"), page.encode("utf-16"), page.encode() + b"\\xff", b"\\xe9t\\xe9 "):
+    for content_type in ("text/html", "text/html; charset=utf-8", "text/html; charset=windows-1252"):
+        extract_fast(raw, content_type)
+print(before, compiled())
+"""
+
+
+def test_no_page_compiles_a_kernel_after_warming() -> None:
+    done = subprocess.run([sys.executable, "-c", WARMED], check=True, capture_output=True, text=True)
+    before, after = map(int, done.stdout.split())
+    assert 0 < before == after
 
 
 # The fingerprinter

@@ -43,7 +43,7 @@ def say_bytes(number: int) -> str:
     return f"{number} bytes"
 
 
-def say_pages(number: int, one: str = "", many: str = "") -> str:
-    """Return a number of pages in words, such as `1 page` or `1,200 pages`, and the verb for one or for many."""
-    noun, verb = ("page", one) if number == 1 else ("pages", many)
+def say_pages(number: int, verb_of_one: str = "", verb_of_many: str = "") -> str:
+    """Return a number of pages in words, such as `1 page`, or `1,200 pages were` with a verb."""
+    noun, verb = ("page", verb_of_one) if number == 1 else ("pages", verb_of_many)
     return f"{number:,} {noun} {verb}".rstrip()

@@ -198,11 +198,11 @@ def _say(report: LetterReplay, dry: bool) -> None:
         f"{say_pages(report.sent)} {word} again to {report.topic}" + (f" ({by_reason})" if by_reason else "")
     )
     for number, why in (
-        (report.before, "were replayed before: add --again to send them once more"),
+        (report.before, "replayed before: add --again to send them once more"),
         (report.failed_again, "failed after a replay: add --again to send them once more"),
-        (report.cut, "were kept only in part, and cannot be sent"),
+        (report.cut, "kept only in part, and cannot be sent"),
         (report.foreign, f"came from another topic than {report.topic}: name that topic with --pages-topic"),
-        (report.refused, "were refused: they are larger than the topic allows"),
+        (report.refused, "refused: larger than the topic allows"),
     ):
         if number:
             click.echo(f"{number:,} {why}")

@@ -73,10 +73,10 @@ def command(
             refuse_input(resume, [file.path for file in files_of(inputs)])
             position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
             if position.before:
-                say(f"{say_pages(position.before, 'was', 'were')} sent before: skipped")
+                say(f"{say_pages(position.before, 'was', 'were')} sent before, so not again")
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
     say(f"{say_pages(report.sent)} sent to {report.topic}")
     report_merged(names)
     if report.refused:
-        say(f"{say_pages(report.refused, 'was', 'were')} not sent: expect no verdict")
+        say(f"{say_pages(report.refused, 'was', 'were')} not sent and will have no verdict")
     return 1 if report.refused else 0

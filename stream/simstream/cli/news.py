@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from simstream.cli.options import caller_options, log_options, open_log, resolve_flags, settings_options
+from simstream.cli.options import caller_options, log_options, open_log, resolve_settings, settings_options
 from simstream.errors import Unavailable, UsageError
 from simstream.log import KAFKA
 from simstream.settings import Settings, resolve
@@ -68,7 +68,7 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
 
 
 def _settle(config: str | None, flags: dict[str, Any]) -> Settings:
-    found = resolve_flags(config, flags)
+    found = resolve_settings(config, flags)
     if found.origin["http_port"] == "default":
         return resolve({**flags, "http_port": PORT}, file=config).settings
     return found.settings

@@ -179,14 +179,14 @@ caller_options = _together(
 
 
 def settle(config: str | None, **flags: Any) -> Settings:
-    """Return the settings of one command. Raises what `resolve_flags` does."""
-    return resolve_flags(config, flags).settings
+    """Return the settings of one command. Raises what `resolve_settings` does."""
+    return resolve_settings(config, flags).settings
 
 
-def resolve_flags(config: str | None, flags: Mapping[str, Any]) -> ResolvedSettings:
-    """Return the settings of one command and where they come from, and write log lines if they name a level.
+def resolve_settings(config: str | None, flags: Mapping[str, Any]) -> ResolvedSettings:
+    """Return the settings of one command and where each comes from. Log to stderr if a setting names a level.
 
-    Raises SettingsError, also for a SIMSTREAM_* variable that belongs to no setting.
+    Raises SettingsError, also for a SIMSTREAM_* variable that nothing reads and Kubernetes does not set.
     """
     for error in misspelt_variables():
         raise error
@@ -205,7 +205,7 @@ def settle_on_all_cores(config: str | None, **flags: Any) -> Settings:
 
 def resolve_on_all_cores(config: str | None, **flags: Any) -> ResolvedSettings:
     """Do what `settle_on_all_cores` does, and also return where each value comes from."""
-    origin = resolve_flags(config, flags).origin
+    origin = resolve_settings(config, flags).origin
     unsaid = [name for name in ("threads", "extract.workers") if origin[name] == "default"]
     return resolve({**flags, **dict.fromkeys(unsaid, cores())}, file=config)
 

@@ -30,7 +30,7 @@ def report_merged(names: PageNames) -> None:
     if names.repeated:
         say(
             f"{names.repeated:,} of them {'has' if names.repeated == 1 else 'have'} the id of an earlier page, but "
-            "another input or another text: the service takes them for new versions of that page"
+            "another input or another text: the service takes each for a new version of that page"
         )
 
 
@@ -39,5 +39,5 @@ def report_separated(names: PageNames | None) -> None:
     if names is not None and names.repeated:
         say(
             f"{say_pages(names.repeated, 'has', 'have')} the id of an earlier page, but another input or another "
-            "text: taken for other pages, named ID@PLACE; add --versions to take them for new versions of that page"
+            "text: each is judged as a page ID@PLACE; add --versions to judge it as a new version of that page"
         )

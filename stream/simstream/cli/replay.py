@@ -119,12 +119,11 @@ def _print(comparison: ReplayComparison) -> None:
     click.echo(f"old  {c.old}, policy {c.old_policy}")
     click.echo(f"new  {c.new}, policy {c.new_policy}")
     share = f" ({100 * c.same / c.compared:.2f} %)" if c.compared else ""
-    click.echo(
-        f"{say_pages(c.compared)} with a verdict under both policies; {c.same:,}{share} with the same verdict"
-    )
+    compared = say_pages(c.compared, "has", "have")
+    click.echo(f"{compared} a verdict under both policies; of these, {c.same:,}{share} the same verdict")
     for number, name in ((c.only_old, c.old), (c.only_new, c.new)):
         if number:
-            click.echo(f"{say_pages(number)} with a verdict only in {name}")
+            click.echo(f"{say_pages(number, 'has', 'have')} a verdict only in {name}")
     click.echo(f"\n{'old':<14}  {'new':<14}  {'pages':>12}  {'share':>8}")
     for pair in c.pairs:
         notes = [

@@ -20,7 +20,7 @@ COLOURS = {
     VerdictKind.WITHDRAWN: "magenta",
 }
 _LIKE = "  =  "
-_LEAST_NAME = 8
+_MIN_NAME_CELLS = 8
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 
 
@@ -45,18 +45,20 @@ def header_line(name: str, value: str) -> str:
 
 
 def _page(verdict: Verdict, room: int | None) -> str:
-    """Return the page, the one that it is like, and what else is to be said. Long names lose their beginning."""
+    """Return the names of the page and its match, the reason and the merged clusters. Long names lose their
+    beginning if there are too few cells of `room`."""
     more = f"  ({verdict.reason})" if verdict.reason else ""
     if verdict.merged_clusters:
-        more += f"  merges cluster {', '.join(verdict.merged_clusters)}"
+        clusters = "cluster" if len(verdict.merged_clusters) == 1 else "clusters"
+        more += f"  merges {clusters} {', '.join(verdict.merged_clusters)}"
     names = [printable(name) for name in (verdict.id, verdict.near_duplicate_of) if name is not None]
     if room is not None and cell_len(_LIKE.join(names) + more) > room:
-        each = (room - cell_len(more) - cell_len(_LIKE) * (len(names) - 1)) // len(names)
-        names = [_end_of(name, max(each, _LEAST_NAME)) for name in names]
+        cells = (room - cell_len(more) - cell_len(_LIKE) * (len(names) - 1)) // len(names)
+        names = [_keep_end(name, max(cells, _MIN_NAME_CELLS)) for name in names]
     return _LIKE.join(names) + more
 
 
-def _end_of(name: str, room: int) -> str:
+def _keep_end(name: str, room: int) -> str:
     if cell_len(name) <= room:
         return name
     end = name[-room:]

@@ -31,14 +31,14 @@ class FigureDrawing(NamedTuple):
     svg: str
 
     def inline(self) -> str:
-        """Return the SVG for an HTML page: without prologue, in the page's own text colour, and no wider than lets
-        its text stay small."""
+        """Return the SVG for an HTML page: without prologue, in the page's own text colour, and with a greatest
+        width, at which its text is about as large as the page's."""
         body = self.svg[self.svg.index("<svg") :]
         head, rest = body[: body.index(">")], body[body.index(">") :]
         width = re.search(r'\swidth="([0-9.]+)pt"', head)
-        most = f' style="max-width: max(40rem, {1.4 * float(width[1]):.0f}px)"' if width else ""
+        max_width = f' style="max-width: max(40rem, {1.4 * float(width[1]):.0f}px)"' if width else ""
         head = re.sub(r'\s(xmlns(:xlink)?|version|width|height)="[^"]*"', "", head)
-        return (head + rest).replace(INK, "currentColor").replace("<svg", f'<svg role="img"{most}', 1)
+        return (head + rest).replace(INK, "currentColor").replace("<svg", f'<svg role="img"{max_width}', 1)
 
 
 def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
@@ -210,7 +210,7 @@ def _candidates(results: EvaluationResults) -> FigureDrawing:
             axes.set_title(title_of(contender))
             axes.set_xlabel("greatest distance k")
         panels[0].set_yscale("symlog", linthresh=0.001)
-        panels[0].set_ylim(0, 2 * panels[0].get_ylim()[1])  # the highest mark is whole
+        panels[0].set_ylim(0, 2 * panels[0].get_ylim()[1])  # the edge would cut the highest mark
         panels[0].set_ylabel("candidates per million pairs")
         handles, names = panels[0].get_legend_handles_labels()
         _legend(figure, handles, names, 4)

@@ -19,7 +19,7 @@ BELOW_3: Final = 0.002
 _OUT_OF_PROPORTION: Final = (0.01, 0.05)
 """The share of all pages in the largest cluster is good and fair up to these values."""
 _MIN_RATED_PAGES: Final = 1_000
-"""Of fewer pages any cluster is a large share."""
+"""The largest cluster is not rated among fewer: of few pages any cluster is a large share."""
 _MIN_BIT_SHARE: Final = 0.01
 """A bit that fewer pages have, or lack, is not judged."""
 _MIN_BIT, _MAX_BIT = 0.3, 0.7

@@ -8,7 +8,7 @@ from simstream.feeds.link_lists import is_list_of_links
 from simstream.feeds.records import PageSheet
 from simstream.model import Page, PageKind, Record
 from simstream.text.extraction.article import parts_of
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from simstream.text.titles import html_title, tidy
 from simstream.wire.page import PageLimits, decode, title_at
 

@@ -30,8 +30,8 @@ _MAX_XZ_MEMORY_BYTES = 128 << 20
 """`xz -9` needs half of it; five bytes of a file may ask for 4 GB. Zstandard itself refuses more than this."""
 
 
-class NotCompressed(OSError):
-    """A file whose name says that it is compressed begins as no such file does."""
+class WrongEnding(OSError):
+    """A file has the ending of a compressed file, but not its first bytes."""
 
 
 class CountedFile(io.RawIOBase):
@@ -140,9 +140,9 @@ def pass_blank_lines(stream: io.BufferedReader) -> int:
 
 
 def cut_off(path: str, line: int, error: BaseException) -> InputError:
-    """Return the error for a file that could not be read after a line."""
-    if isinstance(error, NotCompressed):
-        return InputError(f"{path} is not compressed as its name says", "rename the file, or get it again")
+    """Return the error for a file whose reading failed after a line."""
+    if isinstance(error, WrongEnding):
+        return InputError(f"{path} does not begin as its ending says", "rename the file, or get the file again")
     what = f"{path} is damaged or cut off after line {line} ({error})"
     return InputError(what, "get the file again; the pages up to that line were read")
 
@@ -200,7 +200,8 @@ class _CompressedStreams(io.RawIOBase):
     """Members of gzip, streams of xz, or frames of Zstandard, one after another in bounded memory.
 
     It unpacks in small steps: an error loses only what its own step has unpacked. A stream that breaks off is an
-    error, not an end. Between streams it skips `padding`. The first must begin with `magic`.
+    error, not an end. Between streams it skips `padding`. Raises WrongEnding if the first does not begin with
+    `magic`. (Zstandard has several.)
     """
 
     def __init__(
@@ -238,7 +239,7 @@ class _CompressedStreams(io.RawIOBase):
         if not packed and self._unpacker.needs_input:
             return b""
         if not self._begun and not packed.startswith(self._magic[: len(packed)]):
-            raise NotCompressed("it is not compressed as its name says")
+            raise WrongEnding("the first bytes are not those of its ending")
         self._begun = self._inside = True
         data = self._unpacker.decompress(packed, most)
         if self._unpacker.eof:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
-from simstream.single_bytes import single_byte_characters
+from simstream.charset_codecs import EAST_ASIAN_CODECS, single_byte_characters
 
 PRESCAN_BYTES = 1024
 _LATE_META_BYTES = 1 << 16
@@ -30,7 +30,7 @@ _MAX_PAIRS = 512
 """The most pairs of bytes by which short Chinese is told."""
 _ASCII = bytes(range(128))
 _DENSE = 16
-"""A page with this many broken characters, and fewer whole ones, is not what it declares."""
+"""A page with this many faults, and fewer characters beyond ASCII, is not what it declares."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF16_LE, "utf-16-le"))
 # Python's codecs with these names accept less than the web's charsets.
@@ -43,7 +43,6 @@ _WIDER = {
     "iso8859-11": "cp874",
     "ascii": "cp1252",
 }
-_EAST_ASIAN = frozenset({"gb18030", "big5hkscs", "cp949", "cp932", "euc_jp"})
 _LATIN = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp437", "cp850", "cp852", "cp858", "cp865"}) | {
     f"iso8859-{part}" for part in (1, 2, 3, 4, 9, 10, 13, 14, 15, 16)
 }
@@ -63,13 +62,13 @@ MetaFinder = Callable[[bytes, int], list[MetaLabels]]
 """Takes the head of a page and a limit, and returns the labels of at most that many metas."""
 
 
-class ByteReaders(NamedTuple):
-    """What the search for a codec asks of bytes. Kernels give the same answers, quicker and without the GIL."""
+class ByteChecks(NamedTuple):
+    """What the search for a codec asks of bytes. `html_bytes` hands in kernels, which give the same answers."""
 
     metas: MetaFinder
     count_beyond_ascii: Callable[[bytes], tuple[int, int]]
-    """How many characters of a lenient UTF-8 decoding are U+FFFD, and how many others are beyond ASCII."""
-    is_whole: Callable[[bytes, str], bool]
+    """The number of U+FFFD in a lenient UTF-8 decoding, and of other characters beyond ASCII."""
+    is_valid: Callable[[bytes, str], bool]
     """Whether a codec reads the bytes without a fault."""
 
 
@@ -132,7 +131,7 @@ def expected_codec(
 ) -> ExpectedCodec:
     """Return the codec that `decode` keeps if it reads these bytes without a fault; the arguments are the same.
 
-    The default of `metas` needs no kernels.
+    Without `metas`, no kernel is needed.
     """
     for bom, name in _BOMS:
         if raw.startswith(bom):
@@ -172,33 +171,33 @@ def codec_of(label: str | None) -> str | None:
 
 
 def codec_despite_faults(
-    raw: bytes, expected: ExpectedCodec, is_html: bool, readers: ByteReaders | None = None
+    raw: bytes, expected: ExpectedCodec, is_html: bool, checks: ByteChecks | None = None
 ) -> str:
-    """Return the codec by which `decode` reads bytes that the expected codec does not read without a fault.
+    """Return the codec by which `decode` reads bytes in which the expected codec finds a fault.
 
-    Without `readers`, Python's decoders answer, and no kernel is needed.
+    Without `checks`, no kernel is needed.
     """
-    readers = readers or ByteReaders(charset_metas, _count_beyond_ascii, _is_whole)
+    checks = checks or ByteChecks(charset_metas, _count_beyond_ascii, _is_valid)
     if expected.origin == "seen":
         return expected.codec
     if expected.origin == "declared" and expected.codec == "utf-8":
-        return _not_utf8_after_all(raw, readers)
-    if _is_utf8_but_for_its_end(raw, readers):
+        return _codec_if_utf8_fails(raw, checks)
+    if _is_utf8_but_for_its_end(raw, checks):
         return "utf-8"
-    return expected.codec if expected.origin == "declared" else _undeclared(raw, is_html, readers)
+    return expected.codec if expected.origin == "declared" else _undeclared(raw, is_html, checks)
 
 
-def _undeclared(raw: bytes, is_html: bool, readers: ByteReaders) -> str:
-    """Return the codec of bytes that are not UTF-8 and declare nothing, at least where a browser would look."""
-    late = _from_meta(raw[:_LATE_META_BYTES], readers.metas) if is_html else None
+def _undeclared(raw: bytes, is_html: bool, checks: ByteChecks) -> str:
+    """Return the codec of bytes that are not UTF-8 and declare nothing in the part that a browser searches."""
+    late = _from_meta(raw[:_LATE_META_BYTES], checks.metas) if is_html else None
     if late and late != "utf-8":
         return late
-    broken, whole = readers.count_beyond_ascii(raw)
-    if broken * 8 < whole:  # UTF-8 with a few bytes lost
+    faults, others = checks.count_beyond_ascii(raw)
+    if faults * 8 < others:  # UTF-8 with a few bytes lost
         return "utf-8"
     name = _detected(raw)
     if name is None or name in _LATIN:
-        return _short_chinese(raw, readers) or name or "cp1252"
+        return _short_chinese(raw, checks) or name or "cp1252"
     return name
 
 
@@ -211,26 +210,26 @@ def decode_with_replacements(raw: bytes, codec: str) -> str:
     return raw.decode(codec, "replace") if table is None else codecs.charmap_decode(raw, "strict", table)[0]
 
 
-def _not_utf8_after_all(raw: bytes, readers: ByteReaders) -> str:
+def _codec_if_utf8_fails(raw: bytes, checks: ByteChecks) -> str:
     """Return the codec of bytes that are declared as UTF-8 and are not. Nearly always it is UTF-8, as in browsers.
 
     The exception is a page full of invalid bytes that an East Asian charset reads without a fault.
     """
-    broken, whole = readers.count_beyond_ascii(raw)
-    if broken >= _DENSE and broken > whole:
+    faults, others = checks.count_beyond_ascii(raw)
+    if faults >= _DENSE and faults > others:
         name = _detected(raw)
-        if name in _EAST_ASIAN and readers.is_whole(raw, name):
+        if name in EAST_ASIAN_CODECS and checks.is_valid(raw, name):
             return name
     return "utf-8"
 
 
 def _count_beyond_ascii(raw: bytes) -> tuple[int, int]:
     text = raw.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    return broken, len(text) - len(text.encode("ascii", "ignore")) - broken
+    faults = text.count("\ufffd")
+    return faults, len(text) - len(text.encode("ascii", "ignore")) - faults
 
 
-def _is_whole(raw: bytes, codec: str) -> bool:
+def _is_valid(raw: bytes, codec: str) -> bool:
     return decode_strictly(raw, codec) is not None
 
 
@@ -242,15 +241,15 @@ def decode_strictly(raw: bytes, codec: str) -> str | None:
         return None
 
 
-def _is_utf8_but_for_its_end(raw: bytes, readers: ByteReaders) -> bool:
-    """Whether the bytes are UTF-8, apart from a character that the end cuts off."""
+def _is_utf8_but_for_its_end(raw: bytes, checks: ByteChecks) -> bool:
+    """Whether the bytes are UTF-8, apart from a character that the end cuts off. Three are too few to tell."""
     for cut in range(1, 4 if len(raw) > 3 else 1):
         try:
             raw[-cut:].decode()
         except UnicodeDecodeError as error:
             if error.reason == "unexpected end of data" and error.start == 0:
-                return readers.is_whole(raw[:-cut], "utf-8")
-    return readers.is_whole(raw, "utf-8")
+                return checks.is_valid(raw[:-cut], "utf-8")
+    return checks.is_valid(raw, "utf-8")
 
 
 def _utf16_without_mark(raw: bytes) -> str | None:
@@ -291,15 +290,15 @@ def _detected_bytes(raw: bytes) -> int:
     return most
 
 
-def _short_chinese(raw: bytes, readers: ByteReaders) -> str | None:
+def _short_chinese(raw: bytes, checks: ByteChecks) -> str | None:
     """Return the codec of Chinese that is too short for statistics: pairs of bytes, most of the first ones in the
     common rows.
 
     Western text has single bytes beyond ASCII, so it is hardly ever valid in pairs.
     """
     for codec, common in (("gb18030", _GB_COMMON), ("big5hkscs", _BIG5_COMMON)):
-        whole = readers.is_whole(raw, codec)
-        pairs = [pair[0] for pair in islice(_PAIR.finditer(raw), _MAX_PAIRS)] if whole else []
+        is_valid = checks.is_valid(raw, codec)
+        pairs = [pair[0] for pair in islice(_PAIR.finditer(raw), _MAX_PAIRS)] if is_valid else []
         if len(pairs) >= 2 and sum(map(bool, map(common.fullmatch, pairs))) * 10 >= len(pairs) * 8:
             return codec
     return None

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 from simstream.kernels.html.page_parts import CANONICAL
 from simstream.text.extraction.article import article_in, parts_of
 from simstream.text.extraction.extract import refused_binary
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from simstream.text.titles import html_title
 
 MAX_ADDRESS_BYTES: Final = 2_048

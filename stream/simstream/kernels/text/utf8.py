@@ -1,4 +1,4 @@
-"""Checks, counts and mends UTF-8, so that a page need not be decoded for it; writes characters as UTF-8."""
+"""Checks and mends UTF-8, and counts and writes its characters, so that no page need become a Python string."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def _count_beyond_ascii(raw: NDArray[np.uint8]) -> tuple[int, int]:
         if raw[np.uint64(i)] < 0x80:
             i += _ascii_run(raw, i)
             continue
-        point, length = _as_python_replaces(raw, i, end)
+        point, length = _sequence_as_python(raw, i, end)
         replaced += point == REPLACEMENT
         whole += point != REPLACEMENT
         i += length
     return replaced, whole
 
 
-def mended(raw: bytes) -> bytes:
+def mend_utf8(raw: bytes) -> bytes:
     """Return `raw.decode("utf-8", "replace").encode()`. Cost: .1 ns a byte of ASCII, 3 ns any other."""
     utf8 = np.empty(3 * len(raw) + LANES, np.uint8)
-    return utf8[: _mend(np.frombuffer(raw, np.uint8), utf8)].tobytes()
+    return utf8[: _mend_utf8(np.frombuffer(raw, np.uint8), utf8)].tobytes()
 
 
 @lean_kernel
-def _mend(raw: NDArray[np.uint8], utf8: NDArray[np.uint8]) -> int:
-    """Write `raw` with U+FFFD for what is invalid, and return the number of bytes. `utf8` has room for three bytes
-    each, and LANES."""
+def _mend_utf8(raw: NDArray[np.uint8], utf8: NDArray[np.uint8]) -> int:
+    """Write `raw` with U+FFFD for each fault, and return the number of bytes. `utf8` has room for 3 * raw.size +
+    LANES."""
     i, to, end = 0, 0, raw.size
     while i < end:
         if raw[np.uint64(i)] < 0x80:
@@ -77,7 +77,7 @@ def _mend(raw: NDArray[np.uint8], utf8: NDArray[np.uint8]) -> int:
             i += run
             to += run
             continue
-        point, length = _as_python_replaces(raw, i, end)
+        point, length = _sequence_as_python(raw, i, end)
         to = write_point(utf8, to, point)
         i += length
     return to
@@ -85,7 +85,10 @@ def _mend(raw: NDArray[np.uint8], utf8: NDArray[np.uint8]) -> int:
 
 @lean_helper
 def copy_ascii(raw: NDArray[np.uint8], i: int, utf8: NDArray[np.uint8], to: int) -> int:
-    """Copy ASCII from `i` on, where a byte of it is, and return how many bytes. `utf8` has room for LANES bytes."""
+    """Copy the ASCII from `i` on, and return how many bytes it is: at most LANES. `raw[i]` is ASCII.
+
+    It may write LANES bytes from `to` on, of which the others mean nothing.
+    """
     if i + LANES <= raw.size:
         copy_64(raw, i, utf8, to)
     else:
@@ -95,7 +98,7 @@ def copy_ascii(raw: NDArray[np.uint8], i: int, utf8: NDArray[np.uint8], to: int)
 
 @lean_helper
 def _ascii_run(raw: NDArray[np.uint8], i: int) -> int:
-    """Return how many bytes of ASCII are seen from `i` on, where one is: at most LANES, and 1 near the end."""
+    """Return how many bytes from `i` on are seen to be ASCII: at most LANES, and 1 near the end. `raw[i]` is."""
     if i + LANES > raw.size:
         return 1
     others = ~at_most_64(raw, i, 0x7F)
@@ -103,10 +106,10 @@ def _ascii_run(raw: NDArray[np.uint8], i: int) -> int:
 
 
 @lean_helper
-def _as_python_replaces(raw: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
-    """Return `sequence`, but a lone surrogate is three faults."""
+def _sequence_as_python(raw: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
+    """Return what `sequence` does, but read a lone surrogate as Python does: as three faults of one byte."""
     point, length = sequence(raw, i, end)
-    return point, 1 if raw[i] == 0xED and point == REPLACEMENT else length
+    return point, 1 if raw[i] == 0xED and point == REPLACEMENT and length == 3 else length
 
 
 @lean_helper

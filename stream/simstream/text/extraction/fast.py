@@ -21,7 +21,7 @@ from simstream.text.extraction.extract import (
     is_plain,
     refused_binary,
 )
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 from simstream.utf8_html import Utf8Html
 
 T = TypeVar("T")
@@ -116,6 +116,7 @@ def _try_page(step: Callable[[], T]) -> T | ExtractedText:
 
 
 def warm_fast() -> None:
-    """Compile every kernel that `extract_fast` may need, or load it: three pages run all."""
-    for page in (b"<p>one</p>", b"<p>\xff</p>", probes.HTML):
-        extract_fast(page, "text/html; charset=utf-8")
+    """Compile every kernel that `extract_fast` may need, or load it."""
+    utf8, broken, gb18030 = b"<p>one</p>", b"<p>\xff</p>", probes.HTML
+    for page, content_type in ((utf8, "text/html"), (broken, "text/html; charset=utf-8"), (gb18030, "text/html")):
+        extract_fast(page, content_type)

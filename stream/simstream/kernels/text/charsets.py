@@ -1,9 +1,10 @@
-"""Turns legacy encodings, all but UTF-8 and UTF-16, into UTF-8: those of single bytes, and the East Asian ones.
+"""Turns charsets of single bytes, and five East Asian ones, into UTF-8.
 
-Python's decoders of the latter hold the GIL and cost as much as the search for the article. The tables of an
-encoding come from Python's own decoder. Faults can be replaced as Python does it: by U+FFFD for one byte, and for
-an unfinished character at the end. GB18030's four bytes from U+10000 on need no table: the code points rise as the
-bytes do. Left to Python are three bytes of EUC-JP, and pairs of two characters or beyond U+FFFF.
+Python's decoders of the latter hold the GIL and cost as much as the search for the article. The tables of a charset
+come from Python's own decoder. A fault is one byte, or an unfinished character at the end, and can become one
+U+FFFD, as in Python. GB18030's four bytes from U+10000 on need no table: the code points rise as the bytes do.
+Python must decode the whole page if it has three bytes of EUC-JP, or a pair that stands for two characters or for
+one beyond U+FFFF.
 """
 
 from __future__ import annotations
@@ -14,39 +15,39 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.charset_codecs import EAST_ASIAN_CODECS, single_byte_characters
 from simstream.kernels.bits import LANES
 from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.fold import REPLACEMENT
 from simstream.kernels.text.utf8 import copy_ascii, write_point
-from simstream.single_bytes import single_byte_characters
 
-EAST_ASIAN_CODECS: Final = ("gb18030", "big5hkscs", "cp949", "cp932", "euc_jp")
-"""Python's names of these encodings. Bytes below 128 are ASCII in each."""
-_LEFT, _INVALID, _SINGLE = 0, 1, 2
-"""What a pair is that is not one character of at most 16 bits: a longer one, or left to Python; none at all; one
-character of a single byte, and the next. No code point beyond ASCII is so small."""
+_TO_PYTHON, _INVALID, _SINGLE = 0, 1, 2
+"""Marks of a pair, below every code point beyond ASCII. _TO_PYTHON: it begins four bytes of GB18030, or the tables
+cannot hold it. _INVALID: its first byte is a fault. _SINGLE: its first byte alone is a character or a fault."""
 _NOT_READ: Final = -(1 << 62)
-_FOURS: Final = 39_420
-"""GB18030's four bytes with a lower number stand for characters below U+10000, but for those of two bytes."""
-_WIDE: Final = 189_000
+"""The result for bytes that Python must decode, below each of a fault."""
+_NARROW_FOURS: Final = 39_420
+"""GB18030's four bytes with a lower number stand for the characters below U+10000 that no pair stands for."""
+_FIRST_WIDE_FOUR: Final = 189_000
 """The number of the four bytes of U+10000. From there on the numbers rise as the code points do."""
 
 
-class EncodingTables(NamedTuple):
-    """The code points of an encoding's characters beyond ASCII, or what else the bytes are."""
+class CharsetTables(NamedTuple):
+    """The code points of a charset's characters beyond ASCII, and marks."""
 
     pairs: NDArray[np.uint16]
-    """(128, 256) by first byte less 128 and second byte. Second byte 0, which no pair has: the first byte alone."""
+    """(128, 256) by first byte less 128 and second byte: a code point or a mark. Column 0 is for the first byte
+    alone, as no pair has a second byte 0."""
     fours: NDArray[np.uint16]
-    """(39420,) by the number of the four bytes, or _INVALID; (0,) for all but GB18030."""
+    """(39420,) by the number of the four bytes: a code point or _INVALID; (0,) for all charsets but GB18030."""
 
 
 def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "strict") -> bytes | None:
-    """Return `raw.decode(codec, errors)` in UTF-8; None if the codec has no tables, or `raw` has what they lack.
+    """Return `raw.decode(codec, errors)` in UTF-8; None if Python must decode it.
 
-    Raises UnicodeDecodeError at a fault, unless it is to be replaced; LookupError for a codec that Python lacks.
-    Holds no GIL. Cost: .1 ns a byte of ASCII, 1.5 ns a byte of a pair. The first call for a codec makes its tables:
-    66 KB and up to 8 ms; for GB18030 144 KB and 16 ms.
+    With "strict", raises UnicodeDecodeError at the first fault; LookupError for a codec that Python lacks. Holds no
+    GIL. Cost: .1 ns a byte of ASCII, 1.5 ns a byte of a pair, 3 ns any other. The first call for a codec makes its
+    tables: 66 KB and up to 8 ms; for GB18030 144 KB and 16 ms.
     """
     tables = _tables(codec)
     if tables is None:
@@ -56,55 +57,56 @@ def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "stri
     if size == _NOT_READ:
         return None
     if size < 0:
-        raise UnicodeDecodeError(codec, raw, ~size, len(raw), "no character begins with these bytes")
+        raise UnicodeDecodeError(codec, raw, ~size, ~size + 1, "no character begins with these bytes")
     return utf8[:size].tobytes()
 
 
 @cache
-def _tables(codec: str) -> EncodingTables | None:
+def _tables(codec: str) -> CharsetTables | None:
     no_fours = np.empty(0, np.uint16)
     if codec in EAST_ASIAN_CODECS:
-        return EncodingTables(_pairs(codec), _fours() if codec == "gb18030" else no_fours)
+        return CharsetTables(_make_pairs(codec), _make_fours() if codec == "gb18030" else no_fours)
     characters = single_byte_characters(codec)
     if characters is None or characters[:128] != bytes(range(128)).decode("ascii"):
         return None
     pairs = np.full((128, 256), _SINGLE, np.uint16)
     pairs[:, 0] = [_INVALID if point == REPLACEMENT else point for point in map(ord, characters[128:])]
-    return EncodingTables(pairs, no_fours)
+    return CharsetTables(pairs, no_fours)
 
 
-def _pairs(codec: str) -> NDArray[np.uint16]:
+def _make_pairs(codec: str) -> NDArray[np.uint16]:
     pairs = np.zeros((128, 256), np.uint16)
     for lead, row in enumerate(pairs, 128):
-        alone = bytes((lead, 10, 10, 10)).decode(codec, "replace")[0]  # a newline belongs to no longer character
+        # A newline is no second byte, and so many of them end any character that the lead begins.
+        alone = bytes((lead, 10, 10, 10)).decode(codec, "replace")[0]
         row[0] = _INVALID if alone == "\ufffd" else ord(alone)
         trails = [trail for trail in range(1, 256) if trail != 10]
         texts = b"".join(bytes((lead, trail, 10)) for trail in trails).decode(codec, "replace").split("\n")
         for trail, text in zip(trails, texts, strict=False):
-            row[trail] = _kind(text, alone)
-        row[10] = row[11]
+            row[trail] = _classify(text, alone)
+        row[10] = row[11]  # nor is 11 a second byte
     if codec == "gb18030":
-        pairs[:, 0x30:0x3A] = _LEFT
+        pairs[:, 0x30:0x3A] = _TO_PYTHON
     elif codec == "euc_jp":
-        pairs[0x8F - 128] = _LEFT
+        pairs[0x8F - 128] = _TO_PYTHON
     return pairs
 
 
-def _kind(text: str, alone: str) -> int:
+def _classify(text: str, alone: str) -> int:
     """Return what a pair of bytes is that reads as `text`, and whose first byte alone reads as `alone`."""
     if len(text) == 1:
-        return ord(text) if 0x80 <= ord(text) <= 0xFFFF else _LEFT
+        return ord(text) if 0x80 <= ord(text) <= 0xFFFF else _TO_PYTHON
     if text[0] == "\ufffd":
         return _INVALID
-    return _SINGLE if text[0] == alone else _LEFT
+    return _SINGLE if text[0] == alone else _TO_PYTHON
 
 
-def _fours() -> NDArray[np.uint16]:
-    rest, fourth = np.divmod(np.arange(_FOURS), 10)
+def _make_fours() -> NDArray[np.uint16]:
+    rest, fourth = np.divmod(np.arange(_NARROW_FOURS), 10)
     rest, third = np.divmod(rest, 126)
     first, second = np.divmod(rest, 10)
-    lines = np.stack([0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth, np.full(_FOURS, 10)], axis=1)
-    texts = (lines.astype(np.uint8).tobytes() + b"\n\n\n").decode("gb18030", "replace").split("\n")[:_FOURS]
+    lines = np.stack([0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth, np.full(_NARROW_FOURS, 10)], axis=1)
+    texts = (lines.astype(np.uint8).tobytes() + b"\n\n\n").decode("gb18030", "replace").split("\n")[:_NARROW_FOURS]
     return np.array([ord(text) if len(text) == 1 else _INVALID for text in texts], np.uint16)
 
 
@@ -115,25 +117,30 @@ def _four_point(raw: NDArray[np.uint8], i: int, fours: NDArray[np.uint16]) -> in
     if not (0x30 <= second <= 0x39 and 0x81 <= third <= 0xFE and 0x30 <= fourth <= 0x39 and 0x81 <= first <= 0xFE):
         return _INVALID
     number = (((first - 0x81) * 10 + second - 0x30) * 126 + third - 0x81) * 10 + fourth - 0x30
-    if number < _FOURS:
+    if number < _NARROW_FOURS:
         return int(fours[number])
-    return number - _WIDE + 0x10000 if _WIDE <= number < _WIDE + 0x100000 else _INVALID
+    return (
+        number - _FIRST_WIDE_FOUR + 0x10000
+        if _FIRST_WIDE_FOUR <= number < _FIRST_WIDE_FOUR + 0x100000
+        else _INVALID
+    )
 
 
 @lean_helper
 def _character(
     raw: NDArray[np.uint8], i: int, pairs: NDArray[np.uint16], fours: NDArray[np.uint16]
 ) -> tuple[int, int]:
-    """Return the code point and the length of the character from `i` on, which begins beyond ASCII.
+    """Return the code point, or _INVALID or _TO_PYTHON, and the length of the character or fault at `i`.
 
-    Instead of a code point, _INVALID says that so many bytes are one fault, and _LEFT that the tables lack them."""
+    `raw[i]` is not ASCII.
+    """
     trail = int(raw[i + 1]) if i + 1 < raw.size else 0
     pair = int(pairs[raw[i] - 128, trail])
     if pair == _SINGLE or trail == 0:
         return int(pairs[raw[i] - 128, 0]), 1
     if pair == _INVALID:
         return _INVALID, 1
-    if pair != _LEFT or len(fours) == 0:
+    if pair != _TO_PYTHON or len(fours) == 0:
         return pair, 2
     if i + 4 > raw.size:
         return _INVALID, raw.size - i
@@ -146,12 +153,13 @@ def _to_utf8(
     raw: NDArray[np.uint8],
     pairs: NDArray[np.uint16],
     fours: NDArray[np.uint16],
-    replaces: bool,
+    replace_faults: bool,
     utf8: NDArray[np.uint8],
 ) -> int:
     """Write `raw` as UTF-8 and return the number of bytes; or _NOT_READ, or ~i for a fault at `i`.
 
-    `utf8` has room for three bytes each, and LANES. A fault is U+FFFD if it `replaces`."""
+    `utf8` has room for 3 * raw.size + LANES bytes. With `replace_faults` a fault becomes U+FFFD.
+    """
     i, to, end = 0, 0, raw.size
     while i < end:
         byte = raw[i]
@@ -169,10 +177,10 @@ def _to_utf8(
             i += 2
             continue
         point, size = _character(raw, i, pairs, fours)
-        if point == _LEFT:
+        if point == _TO_PYTHON:
             return _NOT_READ
         if point == _INVALID:
-            if not replaces:
+            if not replace_faults:
                 return ~i
             point = REPLACEMENT
         to = write_point(utf8, to, point)

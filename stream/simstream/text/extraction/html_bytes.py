@@ -1,14 +1,14 @@
-"""Turns HTML into the UTF-8 that the kernels read. Nearly all of it is done by kernels, too."""
+"""Turns fetched HTML into the UTF-8 that the kernels read."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from simstream.kernels.html.meta_charsets import charset_metas
-from simstream.kernels.text import legacy_encodings
-from simstream.kernels.text.utf8 import count_beyond_ascii, is_utf8, mended
+from simstream.kernels.text import charsets
+from simstream.kernels.text.utf8 import count_beyond_ascii, is_utf8, mend_utf8
 from simstream.text.decode import (
-    ByteReaders,
+    ByteChecks,
     charset_of,
     codec_despite_faults,
     decode_strictly,
@@ -24,8 +24,8 @@ _REPLACEMENT: Final = "\ufffd".encode()
 def html_in_utf8(raw: bytes | str, content_type: str) -> bytes:
     """Return HTML as the kernels read it: the text that `decode` finds, the bytes themselves if they are UTF-8.
 
-    NUL becomes U+FFFD. Pages in UTF-8, and in encodings that keep ASCII, cost a pass or two of a kernel; UTF-16,
-    encodings with escapes, and a few rare characters are left to Python.
+    NUL becomes U+FFFD. Kernels read UTF-8 and the charsets of `kernels/text/charsets` in a pass or two, Python all
+    others. Bytes that declare nothing and are not UTF-8 also cost a detection over at most 128 KB.
     """
     if isinstance(raw, str):
         html = _encode(raw)
@@ -39,7 +39,7 @@ def _bytes_in_utf8(raw: bytes, http_charset: str | None) -> bytes:
     body = raw[expected.mark_bytes :]
     html = _read(body, expected.codec)
     return (
-        _read_with_replacements(body, codec_despite_faults(raw, expected, True, _READERS)) if html is None else html
+        _read_with_replacements(body, codec_despite_faults(raw, expected, True, _CHECKS)) if html is None else html
     )
 
 
@@ -48,7 +48,7 @@ def _read(raw: bytes, codec: str) -> bytes | None:
     if codec == "utf-8":
         return raw if is_utf8(raw) else None
     try:
-        html = legacy_encodings.to_utf8(raw, codec)
+        html = charsets.to_utf8(raw, codec)
     except UnicodeDecodeError:
         return None
     if html is not None:
@@ -59,12 +59,12 @@ def _read(raw: bytes, codec: str) -> bytes | None:
 
 def _read_with_replacements(raw: bytes, codec: str) -> bytes:
     if codec == "utf-8":
-        return raw if is_utf8(raw) else mended(raw)  # whole where another charset is declared
-    html = legacy_encodings.to_utf8(raw, codec, "replace")
+        return raw if is_utf8(raw) else mend_utf8(raw)  # valid if the page declares another charset
+    html = charsets.to_utf8(raw, codec, "replace")
     return _encode(decode_with_replacements(raw, codec)) if html is None else html
 
 
-def _is_whole(raw: bytes, codec: str) -> bool:
+def _is_valid(raw: bytes, codec: str) -> bool:
     return _read(raw, codec) is not None
 
 
@@ -75,4 +75,4 @@ def _encode(html: str) -> bytes:
         return without_lone_surrogates(html).encode()
 
 
-_READERS: Final = ByteReaders(charset_metas, count_beyond_ascii, _is_whole)
+_CHECKS: Final = ByteChecks(charset_metas, count_beyond_ascii, _is_valid)

@@ -1,4 +1,4 @@
-"""Legacy encodings become the UTF-8 that Python's decoders make of them, faults included, or are left to these."""
+"""`to_utf8` gives what Python's decoders give, faults included, or leaves the bytes to Python."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.kernels.text.legacy_encodings import EAST_ASIAN_CODECS, to_utf8
+from simstream.kernels.text.charsets import EAST_ASIAN_CODECS, to_utf8
 from simstream.text.decode import decode
-from simstream.text.extraction.in_utf8 import html_in_utf8
+from simstream.text.extraction.html_bytes import html_in_utf8
 
 CHARSETS = {"gb18030": "gbk", "big5hkscs": "big5", "cp949": "euc-kr", "cp932": "shift_jis", "euc_jp": "euc-jp"}
 """The label that a page declares for each."""
@@ -42,7 +42,7 @@ PIECES = st.one_of(
 
 
 def expected(raw: bytes, codec: str) -> bytes | None:
-    """Python's strict reading; None at a fault."""
+    """Return Python's strict reading; None at a fault."""
     try:
         return raw.decode(codec).encode()
     except UnicodeDecodeError:
@@ -54,7 +54,7 @@ def replaced(raw: bytes, codec: str) -> bytes:
 
 
 def strict(raw: bytes, codec: str) -> tuple[bytes | None, bool]:
-    """Our strict reading, and whether there was one: (None, False) where the bytes are left to Python."""
+    """Return our strict reading, None at a fault; and False if the bytes are left to Python."""
     try:
         found = to_utf8(raw, codec)
     except UnicodeDecodeError:
@@ -136,7 +136,7 @@ SINGLE_BYTE_CODECS = [
     *(f"iso8859-{part}" for part in (*range(2, 12), 13, 14, 15, 16)),
     *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp037"),
 ]
-"""The web's own, and EBCDIC, whose first half is not ASCII."""
+"""Charsets of web pages; and EBCDIC, whose first half is not ASCII."""
 
 
 @pytest.mark.parametrize("codec", SINGLE_BYTE_CODECS)
@@ -156,7 +156,7 @@ def test_other_codecs_are_left_to_python(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", EAST_ASIAN_CODECS)
-def test_text_of_every_length_and_place_is_whole(codec: str) -> None:
+def test_text_of_every_length_and_place_is_read_as_python_reads_it(codec: str) -> None:
     for before in range(70):
         for text in (TEXTS[codec], TEXTS[codec] + "x" * 130):
             raw = (b"a" * before) + text.encode(codec)
