@@ -97,7 +97,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
     assert [(r.key, r.value) for r in again] == [(b"large", LARGE), (b"html", FED[3][1])]
     assert [r.headers[:-1] for r in again] == [FED[1][2], FED[3][2]]
     assert [r.headers[-1] for r in again] == [("simstream-replayed-from", f"{dead}/0/{n}".encode()) for n in (0, 2)]
-    assert letters("replay", "--reason", "bad_json").startswith("1 pages sent again")
+    assert letters("replay", "--reason", "bad_json").startswith("1 page sent again")
 
     verdicts = serve_until(program, len(FED) + 3)
     assert [v["id"] for v in verdicts[5:]] == ["large", "html", "broken"]
@@ -108,7 +108,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
     looped = letters("replay", "--reason", "bad_json")
     assert looped.startswith("0 pages sent again")
     assert "1 failed after a replay" in looped
-    assert letters("replay", "--reason", "bad_json", "--again", "--limit", 1).startswith("1 pages sent again")
+    assert letters("replay", "--reason", "bad_json", "--again", "--limit", 1).startswith("1 page sent again")
 
 
 def test_on_a_local_log_nothing_is_sent_while_a_fingerprinter_runs(on_folder: Program) -> None:
