@@ -7,6 +7,7 @@ judge's own: it takes the answers and judges. Making pages and answers is not in
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
 from pathlib import Path
@@ -139,6 +140,7 @@ def main(pages: int, shards: int, share: float) -> None:
         judge(warm, book, made.batch(), offset)
     state, book = judge_with(shards)
     made = AnsweredPages(share, shards)
+    gc.freeze()  # as `serve` does
     spent, found, alike, said, offset = 0.0, 0, 0, 0, 0
     before = memory()
     with tempfile.TemporaryDirectory() as folder, StateFolder(Path(folder) / "state") as kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -63,6 +64,7 @@ class DedupRun:
         with self._deduper() as deduper:
             if self.state is not None:
                 self.state.begin(deduper, self.names, copy)
+            gc.freeze()  # what the start has made stays: no collection need walk over it
             with ExitStack() as stack:
                 self._write(deduper, copy, stack)
             if self.state is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import logging
 import sys
 import time
@@ -177,6 +178,7 @@ def service(
             policy.id,
         )
         supervisor = RoleSupervisor(context, roles)
+        gc.freeze()  # what the start has made stays: no collection need walk over it while pages are judged
         supervisor.start()
         yield supervisor
 
