@@ -150,6 +150,38 @@ def test_single_bytes_are_what_python_reads(codec: str) -> None:
         assert strict(bytes([byte, 255 - byte]), codec) == (expected(bytes([byte, 255 - byte]), codec), True)
 
 
+GROWING = [*((codec, b"\xff\x80") for codec in EAST_ASIAN_CODECS), ("cp1252", b"\x80"), ("iso8859-6", b"\xff")]
+"""What grows threefold: a fault, and the euro sign."""
+
+
+@pytest.mark.parametrize(("codec", "piece"), GROWING)
+def test_bytes_that_grow_threefold_have_room(codec: str, piece: bytes) -> None:
+    for size in (1, 63, 64, 65, 5_000):
+        assert to_utf8(piece * size, codec, "replace") == replaced(piece * size, codec)
+
+
+@pytest.mark.parametrize(
+    "raw", ["8130ff30", "81308030", "e3329a35", "e3329a36", "fe39fe39", "90308130", "8431a436"]
+)
+def test_four_bytes_at_the_edges_are_what_python_reads(raw: str) -> None:
+    page = bytes.fromhex(raw)
+    assert strict(page, "gb18030") == (expected(page, "gb18030"), True)
+    assert to_utf8(page, "gb18030", "replace") == replaced(page, "gb18030")
+
+
+@pytest.mark.parametrize(("raw", "codec"), [(b"ab\xff", "gb18030"), ("天地x".encode("gbk") + b"\xffa", "gb18030")])
+def test_the_error_says_where_the_first_fault_is(raw: bytes, codec: str) -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        to_utf8(raw, codec)
+    assert caught.value.start == raw.index(b"\xff")
+
+
+def test_the_error_says_where_the_first_byte_without_a_character_is() -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        to_utf8("привет".encode("cp1251") * 20 + b"\x98 \x98", "cp1251")
+    assert caught.value.start == 120
+
+
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-8", "iso2022_jp", "hz", "utf_7"])
 def test_other_codecs_are_left_to_python(codec: str) -> None:
     assert to_utf8(b"abc", codec) is None

@@ -153,6 +153,30 @@ def test_utf8_with_a_few_lost_bytes_is_still_utf8() -> None:
 
 
 @pytest.mark.parametrize(
+    ("raw", "label", "codec"),
+    [
+        ("é".encode() * 8 + b"\xff", None, "cp1252"),  # one fault in nine is too many for UTF-8
+        ("é".encode() * 9 + b"\xff", None, "utf-8"),
+        (HAN.encode("gb18030")[:20], "utf-8", "utf-8"),  # 15 faults are too few
+        (HAN.encode("gb18030")[:22], "utf-8", "gb18030"),
+        (HAN.encode("gb18030") + HAN.encode() * 2, "utf-8", "utf-8"),  # more characters than faults
+        (HAN.encode("gb18030") + b"\xff", "utf-8", "utf-8"),  # no other charset reads it without a fault
+        (b"\xff\xfe\x00\xd8", "gbk", "utf-16-le"),
+        ("Привет".encode("cp1251") + b"\x98", "windows-1251", "cp1251"),
+        (b"abc\xe4\xb8", "gbk", "gb18030"),
+        (b"abc\xe4\xb8\xad", "big5", "utf-8"),
+        (b"abc\xe4\xb8\xad\xe4\xb8", "big5", "utf-8"),
+        (b"\xe4\xb8", None, "iso8859-7"),
+        (b"a\xe4\xb8", None, "cp1252"),
+        (b"ab\xe4\xb8", None, "utf-8"),
+        (b"abc\xf0\x9f\x98", None, "utf-8"),
+    ],
+)
+def test_faults_decide_the_codec(raw: bytes, label: str | None, codec: str) -> None:
+    assert decode(raw, label, False)[1] == codec
+
+
+@pytest.mark.parametrize(
     "part", [b"<!--", b"<!", b"<?", b"</", b"<a x='", b'<meta charset="', b"<meta content='charset="]
 )
 def test_the_search_for_a_meta_takes_time_in_proportion_to_the_page(part: bytes) -> None:

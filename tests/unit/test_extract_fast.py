@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simstream.model import Page, PageKind
-from simstream.text.decode import decode
+from simstream.text.decode import charset_of, decode
 from simstream.text.extraction import article, fast
 from simstream.text.extraction.article import article_of, articles_of
 from simstream.text.extraction.extract import extract_one
@@ -105,6 +105,24 @@ RAW_PIECES = [
 def test_html_is_the_text_that_the_detection_finds(pieces: list[bytes], label: str) -> None:
     raw = b"<p>" + b"".join(pieces) + b"</p>"
     assert html_in_utf8(raw, f"text/html; charset={label}").decode() == decode(raw, label, True)[0]
+
+
+CUT_KOREAN = "<p>서울시 퇴근길 교통 정보</p><p>".encode() + "퇴".encode()[:2] + b"...</p>"
+
+
+@pytest.mark.parametrize(
+    ("raw", "content_type", "text"),
+    [
+        (CUT_KOREAN, HTML, "<p>서울시 퇴근길 교통 정보</p><p>\ufffd...</p>"),
+        (CUT_KOREAN, "text/html; charset=utf-8", "<p>서울시 퇴근길 교통 정보</p><p>\ufffd...</p>"),
+        (b"\xef\xbb\xbf<p>a\xff", HTML, "<p>a\ufffd"),
+        (b"\xff\xfea\x00\x00\xd8b\x00", HTML, "a\ufffdb"),
+        ("<p>café ".encode("cp1252") + b"\x81", "text/html; charset=latin1", "<p>café \ufffd"),
+        ("<p>天地玄黄".encode("gbk") + b"\xff", "text/html; charset=gbk", "<p>天地玄黄\ufffd"),
+    ],
+)
+def test_a_fault_costs_one_character(raw: bytes, content_type: str, text: str) -> None:
+    assert html_in_utf8(raw, content_type).decode() == text == decode(raw, charset_of(content_type), True)[0]
 
 
 def test_big5_is_read_as_declared() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.charset_codecs import EAST_ASIAN_CODECS, single_byte_characters
-from simstream.kernels.bits import LANES
+from simstream.kernels.bits import LANES, at_most_64, copy_64
 from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.fold import REPLACEMENT
 from simstream.kernels.text.utf8 import copy_ascii, write_point
@@ -26,13 +26,14 @@ _TO_PYTHON, _INVALID, _SINGLE = 0, 1, 2
 cannot hold it. _INVALID: its first byte is a fault. _SINGLE: its first byte alone is a character or a fault."""
 _NOT_READ: Final = -(1 << 62)
 """The result for bytes that Python must decode, below each of a fault."""
+_FAULT: Final = 1 << 31
 _NARROW_FOURS: Final = 39_420
 """GB18030's four bytes with a lower number stand for the characters below U+10000 that no pair stands for."""
 _FIRST_WIDE_FOUR: Final = 189_000
 """The number of the four bytes of U+10000. From there on the numbers rise as the code points do."""
 
 
-class CharsetTables(NamedTuple):
+class EastAsianTables(NamedTuple):
     """The code points of a charset's characters beyond ASCII, and marks."""
 
     pairs: NDArray[np.uint16]
@@ -52,8 +53,15 @@ def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "stri
     tables = _tables(codec)
     if tables is None:
         return None
-    utf8 = np.empty(3 * len(raw) + LANES, np.uint8)
-    size = _to_utf8(np.frombuffer(raw, np.uint8), tables.pairs, tables.fours, errors == "replace", utf8)
+    page, utf8, replace_faults = (
+        np.frombuffer(raw, np.uint8),
+        np.empty(3 * len(raw) + LANES, np.uint8),
+        errors == "replace",
+    )
+    if isinstance(tables, EastAsianTables):
+        size = _read_east_asian(page, tables.pairs, tables.fours, replace_faults, utf8)
+    else:
+        size = _read_single_bytes(page, tables, replace_faults, utf8)
     if size == _NOT_READ:
         return None
     if size < 0:
@@ -62,16 +70,20 @@ def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "stri
 
 
 @cache
-def _tables(codec: str) -> CharsetTables | None:
-    no_fours = np.empty(0, np.uint16)
+def _tables(codec: str) -> EastAsianTables | NDArray[np.uint32] | None:
+    """Return the tables of an East Asian charset, or the UTF-8 of each byte; None if Python decodes this codec."""
     if codec in EAST_ASIAN_CODECS:
-        return CharsetTables(_make_pairs(codec), _make_fours() if codec == "gb18030" else no_fours)
+        return EastAsianTables(_make_pairs(codec), _make_fours() if codec == "gb18030" else np.empty(0, np.uint16))
     characters = single_byte_characters(codec)
     if characters is None or characters[:128] != bytes(range(128)).decode("ascii"):
         return None
-    pairs = np.full((128, 256), _SINGLE, np.uint16)
-    pairs[:, 0] = [_INVALID if point == REPLACEMENT else point for point in map(ord, characters[128:])]
-    return CharsetTables(pairs, no_fours)
+    return np.array([_packed(character) for character in characters], np.uint32)
+
+
+def _packed(character: str) -> int:
+    """Return up to three bytes of UTF-8 from the lowest on, above them their number, and _FAULT for U+FFFD."""
+    utf8 = character.encode()
+    return int.from_bytes(utf8, "little") | len(utf8) << 24 | (_FAULT if character == "\ufffd" else 0)
 
 
 def _make_pairs(codec: str) -> NDArray[np.uint16]:
@@ -149,7 +161,33 @@ def _character(
 
 
 @lean_kernel
-def _to_utf8(
+def _read_single_bytes(
+    raw: NDArray[np.uint8], packed: NDArray[np.uint32], replace_faults: bool, utf8: NDArray[np.uint8]
+) -> int:
+    """Do what `_read_east_asian` does, by a table of the UTF-8 of each byte, without a branch for each."""
+    i, to, end = 0, 0, raw.size
+    while i < end:
+        if i + LANES <= end and at_most_64(raw, i, 0x7F) == ~np.uint64(0):
+            copy_64(raw, i, utf8, to)
+            i += LANES
+            to += LANES
+            continue
+        begin, stop, seen = i, min(i + LANES, end), np.uint32(0)
+        while i < stop:
+            bits = packed[raw[np.uint64(i)]]
+            utf8[np.uint64(to)], utf8[np.uint64(to + 1)], utf8[np.uint64(to + 2)] = bits, bits >> 8, bits >> 16
+            to += bits >> 24 & 3
+            seen |= bits
+            i += 1
+        if seen & _FAULT and not replace_faults:
+            while packed[raw[begin]] & _FAULT == 0:
+                begin += 1
+            return ~begin
+    return to
+
+
+@lean_kernel
+def _read_east_asian(
     raw: NDArray[np.uint8],
     pairs: NDArray[np.uint16],
     fours: NDArray[np.uint16],

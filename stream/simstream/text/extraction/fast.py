@@ -118,5 +118,6 @@ def _try_page(step: Callable[[], T]) -> T | ExtractedText:
 def warm_fast() -> None:
     """Compile every kernel that `extract_fast` may need, or load it."""
     utf8, broken, gb18030 = b"<p>one</p>", b"<p>\xff</p>", probes.HTML
-    for page, content_type in ((utf8, "text/html"), (broken, "text/html; charset=utf-8"), (gb18030, "text/html")):
-        extract_fast(page, content_type)
+    for page in (utf8, broken, gb18030):
+        extract_fast(page, "text/html")  # the second is read as windows-1252
+    extract_fast(broken, "text/html; charset=utf-8")
