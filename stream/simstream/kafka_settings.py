@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from simstream.errors import SettingsError
@@ -68,8 +68,11 @@ OWN: Mapping[str, str] = {
     "message.max.bytes": "leave it out, and set `max_record_bytes` and the topic's max.message.bytes",
 }
 """Settings of the client that only the service sets, and what to do instead."""
-_SERVICE_LINK = re.compile("SERVICE_|PORT$|PORT_")
-"""Kubernetes sets such variables in each container for a service that is called `simstream-kafka`."""
+SERVICE_LINK: Final = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
+"""Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`. No
+setting of the client ends so."""
 _UNDERSCORED = {"log.level": "log_level", "oauth.cb": "oauth_cb"}
 """The client's only names with an underscore, as variables spell them."""
 _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
@@ -149,7 +152,7 @@ def find_refused(values: Mapping[str, SettingValue]) -> list[SettingsError]:
 
 def is_variable(name: str) -> bool:
     """Return whether a variable names a setting of the Kafka client."""
-    return name.startswith(VARIABLES) and name != VARIABLES and not _SERVICE_LINK.match(name, len(VARIABLES))
+    return name.startswith(VARIABLES) and name != VARIABLES and not SERVICE_LINK.search(name)
 
 
 def show_value(name: str, value: SettingValue) -> str:

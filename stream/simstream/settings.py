@@ -50,8 +50,6 @@ _MIN_DURATIONS_MS = {
     "stuck_after": 2_000,
 }
 """The least of each duration. An answer of a broker, a last batch or one turn of a loop may take so long."""
-_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
-"""Kubernetes sets such variables for each service: `SIMSTREAM_QUERY_PORT` for the service `simstream-query`."""
 _LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
 _LISTS = ("allowed_hosts", "verdict_headers", BOOTSTRAP)
 """Settings that are lists: in the file they may be arrays."""
@@ -294,14 +292,15 @@ def refuse_paths(settings: Settings, sender: str) -> None:
         )
 
 
-def misspelt_variables(environ: Mapping[str, str] | None = None) -> list[SettingsError]:
-    """Return an error for each SIMSTREAM_* variable that nothing reads and Kubernetes does not set."""
+def misspelt_variables(environ: Mapping[str, str] | None = None) -> dict[str, SettingsError]:
+    """Return an error for each SIMSTREAM_* variable with a value that nothing reads and Kubernetes does not set."""
+    environ = os.environ if environ is None else environ
     known = [_variable(name) for name in (*names(), BOOTSTRAP)]
-    return [
-        SettingsError(f"the variable {name} belongs to no setting", _advice_on_unknown(name, known))
+    return {
+        name: SettingsError(f"the variable {name} belongs to no setting", _advice_on_unknown(name, known))
         for name in unknown_variables(environ)
-        if not _LINK.search(name)
-    ]
+        if environ[name] and not kafka_settings.SERVICE_LINK.search(name)
+    }
 
 
 def _advice_on_unknown(name: str, known: Collection[str]) -> str:

@@ -115,7 +115,7 @@ def test_commands_refuse_a_misspelt_variable(alone: Program, command: tuple[str,
     assert "SIMSTREAM_DISTANC belongs to no setting: use SIMSTREAM_DISTANCE" in line
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.xz"])
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.xz", "a.jsonl.zst"])
 def test_the_error_names_a_file_that_does_not_begin_as_its_ending_says(alone: Program, name: str) -> None:
     path = alone.folder / name
     path.write_text("id,text\n")

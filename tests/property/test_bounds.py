@@ -1,4 +1,4 @@
-"""Kernels over strangers' bytes neither read nor write beside their arrays: memory that nobody may touch is there."""
+"""Kernels over strangers' bytes neither read nor write beside their arrays: nobody may touch the memory there."""
 
 from __future__ import annotations
 

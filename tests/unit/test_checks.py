@@ -228,7 +228,7 @@ def test_variables_that_kubernetes_sets_are_no_mistake() -> None:
         "SIMSTREAM_QUERY_SERVICE_HOST": "10.0.0.1",
         "SIMSTREAM_QUERY_SERVICE_PORT_HTTP": "9470",
     }
-    assert misspelt_variables(links) == []
+    assert misspelt_variables(links) == {}
     assert resolve({}, links).settings.query_port == 9470
 
 

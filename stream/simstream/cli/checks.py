@@ -22,7 +22,7 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     from simstream.registry.schemas import check_registry
     from simstream.telemetry.tracing import check_tracing
 
-    yield from misspelt_variables()
+    yield from misspelt_variables().values()
     yield from _recipe(settings)
     yield from _log(settings)
     yield from _raised(lambda: check_registry(settings))

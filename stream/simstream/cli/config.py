@@ -10,7 +10,14 @@ from simstream.cli.checks import find_problems
 from simstream.cli.options import judging_options, log_options, roles_option
 from simstream.errors import SimstreamError
 from simstream.kafka_settings import HIDDEN, SettingValue, names_a_user, show_value
-from simstream.settings import ResolvedSettings, default_cache, names, resolve, unknown_variables
+from simstream.settings import (
+    ResolvedSettings,
+    default_cache,
+    misspelt_variables,
+    names,
+    resolve,
+    unknown_variables,
+)
 
 Row = tuple[str, str, str]
 
@@ -29,7 +36,10 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     resolved = resolve(flags, file=config, wrong=wrong)
     wrong += find_problems(resolved.settings, roles)
     rows = [*_rows(resolved)]
-    rows += [("ignored", variable, "no such setting") for variable in unknown_variables()]
+    misspelt = misspelt_variables()
+    rows += [
+        ("refused" if name in misspelt else "ignored", name, "no such setting") for name in unknown_variables()
+    ]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, value, source in rows:
         click.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {source}")

@@ -188,7 +188,7 @@ def resolve_settings(config: str | None, flags: Mapping[str, Any]) -> ResolvedSe
 
     Raises SettingsError, also for a SIMSTREAM_* variable that nothing reads and Kubernetes does not set.
     """
-    for error in misspelt_variables():
+    for error in misspelt_variables().values():
         raise error
     found = resolve(flags, file=config)
     if level := found.settings.log_level:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import io
@@ -173,9 +174,8 @@ def _opened(beside: str, path: str) -> BinaryIO:
         raise UsageError(f"another command writes {path}", "wait for its end, or name another file") from error
     except OSError as error:
         folder = os.path.dirname(path)
-        todo = (
-            f"make the folder {folder}" if folder and not os.path.exists(folder) else "give the output another name"
-        )
+        is_missing = error.errno == errno.ENOENT and folder and not os.path.exists(folder)
+        todo = f"make the folder {folder}" if is_missing else "give the output another name"
         raise UsageError(f"{path} cannot be written ({error.strerror})", todo) from error
 
 

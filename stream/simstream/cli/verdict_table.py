@@ -53,8 +53,10 @@ def _page(verdict: Verdict, room: int | None) -> str:
         more += f"  merges {clusters} {', '.join(verdict.merged_clusters)}"
     names = [printable(name) for name in (verdict.id, verdict.near_duplicate_of) if name is not None]
     if room is not None and cell_len(_LIKE.join(names) + more) > room:
-        cells = (room - cell_len(more) - cell_len(_LIKE) * (len(names) - 1)) // len(names)
-        names = [_keep_end(name, max(cells, _MIN_NAME_CELLS)) for name in names]
+        left = room - cell_len(more) - cell_len(_LIKE) * (len(names) - 1)
+        shortest = min(map(cell_len, names)) if len(names) > 1 else 0
+        cells = max(left // len(names), left - shortest, _MIN_NAME_CELLS)
+        names = [_keep_end(name, cells) for name in names]
     return _LIKE.join(names) + more
 
 

@@ -23,6 +23,10 @@ DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading from a damaged file."""
 BLANK_RUN = 1000
 """After so many blank lines in a row, `pass_blank_lines` is worth its copy of the buffer."""
+_ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + kind]) + b"\x2a\x4d\x18" for kind in range(16)))
+"""The first bytes of a frame, and of one that is skipped."""
+_MAGIC_BYTES = 5
+"""No magic is longer."""
 _BUFFER_BYTES = 1 << 18
 _STEP_BYTES = 1024
 """Bytes that are unpacked at once, so that damage costs few of the lines before it."""
@@ -92,11 +96,11 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
     path = path.lower()
     if path.endswith(".gz"):
-        return io.BufferedReader(_CompressedStreams(packed, _GzipMember, b"\0", b"\x1f\x8b"), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, _GzipMember, (b"\x1f\x8b",), b"\0"), _BUFFER_BYTES)
     if path.endswith(".xz"):
-        return io.BufferedReader(_CompressedStreams(packed, _xz, b"\0", b"\xfd7zXZ"), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, _xz, (b"\xfd7zXZ", b"]\0\0"), b"\0"), _BUFFER_BYTES)
     if path.endswith(".zst"):
-        return io.BufferedReader(_CompressedStreams(packed, zstd.ZstdDecompressor), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, zstd.ZstdDecompressor, _ZSTD), _BUFFER_BYTES)
     return packed
 
 
@@ -200,21 +204,21 @@ class _CompressedStreams(io.RawIOBase):
     """Members of gzip, streams of xz, or frames of Zstandard, one after another in bounded memory.
 
     It unpacks in small steps: an error loses only what its own step has unpacked. A stream that breaks off is an
-    error, not an end. Between streams it skips `padding`. Raises WrongEnding if the first does not begin with
-    `magic`. (Zstandard has several.)
+    error, not an end. Between streams it skips `padding`. Raises WrongEnding if nothing can be unpacked and the
+    file begins with none of `magics`.
     """
 
     def __init__(
         self,
         handle: io.BufferedReader,
         make: Callable[[], _Decompressor],
+        magics: tuple[bytes, ...],
         padding: bytes = b"",
-        magic: bytes = b"",
     ) -> None:
-        self._handle, self._make, self._padding, self._magic = handle, make, padding, magic
+        self._handle, self._make, self._magics, self._padding = handle, make, magics, padding
         self._unpacker = make()
-        self._inside = self._begun = False
-        self._packed = b""
+        self._inside = self._begun = self._has_output = False
+        self._packed = self._head = b""
 
     def readable(self) -> bool:
         return True
@@ -238,10 +242,16 @@ class _CompressedStreams(io.RawIOBase):
     def _step(self, packed: bytes, most: int) -> bytes:
         if not packed and self._unpacker.needs_input:
             return b""
-        if not self._begun and not packed.startswith(self._magic[: len(packed)]):
-            raise WrongEnding("the first bytes are not those of its ending")
         self._begun = self._inside = True
-        data = self._unpacker.decompress(packed, most)
+        if len(self._head) < _MAGIC_BYTES:
+            self._head += packed[:_MAGIC_BYTES]
+        try:
+            data = self._unpacker.decompress(packed, most)
+        except DAMAGE as error:
+            if self._has_output or self._head.startswith(self._magics):
+                raise
+            raise WrongEnding(f"not the first bytes of its ending: {error}") from error
+        self._has_output |= bool(data)
         if self._unpacker.eof:
             self._packed = self._unpacker.unused_data
             self._unpacker = self._make()
