@@ -74,6 +74,11 @@ class ShardAnswers:
     waiting_bytes: int = 0
     """The memory of all these answers."""
 
+    def drop_unchecked(self, frame: int) -> None:
+        """Drop the answers that have no digest at this frame or behind it."""
+        while self.unchecked and self.unchecked[0].answer.header.to_frame < frame:
+            self.unchecked.popleft()
+
 
 class AnswerBook:
     """The answers of `shards` shards to one log under one policy, from a frame and an ordinal on.
@@ -152,8 +157,7 @@ class AnswerBook:
         Call it for each frame in order. Raises WrongAnswer if a shard has another digest.
         """
         for number, shard in enumerate(self._by_shard):
-            while shard.unchecked and shard.unchecked[0].answer.header.to_frame < frame:
-                shard.unchecked.popleft()
+            shard.drop_unchecked(frame)
             if not shard.unchecked or shard.unchecked[0].answer.header.frame >= frame:
                 continue
             theirs = shard.unchecked[0].answer.header.digest(frame)
@@ -169,6 +173,7 @@ class AnswerBook:
         for shard in self._by_shard:
             while shard.known and shard.known[0].answer.header.to_frame <= frame:
                 shard.waiting_bytes -= shard.known.popleft().size
+            shard.drop_unchecked(frame)
 
     def of(self, first: int, end: int) -> Iterator[tuple[NDArray[np.int64], wire.MatchColumns]]:
         """Yield the matches of the pages with ordinals from `first` to `end`, from one answer at a time: their
