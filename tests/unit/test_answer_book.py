@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simstream.errors import WrongAnswer
-from simstream.judge.answer_book import OBJECT_BYTES, AnswerBook, AnswerIssue
+from simstream.judge.answer_book import OBJECT_BYTES, AnswerBook, AnswerIssue, CountedAnswer
 from simstream.wire import answer as wire
 from simstream.wire.answer import AnswerHeader, MatchLists
 
@@ -172,6 +173,17 @@ def test_used_answers_are_dropped_and_their_bytes_forgotten(book: AnswerBook) ->
     assert book.ahead(len(second) + OBJECT_BYTES - 1, 2) == {0}
     book.used(4)
     assert book.ahead(0, 4) == set()
+
+
+def test_a_judge_that_checks_no_digest_keeps_no_answers() -> None:
+    book = AnswerBook("L", "P", SHARDS, 4)
+    book.begin(0, 0, [0] * SHARDS)
+    kept = []
+    for frame in range(5):
+        assert book.add(0, frame, answer(0, frame, frame + 1)) is None
+        book.used(frame + 1)
+        kept.append(sum(isinstance(each, CountedAnswer) for each in gc.get_objects()))
+    assert max(kept) == kept[0]
 
 
 def test_a_shard_that_has_not_answered_the_next_frame_is_never_ahead(book: AnswerBook) -> None:
