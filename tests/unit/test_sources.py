@@ -213,7 +213,7 @@ def test_all_whole_parts_before_a_cut_are_read(tmp_path: Path, ending: str) -> N
 def test_a_file_with_a_wrong_ending_is_an_error(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"pages.jsonl{ending}"
     path.write_bytes(LINES)
-    with pytest.raises(InputError, match="after line 0"):
+    with pytest.raises(InputError, match="does not begin as its ending says"):
         list(read_pages([str(path)]))
 
 
