@@ -143,12 +143,14 @@ def pass_blank_lines(stream: io.BufferedReader) -> int:
     return space.count(b"\n")
 
 
-def cut_off(path: str, line: int, error: BaseException) -> InputError:
-    """Return the error for a file whose reading failed after a line."""
+def cut_off(
+    path: str, line: int, error: BaseException, kept: str = "; the pages up to that line were read"
+) -> InputError:
+    """Return the error for a file whose reading failed after a line. `kept` says what became of its beginning."""
     if isinstance(error, WrongEnding):
         return InputError(f"{path} does not begin as its ending says", "rename the file, or get the file again")
     what = f"{path} is damaged or cut off after line {line} ({error})"
-    return InputError(what, "get the file again; the pages up to that line were read")
+    return InputError(what, f"get the file again{kept}")
 
 
 def _pass_over(stream: io.BufferedReader, step: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from simstream.errors import InputError
 from simstream.model import U64
-from simstream.sources.lines import DAMAGE
+from simstream.sources.lines import DAMAGE, cut_off
 
 _PART_BYTES: Final = 1 << 22
 _PLAIN: Final = b"0123456789\r\n"
@@ -32,9 +32,7 @@ def read_parts(handle: IO[bytes], name: str) -> Iterator[U64]:
             yield _numbers(part, name, lines)
             lines += len(part)
     except DAMAGE as error:
-        raise InputError(
-            f"{name} is damaged or cut off after line {lines} ({error})", "get the file again"
-        ) from error
+        raise cut_off(name, lines, error, kept="") from error
 
 
 def read_fingerprints(handle: IO[bytes], name: str, heard: Callable[[int], None] = lambda lines: None) -> U64:
