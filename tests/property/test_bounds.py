@@ -42,7 +42,7 @@ for _ in range(3000):
         tables = charsets._tables(codec)
         for replace_faults in (True, False):
             if codec in EAST_ASIAN_CODECS:
-                charsets._read_east_asian(raw, tables.pairs, tables.fours, replace_faults, out)
+                charsets._read_east_asian(raw, tables.pairs, tables.longer, replace_faults, out)
             else:
                 charsets._read_single_bytes(raw, tables, replace_faults, out)
 print("untouched", flush=True)

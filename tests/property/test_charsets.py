@@ -83,10 +83,20 @@ def test_only_what_the_tables_cannot_hold_is_left_to_python(codec: str) -> None:
         raw = pair.to_bytes(2, "big") + b"xx"
         if to_utf8(raw, codec, "replace") is None:
             text = raw.decode(codec, "replace")[:-2]
-            if codec == "euc_jp":
-                assert 0x8F in raw
-            else:
-                assert len(text) == 2 or text > "\uffff" or text == "\ufffd"  # the second byte begins such a pair
+            assert codec != "euc_jp"
+            assert len(text) == 2 or text > "\uffff" or text == "\ufffd"  # the second byte begins such a pair
+
+
+def test_every_three_bytes_of_euc_jp_are_what_python_reads() -> None:
+    seen = 0
+    for second, third in product(range(256), range(256)):
+        for raw in (bytes((0x8F, second, third)), bytes((0x8F, second, third, 0x61))):
+            assert strict(raw, "euc_jp") == (expected(raw, "euc_jp"), True)
+            assert to_utf8(raw, "euc_jp", "replace") == replaced(raw, "euc_jp")
+            seen += expected(raw, "euc_jp") is not None
+    assert seen > 12_000
+    for damaged in (b"\x8f", b"\x8f\0", b"\x8f\xa2", b"\x8fx"):
+        assert to_utf8(damaged, "euc_jp", "replace") == replaced(damaged, "euc_jp")
 
 
 def test_four_bytes_of_every_lead_are_what_python_reads() -> None:
@@ -119,9 +129,9 @@ def test_a_page_is_what_python_reads_or_is_left(codec: str, data: st.DataObject)
 
 
 def _is_known(raw: bytes, codec: str) -> bool:
-    """Whether bytes, read one character at a time, are what the tables have: one, two or GB18030's four bytes."""
+    """Whether bytes, read one character at a time, are what the tables have: one to four bytes."""
     while raw:
-        for length in (1, 2, 4):
+        for length in (1, 2, 3, 4):
             text = (expected(raw[:length], codec) or b"").decode()
             if len(raw) >= length and len(text) == 1 and (ord(text) <= 0xFFFF or length == 4):
                 break

@@ -3,8 +3,7 @@
 Python's decoders of the latter hold the GIL and cost as much as the search for the article. The tables of a charset
 come from Python's own decoder. A fault is one byte, or an unfinished character at the end, and can become one
 U+FFFD, as in Python. GB18030's four bytes from U+10000 on need no table: the code points rise as the bytes do.
-Python must decode the whole page if it has three bytes of EUC-JP, or a pair that stands for two characters or for
-one beyond U+FFFF.
+Python must decode the whole page if it has a pair that stands for two characters or for one beyond U+FFFF.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from simstream.kernels.text.fold import REPLACEMENT
 from simstream.kernels.text.utf8 import copy_ascii, write_point
 
 _TO_PYTHON, _INVALID, _SINGLE = 0, 1, 2
-"""Marks of a pair, below every code point beyond ASCII. _TO_PYTHON: it begins four bytes of GB18030, or the tables
+"""Marks of a pair, below every code point beyond ASCII. _TO_PYTHON: it begins a longer character, or the tables
 cannot hold it. _INVALID: its first byte is a fault. _SINGLE: its first byte alone is a character or a fault."""
 _NOT_READ: Final = -(1 << 62)
 """The result for bytes that Python must decode, below each of a fault."""
@@ -31,6 +30,8 @@ _NARROW_FOURS: Final = 39_420
 """GB18030's four bytes with a lower number stand for the characters below U+10000 that no pair stands for."""
 _FIRST_WIDE_FOUR: Final = 189_000
 """The number of the four bytes of U+10000. From there on the numbers rise as the code points do."""
+_ROW: Final = 94
+"""EUC-JP's three bytes: 0x8F, and two from 0xA1 on, each of so many."""
 
 
 class EastAsianTables(NamedTuple):
@@ -39,8 +40,9 @@ class EastAsianTables(NamedTuple):
     pairs: NDArray[np.uint16]
     """(128, 256) by first byte less 128 and second byte: a code point or a mark. Column 0 is for the first byte
     alone, as no pair has a second byte 0."""
-    fours: NDArray[np.uint16]
-    """(39420,) by the number of the four bytes: a code point or _INVALID; (0,) for all charsets but GB18030."""
+    longer: NDArray[np.uint16]
+    """(39420,) by the number of GB18030's four bytes, or (8836,) by that of EUC-JP's three: a code point or
+    _INVALID; (0,) for the other charsets."""
 
 
 def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "strict") -> bytes | None:
@@ -55,7 +57,7 @@ def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "stri
         return None
     page, utf8 = np.frombuffer(raw, np.uint8), np.empty(3 * len(raw) + LANES, np.uint8)
     if isinstance(tables, EastAsianTables):
-        size = _read_east_asian(page, tables.pairs, tables.fours, errors == "replace", utf8)
+        size = _read_east_asian(page, tables.pairs, tables.longer, errors == "replace", utf8)
     else:
         size = _read_single_bytes(page, tables, errors == "replace", utf8)
     if size == _NOT_READ:
@@ -69,7 +71,7 @@ def to_utf8(raw: bytes, codec: str, errors: Literal["strict", "replace"] = "stri
 def _tables(codec: str) -> EastAsianTables | NDArray[np.uint32] | None:
     """Return the tables of an East Asian charset, or the UTF-8 of each byte; None if Python decodes this codec."""
     if codec in EAST_ASIAN_CODECS:
-        return EastAsianTables(_make_pairs(codec), _make_fours() if codec == "gb18030" else np.empty(0, np.uint16))
+        return EastAsianTables(_make_pairs(codec), _make_longer(codec))
     characters = single_byte_characters(codec)
     if characters is None or characters[:128] != bytes(range(128)).decode("ascii"):
         return None
@@ -109,18 +111,32 @@ def _classify(text: str, alone: str) -> int:
     return _SINGLE if text[0] == alone else _TO_PYTHON
 
 
-def _make_fours() -> NDArray[np.uint16]:
-    rest, fourth = np.divmod(np.arange(_NARROW_FOURS), 10)
-    rest, third = np.divmod(rest, 126)
-    first, second = np.divmod(rest, 10)
-    lines = np.stack([0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth, np.full(_NARROW_FOURS, 10)], axis=1)
-    texts = (lines.astype(np.uint8).tobytes() + b"\n\n\n").decode("gb18030", "replace").split("\n")[:_NARROW_FOURS]
+def _make_longer(codec: str) -> NDArray[np.uint16]:
+    if codec == "gb18030":
+        rest, fourth = np.divmod(np.arange(_NARROW_FOURS), 10)
+        rest, third = np.divmod(rest, 126)
+        first, second = np.divmod(rest, 10)
+        columns = [0x81 + first, 0x30 + second, 0x81 + third, 0x30 + fourth]
+    elif codec == "euc_jp":
+        second, third = np.divmod(np.arange(_ROW * _ROW), _ROW)
+        columns = [np.full(_ROW * _ROW, 0x8F), 0xA1 + second, 0xA1 + third]
+    else:
+        return np.empty(0, np.uint16)
+    lines = np.stack([*columns, np.full(len(columns[0]), 10)], axis=1).astype(np.uint8).tobytes()
+    texts = (lines + b"\n\n\n").decode(codec, "replace").split("\n")[: len(columns[0])]
     return np.array([ord(text) if len(text) == 1 else _INVALID for text in texts], np.uint16)
 
 
 @lean_helper
+def _three_point(raw: NDArray[np.uint8], i: int, threes: NDArray[np.uint16]) -> int:
+    """Return the code point of EUC-JP's three bytes from `i` on, or _INVALID."""
+    second, third = int(raw[i + 1]) - 0xA1, int(raw[i + 2]) - 0xA1
+    return int(threes[_ROW * second + third]) if 0 <= second < _ROW and 0 <= third < _ROW else _INVALID
+
+
+@lean_helper
 def _four_point(raw: NDArray[np.uint8], i: int, fours: NDArray[np.uint16]) -> int:
-    """Return the code point of the four bytes from `i` on, or _INVALID."""
+    """Return the code point of GB18030's four bytes from `i` on, or _INVALID."""
     first, second, third, fourth = int(raw[i]), int(raw[i + 1]), int(raw[i + 2]), int(raw[i + 3])
     if not (0x30 <= second <= 0x39 and 0x81 <= third <= 0xFE and 0x30 <= fourth <= 0x39 and 0x81 <= first <= 0xFE):
         return _INVALID
@@ -133,7 +149,7 @@ def _four_point(raw: NDArray[np.uint8], i: int, fours: NDArray[np.uint16]) -> in
 
 @lean_helper
 def _character(
-    raw: NDArray[np.uint8], i: int, pairs: NDArray[np.uint16], fours: NDArray[np.uint16]
+    raw: NDArray[np.uint8], i: int, pairs: NDArray[np.uint16], longer: NDArray[np.uint16]
 ) -> tuple[int, int]:
     """Return the code point, or _INVALID or _TO_PYTHON, and the length of the character or fault at `i`.
 
@@ -141,16 +157,15 @@ def _character(
     """
     trail = int(raw[i + 1]) if i + 1 < raw.size else 0
     pair = int(pairs[raw[i] - 128, trail])
+    if pair == _TO_PYTHON and longer.size:
+        size = 3 if longer.size == _ROW * _ROW else 4
+        if i + size > raw.size:
+            return _INVALID, raw.size - i
+        point = _three_point(raw, i, longer) if size == 3 else _four_point(raw, i, longer)
+        return point, 1 if point == _INVALID else size
     if pair == _SINGLE or trail == 0:
         return int(pairs[raw[i] - 128, 0]), 1
-    if pair == _INVALID:
-        return _INVALID, 1
-    if pair != _TO_PYTHON or len(fours) == 0:
-        return pair, 2
-    if i + 4 > raw.size:
-        return _INVALID, raw.size - i
-    point = _four_point(raw, i, fours)
-    return point, 1 if point == _INVALID else 4
+    return pair, 1 if pair == _INVALID else 2
 
 
 @lean_kernel
@@ -183,7 +198,7 @@ def _read_single_bytes(
 def _read_east_asian(
     raw: NDArray[np.uint8],
     pairs: NDArray[np.uint16],
-    fours: NDArray[np.uint16],
+    longer: NDArray[np.uint16],
     replace_faults: bool,
     utf8: NDArray[np.uint8],
 ) -> int:
@@ -207,7 +222,7 @@ def _read_east_asian(
             to += 3
             i += 2
             continue
-        point, size = _character(raw, i, pairs, fours)
+        point, size = _character(raw, i, pairs, longer)
         if point == _TO_PYTHON:
             return _NOT_READ
         if point == _INVALID:
