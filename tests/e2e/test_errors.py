@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import json
+import lzma
 import os
 import signal
 import struct
@@ -120,6 +122,26 @@ def test_the_error_names_a_file_that_does_not_begin_as_its_ending_says(alone: Pr
     path = alone.folder / name
     path.write_text("id,text\n")
     assert f"{name} does not begin as its ending says" in one_line(alone.run("dedup", path), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "todo"),
+    [
+        ("a.jsonl", gzip.compress(b'{"id": "a"}\n'), "a.jsonl.gz"),
+        ("a.csv", lzma.compress(b"id,text\n"), "a.csv.xz"),
+        ("a.jsonl", b"WARC/1.0\r\n", "a.warc"),
+    ],
+)
+@pytest.mark.parametrize("command", [("dedup",), ("feed", "--log", "log")])
+def test_a_file_of_another_format_is_refused_before_its_bytes_count_as_pages(
+    alone: Program, command: tuple[str, ...], name: str, content: bytes, todo: str
+) -> None:
+    path = alone.folder / name
+    path.write_bytes(content)
+    alone.run("topics", "create", "--log", "log")
+    line = one_line(alone.run(*command, path), 1)
+    assert "and its name does not say so: rename it to " in line
+    assert line.endswith(todo)
 
 
 def test_an_unreadable_file_ends_with_2(alone: Program) -> None:

@@ -39,7 +39,12 @@ PEERS = ("google2007", "fnv1-tf")
     metavar="N",
     help="Measure with the seeds 16 to N + 15 (default: the recipe's seed).",
 )
-@click.option("--distance", default="1-10", metavar="K-K", help="Measure these distances (default: 1-10).")
+@click.option(
+    "--distance",
+    default="1-10",
+    metavar="FROM-TO",
+    help="Measure these distances and the recipe's own (default: 1-10).",
+)
 @click.option(
     "-o",
     "--output",

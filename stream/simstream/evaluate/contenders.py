@@ -40,8 +40,8 @@ class RecipeRun:
 
     def __init__(self, recipe: Recipe, distances: Sequence[int], settings: Settings, store: ResultStore) -> None:
         self.recipe = recipe
-        self.distances = distances
-        self.reach = max(*distances, recipe.distance)
+        self.distances = sorted({*distances, recipe.distance})
+        self.reach = self.distances[-1]
         self.settings = settings
         self.store = store
 

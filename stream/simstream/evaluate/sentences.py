@@ -55,6 +55,10 @@ def read(results: EvaluationResults) -> list[ReportPart]:
     return [*parts, ReportPart("All together", whole)]
 
 
+def _per_million(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def percent(value: float | None) -> str:
     """Return a share as a person writes it, with enough digits to tell it from 0 and 1."""
     if value is None:
@@ -159,7 +163,7 @@ def _others(results: EvaluationResults) -> Iterator[ReportSentence]:
     if len(rows) < 2 or rows[0][1][0] is None:
         return
     parts = [
-        f"{contender.name} finds {percent(recall)} and confuses {false:.2g} of a million"
+        f"{contender.name} finds {percent(recall)} and confuses {_per_million(false)} of a million"
         for contender, (recall, false) in rows
     ]
     yield ReportSentence(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from simstream.errors import InputError
 from simstream.sources.fields import FieldNames, encoded
-from simstream.sources.lines import BLANK_RUN, DAMAGE, cut_off, pass_blank_lines
+from simstream.sources.lines import BLANK_RUN, DAMAGE, cut_off, pass_blank_lines, refuse_other_format
 
 _PIECE_BYTES: Final = 1 << 16
 _LIMIT: Final = Lock()
@@ -96,6 +96,8 @@ def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tupl
     row, within, is_blank, blank_rows = bytearray(), False, True, 0
     try:
         while piece := stream.readline(_PIECE_BYTES):
+            if line == 1:
+                refuse_other_format(piece, path)
             within ^= bool(piece.count(b'"') & 1)
             is_blank = is_blank and piece.isspace()
             row += piece[: max(0, max_bytes + 3 - len(row))]

@@ -25,6 +25,7 @@ BLANK_RUN = 1000
 """After so many blank lines in a row, `pass_blank_lines` is worth its copy of the buffer."""
 _ZSTD = (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + kind]) + b"\x2a\x4d\x18" for kind in range(16)))
 """The first bytes of a frame, and of one that is skipped."""
+_OTHER_FORMATS = {b"\x1f\x8b": ".gz", b"\xfd7zXZ": ".xz", _ZSTD[0]: ".zst", b"WARC/": ".warc"}
 _MAGIC_BYTES = 5
 """No magic is longer."""
 _BUFFER_BYTES = 1 << 18
@@ -120,6 +121,7 @@ def lines(
             if not line.endswith(b"\n") and len(line) == max_bytes + 2:
                 _pass_over(stream, max_bytes)
             if number == 1:
+                refuse_other_format(line, path)
                 line = line.removeprefix(codecs.BOM_UTF8)
             bare = line.removesuffix(b"\n").removesuffix(b"\r")
             if bare and not bare.isspace():
@@ -129,6 +131,15 @@ def lines(
                 number += pass_blank_lines(stream)
     except DAMAGE as error:
         raise cut_off(path, number, error) from error
+
+
+def refuse_other_format(begin: bytes, path: str) -> None:
+    """Raise InputError if a file that was opened as plain text begins as a packed file or a web archive does."""
+    ending = next((ending for magic, ending in _OTHER_FORMATS.items() if begin.startswith(magic)), None)
+    if ending is not None:
+        named = f"{os.path.splitext(path)[0]}.warc" if ending == ".warc" else path + ending
+        todo = "unpack it, or give a file" if path == "-" else f"rename it to {named}"
+        raise InputError(f"{path} is a {ending} file, and its name does not say so", todo)
 
 
 def pass_blank_lines(stream: io.BufferedReader) -> int:
