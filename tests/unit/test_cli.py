@@ -111,7 +111,7 @@ def test_nothing_heavy_is_imported_for_little(arguments: list[str]) -> None:
 
 
 NO_PATHS = {
-    *("", "10m", "2h|TIME", "72h", "ADDRESS", "F", "HOST", "HOST:PORT", "HOST:PORT,…", "ID", "J", "K", "K-K"),
+    *("", "10m", "2h|TIME", "72h", "ADDRESS", "F", "HOST", "HOST:PORT", "HOST:PORT,…", "ID", "J", "K", "FROM-TO"),
     *(
         "LEVEL",
         "M",
