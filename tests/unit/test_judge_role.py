@@ -103,7 +103,7 @@ def test_pages_are_looked_up_by_as_many_threads_as_the_setting_says(
     monkeypatch.setattr(Index, "look_up_by", lambda _, threads: asked.append(threads))
     with judging(log, policy) as context:
         until(lambda: bool(asked), "the judge has its index")
-    assert asked == [context.settings.threads]
+    assert {*asked} == {context.settings.threads}  # a judge that begins anew asks again
 
 
 def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(
