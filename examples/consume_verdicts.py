@@ -8,7 +8,7 @@ It stops after the given number of verdicts, or reads on for ever.
 
 from __future__ import annotations
 
-import signal
+import os
 import sys
 from collections.abc import Iterator
 
@@ -53,5 +53,7 @@ def main(servers: str, topic: str = "simstream.verdicts", most: str = "") -> Non
 if __name__ == "__main__":
     if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `| head` ends it quietly
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

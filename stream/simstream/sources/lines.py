@@ -134,9 +134,9 @@ def lines(
 
 
 def refuse_other_format(begin: bytes, path: str) -> None:
-    """Raise InputError if a file that was opened as plain text begins as a packed file or a web archive does."""
+    """Raise InputError if a file whose name says that it is not packed begins as a packed one or a web archive."""
     ending = next((ending for magic, ending in _OTHER_FORMATS.items() if begin.startswith(magic)), None)
-    if ending is not None:
+    if ending is not None and not path.lower().endswith(COMPRESSIONS):
         named = f"{os.path.splitext(path)[0]}.warc" if ending == ".warc" else path + ending
         todo = "unpack it, or give a file" if path == "-" else f"rename it to {named}"
         raise InputError(f"{path} is a {ending} file, and its name does not say so", todo)
