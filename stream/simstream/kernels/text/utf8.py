@@ -131,7 +131,7 @@ def _ascii_run(raw: NDArray[np.uint8], i: int) -> int:
 def copy_ascii(raw: NDArray[np.uint8], i: int, utf8: NDArray[np.uint8], to: int) -> int:
     """Copy the ASCII from `i` on, and return how many bytes it is: at most LANES. `raw[i]` is ASCII.
 
-    It may write LANES bytes from `to` on, of which the others mean nothing.
+    Writes up to LANES bytes from `to` on. What lies beyond the returned number is to be overwritten.
     """
     if i + LANES > raw.size:
         utf8[np.uint64(to)] = raw[np.uint64(i)]
