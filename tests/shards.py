@@ -9,6 +9,7 @@ from simstream.index.shard import Shard
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
+from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import JudgeState, ShardState
 from simstream.model import Record, Verdict
 
@@ -34,6 +35,22 @@ class ShardedJudge:
         ]
         self.offsets = [0] * shards
         self.answered_bytes = 0
+        self.lost = 0
+        """How often a shard has lost its state."""
+
+    def rebuild(self, number: int, log: Sequence[Record], together: int, pages: int) -> None:
+        """Replace a shard by one that has lost its state: it takes in the whole log, in so many frames at once.
+
+        It expects `pages` pages.
+        """
+        self.shards[number].close()
+        state = ShardState(self.policy, Shard(number, len(self.shards)), memtable_limit=self.limit)
+        seen = SeenKeys(pages)
+        for at in range(0, len(log), together):
+            state.take_in(log[at : at + together], seen)
+        state.check()
+        self.shards[number] = state
+        self.lost += 1
 
     def take(self, records: Sequence[Record]) -> list[Verdict]:
         """Let every shard answer successive frames, and judge them together."""

@@ -108,13 +108,22 @@ def whole(policy: Policy, log: Sequence[Record]) -> tuple[list[bytes], float]:
         return out, process_time() - began
 
 
-def divided(policy: Policy, log: Sequence[Record], shards: int) -> tuple[list[bytes], ShardedJudge, float]:
-    """The same by shards and a judge without an index; the seconds are those of all together."""
+def divided(
+    policy: Policy, log: Sequence[Record], shards: int, lose: int
+) -> tuple[list[bytes], ShardedJudge, float]:
+    """The same by shards and a judge without an index; the seconds are those of all together.
+
+    With `lose`, each shard in turn loses its state after so many pages, and takes in the log again.
+    """
     out: list[bytes] = []
     judge = ShardedJudge(policy, shards, memtable_limit=4096)
+    every = lose // (FRAME_PAGES * TOGETHER)
     with closing(judge):
         began = process_time()
         for at in range(0, len(log), TOGETHER):
+            turn, rest = divmod(at // TOGETHER, every) if every else (0, 1)
+            if turn and not rest:
+                judge.rebuild(turn % shards, log[:at], TOGETHER, at * FRAME_PAGES)
             out += map(wire.encode, judge.take(log[at : at + TOGETHER]))
         return out, judge, process_time() - began
 
@@ -124,7 +133,8 @@ def divided(policy: Policy, log: Sequence[Record], shards: int) -> tuple[list[by
 @click.option("--texts", default=20_000, show_default=True, help="Texts taken from the file, or generated.")
 @click.option("--count", default=200_000, show_default=True, help="Pages made of them.")
 @click.option("--shards", "numbers", multiple=True, type=int, default=(1, 2, 4, 8), show_default=True)
-def main(file: Path | None, texts: int, count: int, numbers: Sequence[int]) -> None:
+@click.option("--lose", default=0, help="After so many pages each, a shard loses its state, at least 2,000.")
+def main(file: Path | None, texts: int, count: int, numbers: Sequence[int], lose: int) -> None:
     """Compare shards with one index, byte for byte. Ends with 1 if a verdict differs."""
     title("same verdicts", f"{count:,} pages, a window of {WINDOW_MS // HOUR_MS} h, frames of {FRAME_PAGES}")
     known = [page["text"] for page in load(file, min(texts, count))]
@@ -138,12 +148,13 @@ def main(file: Path | None, texts: int, count: int, numbers: Sequence[int]) -> N
     line(f"one index: {seconds / count * 1e6:.0f} us a page, verdicts and all")
     wrong = False
     for shards in numbers:
-        found, judge, spent = divided(policy, log, shards)
+        found, judge, spent = divided(policy, log, shards, lose)
         same = found == expected
         wrong |= not same
         line(
             f"{shards} shards: {'the same bytes' if same else 'DIFFERENT'}; {spent / count * 1e6:.0f} us a page"
             f" of all together; {judge.answered_bytes / count:.0f} bytes a page on `matches`"
+            + (f"; {judge.lost} states lost" if lose else "")
         )
     sys.exit(1 if wrong else 0)
 

@@ -44,6 +44,7 @@ PROGRAMS = {
     "patterns.py",
     "peers.py",
     "queries.py",
+    "rebuild.py",
     "restart.py",
     "same_verdicts.py",
     "schemes.py",
@@ -211,6 +212,18 @@ def test_shards_are_set_beside_one_index(cache: Path) -> None:
 def test_verdicts_by_shards_are_compared_byte_for_byte(cache: Path) -> None:
     text = said(cache, "tests.bench.same_verdicts", "--count", 1_500, "--texts", 300, "--shards", 2, "--shards", 8)
     expect(text, "1,500 pages", "'unchanged': #", "2 shards: the same bytes; # us", "8 shards: the same .* # bytes")
+
+
+def test_verdicts_are_the_same_bytes_after_every_shard_has_lost_its_state(cache: Path) -> None:
+    text = said(
+        cache, "tests.bench.same_verdicts", "--count", 9_000, "--texts", 300, "--shards", 2, "--lose", 4_000
+    )
+    expect(text, "9,000 pages", "2 shards: the same bytes; # us", "# states lost")
+
+
+def test_the_taking_in_of_a_log_is_set_beside_its_answers(cache: Path) -> None:
+    text = said(cache, "tests.bench.rebuild", "--pages", 20_000)
+    expect(text, "20,000 pages in frames of 100", "taken in: # pages a second, # of", "answered: # .* # times as")
 
 
 @pytest.mark.long

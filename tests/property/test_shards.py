@@ -17,7 +17,7 @@ from simstream.index import crowds, segment
 from simstream.index.index import Index
 from simstream.index.plan import MAX_DISTANCE, Plan, divided_plan
 from simstream.index.shard import Shard
-from simstream.judge import best_match
+from simstream.judge import best_match, shard_matcher
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
@@ -76,6 +76,12 @@ class ShardedMachine(JudgeMachine):
             new.read_from_disk(files.files, loaded.sealed.values())
         new.check()
 
+    @rule(which=st.integers(0, 7), together=st.integers(1, 30))
+    def lose_a_part(self, which: int, together: int) -> None:
+        """A shard loses its state, and takes in the log again."""
+        if self.records:
+            self.sharded.rebuild(min(which, self.count - 1), self.records, together, len(self.verdicts))
+
     def teardown(self) -> None:
         self.sharded.close()
         self.parts.cleanup()
@@ -117,6 +123,32 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_by_any_number_of_shard
     log = records(50)
     for at in range(0, len(log), together):
         verdicts += judge.take(log[at : at + together])
+    judge.close()
+    assert verdicts == naive_verdicts(policy)
+
+
+@pytest.mark.parametrize("window", [None, 60])
+@pytest.mark.parametrize(
+    ("every", "few", "crowded", "fingerprints", "sketch_lookups", "told"),
+    [(1, 8, 512, 1, 0, 16), (3, 0, 3, 1, 1, 16), (11, 8, 0, 2, 0, 2), (29, 0, 512, 1, 0, 1)],
+)
+def test_shards_that_lost_their_state_answer_as_before(
+    window, every, few, crowded, fingerprints, sketch_lookups, told, monkeypatch
+) -> None:
+    monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
+    monkeypatch.setattr(shard_matcher, "MAX_FEW_TIES", few)
+    monkeypatch.setattr(shard_matcher, "MAX_TOLD_ROUNDS", told)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
+    monkeypatch.setattr(segment, "choose_divided", short_tables)
+    limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
+    policy = Policy(RECIPE, *limits, window, "any", 20, 2, limits[2] + 7, fingerprints, sketch_lookups)
+    judge, verdicts = ShardedJudge(policy, 2, memtable_limit=64), []
+    log = records(25)
+    for at, record in enumerate(log):
+        if at and at % every == 0:
+            judge.rebuild(at // every % 2, log[:at], 1 + at % 7, 25 * at)
+        verdicts += judge.take([record])
     judge.close()
     assert verdicts == naive_verdicts(policy)
 

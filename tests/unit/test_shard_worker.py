@@ -5,15 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from simstream.judge.policy import Policy
+from simstream.judge.seen_keys import SeenKeys
+from simstream.judge.state import ShardState
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log
+from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.match import role
 from simstream.roles.match.role import MatchRole
@@ -132,3 +135,27 @@ def test_late_answers_of_a_copy_that_is_behind_do_not_hide_how_far_the_shard_has
         until(lambda: log.end_offsets(MATCHES)[0] > before, "the shard answers the new frame")
     assert log.end_offsets(FINGERPRINTS)[0] == FRAMES + 1
     assert log.end_offsets(MATCHES)[0] == before + 1, "the shard has answered old frames again"
+
+
+def test_a_matcher_without_a_snapshot_takes_in_what_is_published_and_answers_the_rest(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge_all(log, policy, tmp_path / "state")
+    taken: list[int] = []
+    take_in = ShardState.take_in
+
+    def noted(self: ShardState, records: Sequence[Record], seen: SeenKeys) -> None:
+        taken.append(len(records))
+        take_in(self, records, seen)
+
+    monkeypatch.setattr(ShardState, "take_in", noted)
+    before = log.end_offsets(MATCHES)
+    with matching(log, policy, tmp_path / "state"):
+        pass
+    assert not taken, "a snapshot needs nothing of it"
+    with matching(log, policy, tmp_path / "empty"), judging(log, policy):
+        until(lambda: sum(taken) == SHARDS * FRAMES, "all shards have all frames")
+        assert log.end_offsets(MATCHES) == before, "nothing is answered again"
+        append_frames(log, policy, FRAMES, FRAMES + 1)
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == FRAMES + 1, "the new frame is judged")
+    assert sum(taken) == SHARDS * FRAMES

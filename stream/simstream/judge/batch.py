@@ -73,6 +73,12 @@ class PageBatch:
         """Return the identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
 
+    def are_first(self) -> NDArray[np.bool_]:
+        """Return for each page (n,) whether it is the first of its group."""
+        first = np.zeros(len(self), np.bool_)
+        first[self.firsts] = True
+        return first
+
     def keys(self, pages: slice | NDArray[np.int64]) -> KeyColumns:
         """Return the keys of these pages."""
         return KeyColumns(self.fingerprints[pages], self.sketches[pages], self.short.view(np.uint8)[pages])

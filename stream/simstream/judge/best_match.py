@@ -103,9 +103,13 @@ class ClosestFinder:
         self._crowded = CrowdedFinder(self._store, self._any)
         self._no_heirs: U64 = np.empty((policy.lookups, 0), np.uint64)
 
-    def begin(self, batch: PageBatch) -> None:
-        """Begin with the pages of this batch."""
-        self._batch = batch
+    def begin(self, batch: PageBatch, asked: NDArray[np.bool_] | None = None) -> None:
+        """Begin with the pages of this batch.
+
+        If `asked` (n,) is given, only its pages are looked up, and only in the index: ask `find_single` and
+        `find_twin` alone then.
+        """
+        self._batch, self._asked = batch, asked
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
         self._twins: dict[BatchPlace, list[EntryId]] = {}
         """Per page of `_entries` the entries with its own fingerprint, sketch, length and bucket."""
@@ -119,7 +123,9 @@ class ClosestFinder:
         self._crowded.begin(batch)
         self._groups = NONE
         """The groups to which the matches of `_fellows` refer."""
-        self._apart = len(batch) <= STEP_PAGES and not any_near(self._lookup_values(batch), self._policy.distance)
+        self._apart = asked is not None or (
+            len(batch) <= STEP_PAGES and not any_near(self._lookup_values(batch), self._policy.distance)
+        )
         """Whether it is known that no page of the batch is near another one, as in most small batches."""
 
     def find_lone(self) -> NDArray[np.bool_]:
@@ -140,6 +146,23 @@ class ClosestFinder:
                 mark_near(frozen(column, np.uint64), self._policy.distance, marks)
             lone &= marks == 0
         return lone
+
+    def find_single(self) -> NDArray[np.bool_]:
+        """Return for each page (n,) whether surely no entry of the index has its key and bucket. Pages that are not
+        `asked` for have none; of the others, some may be left out. Call it before `find_twin`."""
+        if self._asked is None or not self._asked.any():
+            return np.ones(len(self._batch), np.bool_)
+        found = self._near(BatchPlace(0)).found
+        single = ~self._asked
+        single[: found.done] |= ~found.crowded
+        single[list(self._twins)] = False
+        return single
+
+    def find_twin(self, number: BatchPlace) -> EntryId:
+        """Look up page `number`, and return what `twin` does."""
+        if self._near(number).is_crowded(number):
+            self._of_crowd(number)
+        return self.twin(number)
 
     def twin(self, number: BatchPlace) -> EntryId:
         """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after
@@ -279,10 +302,17 @@ class ClosestFinder:
         if outdated:
             self._reindexed, self._heirs = self._store.reindexed, self._no_heirs
         if outdated or number >= self._entries.end:
-            asked = self._batch.keys(slice(number, None))
-            self._entries = ClosestMatches(number, self._index.query_apart(*asked))
+            self._entries = ClosestMatches(number, self._ask(number))
             self._twins = self._twins_of(self._entries)
         return self._entries
+
+    def _ask(self, first: BatchPlace) -> Matches:
+        """Return the index's answer for the pages from `first` on, or as many of them as its limit allows."""
+        if self._asked is None:
+            return self._index.query_apart(*self._batch.keys(slice(first, None)))
+        asked = np.flatnonzero(self._asked[first:])
+        found = self._index.query_apart(*self._batch.keys(first + asked))
+        return spread(found, asked, np.zeros(len(self._batch) - first, np.bool_))
 
     def _twins_of(self, answer: ClosestMatches) -> dict[BatchPlace, list[EntryId]]:
         batch, found, first = self._batch, answer.found, answer.first

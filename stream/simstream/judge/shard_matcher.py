@@ -14,8 +14,7 @@ pages match: the shard merges each further cluster of an answer into another clu
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -34,12 +33,17 @@ from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
 from simstream.judge.live_pages import LivePages
 from simstream.judge.live_state import LiveState
-from simstream.judge.numbers import NO_ROW, BatchPlace, ClusterRef, Ordinal, Row
+from simstream.judge.numbers import NO_ROW, BatchPlace, ClusterRef, EntryId, Ordinal, Row
 from simstream.judge.policy import Policy
+from simstream.judge.seen_keys import SeenKeys
 from simstream.model import ENDING_KINDS, U64, FingerprintColumns, PageKind
 from simstream.wire.answer import MatchColumns, MatchLists
 
 BEAT_EVERY_PAGES: Final = 256
+MAX_FEW_TIES: Final = 8
+"""More ties of one answer are compared with one another."""
+MAX_TOLD_ROUNDS: Final = 16
+"""How many of these ties the others are compared with; so the cost is linear."""
 
 
 class BatchedPage:
@@ -108,14 +112,28 @@ class ShardMatcher(LiveState):
         every other page less than 1 us more.
         """
         lists = MatchLists()
-        for at in range(0, len(columns), MAX_BATCH_PAGES):
-            end = min(at + MAX_BATCH_PAGES, len(columns))
-            part = columns if end - at == len(columns) else columns.part(at, end)
-            self._answer(part, time[at:end], Ordinal(ordinal + at), at, lists)
+        for at, part in _parts(columns):
+            self._answer(part, time[at : at + len(part)], Ordinal(ordinal + at), at, lists, None)
         return lists.columns()
 
+    def take_in(self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, seen: SeenKeys) -> None:
+        """Do what `answer` does with n pages whose answers nobody needs, and look up hardly any of them.
+
+        `seen` has the keys of all pages that were taken in before; there must be no others. Live are the same pages
+        as after `answer`, but fewer of them are tied, as what only the answers would tell stays unknown. So later
+        answers name more pages of one cluster; `_untold` keeps these few. Cost: some 2 us a page.
+        """
+        for at, part in _parts(columns):
+            self._answer(part, time[at : at + len(part)], Ordinal(ordinal + at), at, MatchLists(), seen)
+
     def _answer(
-        self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: Ordinal, first: int, lists: MatchLists
+        self,
+        columns: FingerprintColumns,
+        time: NDArray[np.int64],
+        ordinal: Ordinal,
+        first: int,
+        lists: MatchLists,
+        seen: SeenKeys | None,
     ) -> None:
         """Answer one batch. `first` is the place of its first page among all pages of the answer."""
         store, policy = self._store, self.policy
@@ -123,13 +141,17 @@ class ShardMatcher(LiveState):
         batch = PageBatch.of_readable(columns, time, ordinal, short, store.buckets(time))
         owned = owned_keys(self.shard, batch.keys(slice(None)), policy.lookups, policy.distance)
         store.begin(batch, owned)
-        self._closest.begin(batch)
+        looked_up = seen.may_have(batch) & owned if seen else None
+        self._closest.begin(batch, looked_up)
         self._batch = batch
         known = store.known(columns.identity)
         readable = columns.kind == PageKind.READABLE
         new = _are_single(columns.identity) & np.fromiter((not versions for versions in known), np.bool_)
         lone = np.zeros(len(columns), np.bool_)
-        lone[readable] = self._closest.find_lone()
+        if looked_up is None:
+            lone[readable] = self._closest.find_lone()
+        else:
+            lone[readable] = self._closest.find_single() & batch.are_first()
         lone &= new
         busy = readable & ~lone
         if not readable.all():
@@ -144,7 +166,10 @@ class ShardMatcher(LiveState):
             if readable[place]:
                 number = BatchPlace(int(numbers[place]))
                 own = bool(owned[number])
-                self._answer_readable(number, int(time[place]), known[place], own, first + place, lists)
+                if seen is None:
+                    self._answer_readable(number, int(time[place]), known[place], own, first + place, lists)
+                else:
+                    self._take_in_readable(number, int(time[place]), known[place], own)
             else:
                 self._end_earlier(columns.identity[place].tobytes(), known[place])
         if stream_times is not None:
@@ -178,22 +203,52 @@ class ShardMatcher(LiveState):
         lists: MatchLists,
     ) -> None:
         """Answer a readable page, and take it in if the shard owns it."""
-        store, closest, identity = self._store, self._closest, self._batch.identity(number)
-        page = BatchedPage(self._batch, number)
-        earlier = store.live_version(identity, known)
-        if earlier and compare(page, earlier, self.policy).fails is not None:
-            store.leave(earlier.row, identity)
-            earlier = None
+        earlier = self._matching_version(number, known)
         same = earlier.row if earlier else NO_ROW
-        best, ties = closest.choose(page, number, same)
+        best, ties = self._closest.choose(BatchedPage(self._batch, number), number, same)
         if ties:
             self._note(place, None if same else best, same, ties, lists)
+        self._replace(number, time_ms, earlier, ties, self._closest.twin(number) if owned else None)
+
+    def _take_in_readable(
+        self, number: BatchPlace, time_ms: int, known: Sequence[EarlierVersion], owned: bool
+    ) -> None:
+        """Take in a readable page if the shard owns it, tied to its earlier version and to pages with its key."""
+        store, batch = self._store, self._batch
+        earlier, entry = self._matching_version(number, known), None
+        ties = {store.clusters.of(earlier.row)} if earlier else set()
+        if owned:
+            entry = self._closest.find_twin(number)
+            twin = store.earliest(entry or batch.entry_of(batch.groups[number]))
+            if twin:  # pages of one entry are in one cluster
+                ties.add(store.clusters.of(twin))
+        self._replace(number, time_ms, earlier, ties, entry)
+
+    def _matching_version(self, number: BatchPlace, known: Sequence[EarlierVersion]) -> EarlierVersion | None:
+        """Return the earlier version that a page matches. Another earlier version leaves."""
+        store, identity = self._store, self._batch.identity(number)
+        earlier = store.live_version(identity, known)
+        if earlier and compare(BatchedPage(self._batch, number), earlier, self.policy).fails is not None:
+            store.leave(earlier.row, identity)
+            return None
+        return earlier
+
+    def _replace(
+        self,
+        number: BatchPlace,
+        time_ms: int,
+        earlier: EarlierVersion | None,
+        ties: Collection[ClusterRef],
+        entry: EntryId | None,
+    ) -> None:
+        """Let a page tie clusters, and live in place of its earlier version. With `entry` None it is not owned, and
+        leaves no more than the tie."""
+        store = self._store
         tied = store.tie(ties)[0] if ties else None
-        if not owned:
+        if entry is None:
             if earlier:
-                store.leave(earlier.row, identity)
+                store.leave(earlier.row, self._batch.identity(number))
             return
-        entry = closest.twin(number)
         if earlier and tied is not None:
             store.renew(number, entry, earlier.row, earlier.age, tied)
         else:
@@ -207,16 +262,47 @@ class ShardMatcher(LiveState):
         """Note the best match, and the oldest page of each further cluster. The judge itself knows the earlier
         version `same` and its cluster."""
         store = self._store
-        shown = store.clusters.of(best.row if best else same)
-        others = [store.identity_of(store.clusters.oldest(cluster)) for cluster in ties if cluster != shown]
+        row = best.row if best else same
+        shown = store.clusters.of(row)
+        oldest = [store.clusters.oldest(cluster) for cluster in ties if cluster != shown]
+        others = [store.identity_of(other) for other in self._untold(row, oldest)]
         if best:
             lists.add(place, store.identity_of(best.row), best.distance, best.agreement, sorted(others))
         elif others:
             lists.add(place, None, 0, 0, sorted(others))
 
+    def _untold(self, row: Row, others: Sequence[Row]) -> Sequence[Row]:
+        """Return which of these live pages the judge must hear of, beside that of `row`: few if they are many.
+
+        Two live pages that match one another are in one of the judge's clusters: the answer to the later one said
+        so, be it of a shard that has been lost. So a page that matches `row`, or a page that is named, is left out.
+        Cost: .1 us for each page and round.
+        """
+        if len(others) <= MAX_FEW_TIES:
+            return others
+        rest = np.array([row, *others], np.uint32)
+        found = self._store.pages.records(self._store.rows.table.column("cold")[rest])
+        keys = KeyColumns(found["fingerprint"], found["sketch"], found["short"])
+        named: list[Row] = []
+        for _ in range(MAX_TOLD_ROUNDS):
+            if not len(rest):
+                break
+            named.append(Row(int(rest[0])))
+            apart = np.ones(len(rest), np.bool_)
+            apart[self._store.index.join(keys.at(slice(1)), keys, limit=len(rest)).entry] = False
+            rest, keys = rest[apart], keys.at(apart)
+        return [*named[1:], *rest.tolist()]
+
+
+def _parts(columns: FingerprintColumns) -> Iterator[tuple[int, FingerprintColumns]]:
+    """Yield the pages in batches, each with the place of its first page."""
+    for at in range(0, len(columns), MAX_BATCH_PAGES):
+        end = min(at + MAX_BATCH_PAGES, len(columns))
+        yield at, columns if end - at == len(columns) else columns.part(at, end)
+
 
 def _are_single(identities: U64) -> NDArray[np.bool_]:
     """Return for each identity (n, 2) whether it surely comes once. Compares the first halves alone."""
-    halves = identities[:, 0].tolist()
-    counts = Counter(halves)
-    return np.fromiter((counts[half] == 1 for half in halves), np.bool_, len(halves))
+    _, which, counts = np.unique(identities[:, 0], return_inverse=True, return_counts=True)
+    single: NDArray[np.bool_] = counts[which] == 1
+    return single

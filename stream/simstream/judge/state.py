@@ -29,6 +29,7 @@ from simstream.judge.expiry import Beat
 from simstream.judge.live_state import LiveState
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
+from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.shard_matcher import ShardMatcher
 from simstream.judge.state_facts import StateFacts, check_log_id, state_facts, take_up
 from simstream.model import FingerprintColumns, PageSource, Record, Verdict
@@ -232,6 +233,13 @@ class ShardState(LogState):
             digests=b"".join(digests),
         )
         return wire.encode_within(header, self.answer(accepted), frame_pages, MAX_ANSWER_BYTES)
+
+    def take_in(self, records: Sequence[Record], seen: SeenKeys) -> None:
+        """Take in the log's next records, whose answers nobody needs; see `ShardMatcher.take_in`."""
+        accepted = [taken for record in records if isinstance(taken := self.accept(record), AcceptedPages)]
+        if accepted:
+            columns, time = _join_frames(accepted)
+            self.matcher.take_in(columns, time, accepted[0].ordinal, seen)
 
     def answer(self, accepted: Sequence[AcceptedPages]) -> MatchColumns:
         """Return the matches of successive accepted frames; a page's place counts from the first page."""

@@ -17,6 +17,7 @@ from simstream.files.names import SHARDS
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
+from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
 from simstream.log.base import FINGERPRINTS, MATCHES, Log
 from simstream.roles.context import RoleContext
@@ -146,7 +147,9 @@ class ShardWorker(threading.Thread):
         return SnapshotKeeper(str(path), state, self._log_id, self._role)
 
     def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
+        """Read the log, and answer its frames from `first` on."""
         acceptor, ahead = state.acceptor, self._role.settings.max_ahead
+        seen = self._expected_keys(state) if first else None
         with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
             while not self._stop_asked.is_set():
                 self._beat()
@@ -160,12 +163,21 @@ class ShardWorker(threading.Thread):
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
                 for batch in in_batches(records):
                     check_next(acceptor.next_frame, batch[0])
-                    for data in state.encode_answers(batch, self._log_id):
-                        if acceptor.next_frame > first:
-                            self._writer.write(self.shard.number, data)
+                    if seen is not None and batch[-1].offset < first:
+                        state.take_in(batch, seen)
+                    else:
+                        seen = None
+                        for data in state.encode_answers(batch, self._log_id):
+                            if acceptor.next_frame > first:
+                                self._writer.write(self.shard.number, data)
                     self._beat()
                 self._measure(state)
                 snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._published_frame())
+
+    def _expected_keys(self, state: ShardState) -> SeenKeys | None:
+        """Return an empty set with room for the published pages; None if the state has pages already."""
+        published = self._position.published
+        return None if published is None or state.acceptor.ordinal else SeenKeys(published.ordinal)
 
     def _measure(self, state: ShardState) -> None:
         """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""

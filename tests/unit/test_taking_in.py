@@ -1,0 +1,87 @@
+"""Shards that take in a log without answers: what they keep, and how short their next answers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from simstream.index.index import Index
+from simstream.index.shard import WHOLE
+from simstream.judge import shard_matcher
+from simstream.judge.batch import PageBatch
+from simstream.judge.numbers import Ordinal
+from simstream.judge.seen_keys import SeenKeys
+from simstream.judge.state import ShardState
+from simstream.model import FingerprintColumns
+from simstream.wire.answer import MatchColumns
+from tests.bench.made_pages import BATCH, copies, distinct, policy, template
+
+PAGES = 3 * BATCH
+
+
+def taken_in(pages: Iterable[FingerprintColumns]) -> ShardState:
+    """A shard that owns everything, and has these pages."""
+    state, seen = ShardState(policy(), WHOLE), SeenKeys(PAGES)
+    for columns in pages:
+        state.matcher.take_in(columns, columns.time, state.acceptor.ordinal, seen)
+        state.acceptor.ordinal += len(columns)
+    state.check()
+    return state
+
+
+def next_answer(state: ShardState, pages: Iterable[FingerprintColumns]) -> MatchColumns:
+    """The answer to the last of these pages, which the shard does not have yet."""
+    *_, last = pages
+    one = last.part(len(last) - 1, len(last))
+    state.acceptor.ordinal += 1
+    return state.matcher.answer(one, one.time, state.acceptor.ordinal - 1)
+
+
+@pytest.mark.parametrize("held", [1000, PAGES])
+def test_one_answer_names_few_of_many_pages_that_are_alike(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """6,000 pages are a crowd, 1,000 are not."""
+    state = taken_in(template(held))
+    assert len(state.index) > held // 2
+    assert state.matcher.live_pages == held
+    found = next_answer(state, template(held + BATCH))
+    assert len(found.best) == 1
+    assert len(found.ties) <= 16
+    monkeypatch.setattr(shard_matcher, "MAX_FEW_TIES", held)
+    whole = next_answer(taken_in(template(held)), template(held + BATCH))
+    assert len(whole.ties) > held // 2, "each of them is in a cluster of its own"
+    assert not len(next_answer(state, template(held + 2 * BATCH)).ties), "an answer ties all"
+
+
+def test_copies_share_an_entry_and_a_cluster() -> None:
+    one, sketch = np.array([77], np.uint64), np.arange(4, dtype=np.uint64).reshape(1, 4)
+    state = taken_in(copies(PAGES, one, sketch))
+    assert state.matcher.live_pages == PAGES
+    assert len(state.index) <= 2
+    assert len(next_answer(state, copies(PAGES + BATCH, one, sketch)).ties) <= 1
+
+
+def test_pages_that_are_like_no_other_are_looked_up_by_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    query = Index.query_apart
+
+    def noted(self, fingerprints, *more):
+        asked.append(len(fingerprints))
+        return query(self, fingerprints, *more)
+
+    monkeypatch.setattr(Index, "query_apart", noted)
+    taken_in(distinct(PAGES))
+    assert sum(asked) < PAGES // 20
+
+
+def test_no_key_that_came_is_missing_and_few_others_are_taken_for_it() -> None:
+    seen, wrong = SeenKeys(PAGES), 0
+    for number, columns in enumerate(distinct(PAGES)):
+        nothing = np.zeros(len(columns), np.int64)
+        batch = PageBatch.of_readable(
+            columns, columns.time, Ordinal(number * BATCH), nothing.astype(np.bool_), nothing
+        )
+        wrong += int(seen.may_have(batch).sum())
+        assert seen.may_have(batch).all()
+    assert wrong < PAGES // 20
