@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files.failures import START_OVER
 from simstream.judge.live_pages import LivePages
+from simstream.judge.numbers import EntryId
 from simstream.judge.row_table import INDEXED, LIVE
 
 
@@ -40,7 +41,7 @@ def _check_entries(store: LivePages) -> None:
     answering = 0
     for numbers, keys, buckets in store.index.live_entries():
         heads = np.array([store.rows.earliest(number) for number in numbers.tolist()], np.int64)
-        answering += sum(len(list(store.rows.pages(number))) for number in numbers.tolist())
+        answering += sum(_pages_together(store, number) for number in numbers.tolist())
         if not len(heads):
             continue
         page = {name: column[heads] for name, column in by_row.items()}
@@ -55,6 +56,14 @@ def _check_entries(store: LivePages) -> None:
     indexed = int(((state & INDEXED) != 0).sum())
     if answering != indexed:
         raise StateDamaged(f"{indexed} pages should answer queries, the index has {answering}", START_OVER)
+
+
+def _pages_together(store: LivePages, entry: EntryId) -> int:
+    """Return how many pages share an entry. Raises StateDamaged unless all of them are in one cluster."""
+    pages = list(store.rows.pages(entry))
+    if len(pages) > 1 and len({store.clusters.of(page) for page in pages}) > 1:
+        raise StateDamaged(f"pages with one key, those of entry {entry}, are in several clusters", START_OVER)
+    return len(pages)
 
 
 def _columns(store: LivePages) -> dict[str, NDArray[Any]]:
