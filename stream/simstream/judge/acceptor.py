@@ -106,9 +106,8 @@ class Acceptor:
         self, offset: int, frame: frames.Frame, key: tuple[str, int], position: int, append_time: int
     ) -> AcceptedPages:
         header, columns = frame.header, frame.columns
-        begin = int(np.searchsorted(columns.offset, position))
-        if begin:
-            columns = columns.part(begin, len(columns))
+        if len(columns) and columns.offset[0] < position:
+            columns = columns.part(int(np.searchsorted(columns.offset, position)), len(columns))
         if key not in self.positions:
             self._begin(key[0])
         self.positions[key] = max(position, header.to)

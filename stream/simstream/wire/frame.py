@@ -36,7 +36,8 @@ MAX_RUNS = 32
 """Runs of arrivals in one header, which take at most about 350 bytes a frame."""
 _CHECKED = 16  # the checksum covers everything from here on
 _PAGE_BYTES = 8 + 8 + 16 + 8 + 4 + 4 + 4 + 1 + 1
-_MAX_KIND = max(PageKind)
+_DTYPES = tuple(np.dtype(name) for name in ("i8", "i8", "u8", "u8", "u8", "u4", "u4", "u4", "u1", "u1"))
+_KINDS, _REASONS = bytes(range(max(PageKind) + 1)), bytes(range(len(REASONS)))
 
 
 class FrameHeader(msgspec.Struct, frozen=True, array_like=True):
@@ -143,21 +144,15 @@ def _read(data: bytes, at: int, pages: int, sketch_words: int) -> FingerprintCol
     at += -at % 8
     if not 0 <= sketch_words <= 8:
         raise FrameDamaged("a frame's sketch has an impossible width")
-    shapes: tuple[tuple[type, int], ...] = (
-        (np.int64, 0), (np.int64, 0), (np.uint64, 2), (np.uint64, 0), (np.uint64, sketch_words),
-        (np.uint32, 0), (np.uint32, 0), (np.uint32, 0), (np.uint8, 0), (np.uint8, 0),
-    )  # fmt: skip
     arrays: list[NDArray[Any]] = []
-    for number, (dtype, width) in enumerate(shapes):
-        wide = number in (2, 4)
-        count = pages * width if wide else pages
-        size = count * np.dtype(dtype).itemsize
+    for dtype, width in zip(_DTYPES, (1, 1, 2, 1, sketch_words, 1, 1, 1, 1, 1), strict=True):
+        size = pages * width * dtype.itemsize
         if at + size > len(data):
             raise FrameDamaged("a frame ends within its columns")
-        array: NDArray[Any] = np.frombuffer(data, dtype, count, at)
-        arrays.append(array.reshape(pages, width) if wide else array)
+        arrays.append(np.frombuffer(data, dtype, pages * width, at))
         at += size + -size % 8
     offset, time, identity, fingerprint, sketch, words, id_ends, url_ends, kind, reason = arrays
+    identity, sketch = identity.reshape(pages, 2), sketch.reshape(pages, sketch_words)
     id_bytes = int(id_ends[-1]) if pages else 0
     url_bytes = int(url_ends[-1]) if pages else 0
     if at + id_bytes + url_bytes != len(data):
@@ -179,11 +174,11 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     if not len(c):
         return
     in_range = header.start <= c.offset[0] and c.offset[-1] < header.to
-    if not in_range or (c.offset[1:] <= c.offset[:-1]).any():
+    if not in_range or np.count_nonzero(c.offset[1:] <= c.offset[:-1]):
         raise FrameDamaged("a frame's pages are not in the order of its offsets")
-    if c.kind.max() > _MAX_KIND or c.reason.max() >= len(REASONS):
+    if c.kind.tobytes().translate(None, _KINDS) or c.reason.tobytes().translate(None, _REASONS):
         raise frame_versions.unknown("has pages of a kind or reason that this version does not know")
-    if any((ends[1:] < ends[:-1]).any() for ends in (c.id_ends, c.url_ends)):
+    if any(np.count_nonzero(ends[1:] < ends[:-1]) for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
     if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):
         raise FrameDamaged("a frame has an id or URL that is not UTF-8")
