@@ -29,11 +29,11 @@ from simstream.setting_groups import (
     ExtractSettings,
     FieldSettings,
     FrameSettings,
-    NotNegative,
     Positive,
     ReadSettings,
     RegistrySettings,
 )
+from simstream.text.recipe import MAX_DISTANCE
 from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
 from simstream.wire.page_headers import parse_names
 
@@ -101,7 +101,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     a schema registry."""
     recipe: str = "default"
     """How a page becomes a fingerprint: a preset, or a file of yours."""
-    distance: NotNegative | None = None
+    distance: Annotated[int, Meta(ge=0, le=MAX_DISTANCE)] | None = None
     """The greatest Hamming distance of a match; not set: 8 for the preset `default`, 3 for the others."""
     similarity: str | None = None
     """The least similarity that the sketch must confirm, 0 to 1; not set: 0.6 for the preset `default`."""

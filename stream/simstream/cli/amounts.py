@@ -43,7 +43,11 @@ def say_bytes(number: int) -> str:
     return f"{number} bytes"
 
 
+def say_count(number: int, noun: str) -> str:
+    """Return a number of things in words, such as `1 verdict` or `1,200 verdicts`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def say_pages(number: int, verb_of_one: str = "", verb_of_many: str = "") -> str:
     """Return a number of pages in words, such as `1 page`, or `1,200 pages were` with a verb."""
-    noun, verb = ("page", verb_of_one) if number == 1 else ("pages", verb_of_many)
-    return f"{number:,} {noun} {verb}".rstrip()
+    return f"{say_count(number, 'page')} {verb_of_one if number == 1 else verb_of_many}".rstrip()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from simstream.cli.amounts import say_count
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import ShareType, field_options, judging_options, versions_option
 from simstream.cli.progress import say
@@ -204,7 +205,7 @@ def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
     from simstream.telemetry.process_memory import peak
 
     counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
-    say(f"{kinds.total():,} verdicts in {output}: {counts or 'no page'}")
+    say(f"{say_count(kinds.total(), 'verdict')} in {output}: {counts or 'no page'}")
     held = peak()
     memory = f", peak memory {held / 1e6:,.0f} MB" if held else ""
     say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")

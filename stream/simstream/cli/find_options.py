@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
+from simstream.cli.amounts import say_count
 from simstream.cli.output import written
 from simstream.cli.progress import counting, say
 from simstream.errors import UsageError
@@ -131,7 +132,7 @@ def _write(out: IO[bytes], lines: Iterable[bytes]) -> None:
         out.write(part)
         number += part.count(b"\n")
     out.flush()
-    say(f"{number:,} lines written")
+    say(f"{say_count(number, 'line')} written")
 
 
 def _column(handle: IO[bytes], name: str) -> U64:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from simstream.cli.amounts import nbytes
+from simstream.cli.amounts import nbytes, say_count
 from simstream.cli.options import ShareType, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say
@@ -136,7 +136,7 @@ def _show(
     pages, forgotten, passed = (
         sum(map(of, runs)) for of in (len, lambda run: run.forgotten, lambda run: run.passed)
     )
-    more = f"; {passed:,} verdicts have no address that can be cut" if passed else ""
+    more = f"; {say_count(passed, 'verdict')} without an address that can be cut" if passed else ""
     more += f"; {forgotten:,} pages were forgotten: give more --memory to learn from all" if forgotten else ""
     say(f"{pages:,} pages{more}")
     if not found:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from simstream.cli.amounts import say_pages
+from simstream.cli.amounts import say_count, say_pages
 from simstream.cli.options import (
     COUNT,
     judging_options,
@@ -92,9 +92,12 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
     stop_on_signals(context.stop)  # until here Ctrl-C ends the command, also while it waits for brokers
     with open_log(settings, patience=settings.give_up_s) as log, counting("judging frames") as tick:
         done = replay(log, policy, context, frames, tick)
-    click.echo(f"{done.ordinal:,} verdicts in {done.topic}, policy {policy.id}; frames judged: {done.frame:,}")
+    click.echo(
+        f"{say_count(done.ordinal, 'verdict')} in {done.topic}, policy {policy.id}; frames judged: {done.frame:,}"
+    )
     if done.frame < done.frames:
-        say(f"stopped before the end, {done.frames - done.frame:,} frames to go: run it again to continue")
+        left = say_count(done.frames - done.frame, "frame")
+        say(f"stopped before the end, {left} to go: run it again to continue")
         return 130
     kept = f" --state {settings.state}" if settings.state else ""
     flags = where(settings.log, options_of(settings, settings.give_up_s))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from simstream.cli.amounts import say_count
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting
 from simstream.errors import StateDamaged
@@ -60,7 +61,7 @@ def verify(folder: Path, verbose: bool) -> None:
         names = ", ".join(each.name for each in found.wrong[:3]) + (", …" if len(found.wrong) > 3 else "")
         raise StateDamaged(f"{folder} is damaged ({names})", found.todo)
     total, count = sum(each.size for each in found.checked), len(found.sound)
-    what = f"{count} {'snapshot' if count == 1 else 'snapshots'}, {len(found.checked)} files, {size(total)}"
+    what = f"{say_count(count, 'snapshot')}, {say_count(len(found.checked), 'file')}, {size(total)}"
     click.echo(f"{folder} is whole: {what}; every checksum, order and count agrees")
 
 

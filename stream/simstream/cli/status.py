@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simstream.cli.amounts import say_count
 from simstream.cli.options import log_options, open_log, settings_options, settle
 from simstream.cli.output import print_json
 from simstream.terminal import printable
@@ -84,7 +85,7 @@ def _lines(status: ServiceStatus) -> list[tuple[str, str]]:
     if status.reached:
         lines += _of_the_log(status)
     for process in status.processes:
-        lines.append(("process", f"{process.address}: {process.error or process.why}"))
+        lines.append(("process", f"{process.address}: {'does not answer' if process.error else process.why}"))
     for snapshot in status.snapshots:
         lines.append(("snapshot", snapshot.error or _snapshot(snapshot.frame, snapshot.ordinal, snapshot.age_s)))
     return lines
@@ -95,9 +96,9 @@ def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
     lines.append(("recipe", status.recipe or "none: the log has no frame yet"))
     if (published := status.published) is not None:
         where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
-        lines.append(("published", f"{where}; {status.unpublished_frames:,} frames to go"))
+        lines.append(("published", f"{where}; {say_count(status.unpublished_frames or 0, 'frame')} to go"))
     elif status.unpublished_frames is not None:
-        lines.append(("published", f"nothing yet; {status.unpublished_frames:,} frames to go"))
+        lines.append(("published", f"nothing yet; {say_count(status.unpublished_frames, 'frame')} to go"))
     lines += [("judge", f"{judge.name}: {'elected' if judge.elected else 'stands by'}") for judge in status.judges]
     if not status.judges:
         last = f" (the last was {status.last_publisher})" if status.last_publisher else ""
@@ -111,11 +112,11 @@ def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
 def _topic(one: TopicStatus, status: ServiceStatus) -> str:
     from simstream.log.base import VERDICTS
 
+    partitions = say_count(one.partitions, "partition")
     if one.name.endswith(f".{VERDICTS}") and status.verdicts is not None:
-        return f"{one.name}: {one.partitions} partition(s), {status.verdicts:,} verdicts published"
-    if one.partitions == 1:
-        return f"{one.name}: offsets {one.first:,} to {one.end:,}"
-    return f"{one.name}: {one.partitions} partitions, {one.end - one.first:,} offsets"
+        return f"{one.name}: {partitions}, {say_count(status.verdicts, 'verdict')} published"
+    begins = f", the first is {one.first:,}" if one.partitions == 1 and one.first else ""
+    return f"{one.name}: {partitions}, {say_count(one.end - one.first, 'offset')}{begins}"
 
 
 def _snapshot(frame: int | None, ordinal: int | None, age_s: float | None) -> str:

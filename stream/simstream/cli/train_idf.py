@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import nbytes
+from simstream.cli.amounts import nbytes, say_count, say_pages
 from simstream.cli.options import make_fingerprinter, recipe_option, settle_on_all_cores
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say, with_progress
@@ -93,7 +93,7 @@ def command(
                 f"no page of the input has {fingerprinter.recipe.min_words} distinct words",
                 "give pages with more text",
             )
-    say(f"{words:,} words of {training.pages:,} pages in {output}")
+    say(f"{say_count(words, 'word')} of {say_pages(training.pages)} in {output}")
     say(how_to_use(output, settings.recipe))
 
 

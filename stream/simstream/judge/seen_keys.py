@@ -50,9 +50,10 @@ class SeenKeys:
         columns = batch.fingerprints, batch.short, batch.buckets.view(np.uint64), *batch.sketches.T
         if len(self._factors) != len(columns):
             self._factors = self._rng.integers(0, 2**64, len(columns), np.uint64) | np.uint64(1)
-        hashes = np.zeros(len(pages), np.uint64)
+        hashes: U64 = np.zeros(len(pages), np.uint64)
         for column, factor in zip(columns, self._factors, strict=True):
             hashes ^= column[pages].astype(np.uint64)
             hashes *= factor
             hashes ^= hashes >> np.uint64(32)
-        return hashes * self._factors[0] ^ hashes >> np.uint64(29)
+        hashes ^= hashes >> np.uint64(29)
+        return hashes

@@ -126,6 +126,7 @@ class SnapshotKeeper(NoSnapshots):
         loaded = self._whole(end, log_begins)
         if loaded is None:
             if not self._folder.snapshots:
+                _logger.info("no state in %s: it begins with the first frame of the log", self._folder.path)
                 return super().load(published, log_begins)
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
             raise WrongLog(

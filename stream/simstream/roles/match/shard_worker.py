@@ -177,7 +177,11 @@ class ShardWorker(threading.Thread):
     def _expected_keys(self, state: ShardState) -> SeenKeys | None:
         """Return an empty set with room for the published pages; None if the state has pages already."""
         published = self._position.published
-        return None if published is None or state.acceptor.ordinal else SeenKeys(published.ordinal)
+        if published is None or state.acceptor.ordinal:
+            return None
+        shard = self.shard.number
+        _logger.info("shard %d takes in %d published pages", shard, published.ordinal, extra={"shard": shard})
+        return SeenKeys(published.ordinal)
 
     def _measure(self, state: ShardState) -> None:
         """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""
