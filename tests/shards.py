@@ -35,13 +35,12 @@ class ShardedJudge:
         ]
         self.offsets = [0] * shards
         self.answered_bytes = 0
-        self.lost = 0
-        """How often a shard has lost its state."""
+        self.lost_states = 0
 
     def rebuild(self, number: int, log: Sequence[Record], together: int, pages: int) -> None:
-        """Replace a shard by one that has lost its state: it takes in the whole log, in so many frames at once.
+        """Replace a shard by one that has lost its state: it takes in the whole log, `together` frames at a time.
 
-        It expects `pages` pages.
+        Its `SeenKeys` has room for `pages` pages.
         """
         self.shards[number].close()
         state = ShardState(self.policy, Shard(number, len(self.shards)), memtable_limit=self.limit)
@@ -50,7 +49,7 @@ class ShardedJudge:
             state.take_in(log[at : at + together], seen)
         state.check()
         self.shards[number] = state
-        self.lost += 1
+        self.lost_states += 1
 
     def take(self, records: Sequence[Record]) -> list[Verdict]:
         """Let every shard answer successive frames, and judge them together."""

@@ -1,7 +1,7 @@
-"""What it takes a shard without a state to come back: `python -m tests.bench.rebuild --pages 20000000`.
+"""Measure how fast a shard without a state is rebuilt: `python -m tests.bench.rebuild --pages 20000000`.
 
 The shard takes in a log, as a matcher without a snapshot does up to the published position. Beside it, the same
-log is answered frame by frame, as matchers did it before, and as they answer what is new. Pages are made up
+log is answered in the same batches, as matchers answer what is new. Pages are made up
 (`made_pages`). The time is that of the shard, from the bytes of frames on; making pages, and Kafka, are not in it.
 """
 
@@ -25,7 +25,7 @@ from tests.bench.measure import line, title
 
 LOG_ID = "bench"
 AT_ONCE = 60_000
-"""Pages that are made before the clock goes on."""
+"""Pages that are made between two runs of the clock."""
 WARM_PAGES = 20_000
 NEAR, COPIES = 0.13, 0.07
 """Shares of near duplicates, and of exact copies under other ids."""
@@ -50,7 +50,7 @@ def log(pages: int, frame_pages: int) -> Iterator[list[Record]]:
 def run(
     state: ShardState, pages: int, frame_pages: int, take: Callable[[Sequence[Record]], object]
 ) -> tuple[float, int]:
-    """Return the seconds until the state has all pages of the log, merges included, and its live pages."""
+    """Return the seconds until the state has all pages of the log, merges included, and how many are live."""
     spent = 0.0
     for records in log(pages, frame_pages):
         began = time.perf_counter()
@@ -72,13 +72,13 @@ def took(pages: int, frame_pages: int, shards: int, answers: bool) -> tuple[floa
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--pages", default=1_000_000, show_default=True, help="Pages of the log.")
-@click.option("--shards", default=8, show_default=True, help="The shard is the first of so many.")
+@click.option("--shards", default=8, show_default=True, help="Number of shards; the first is measured.")
 @click.option("--frame", "frame_pages", default=100, show_default=True, help="Pages of a frame.")
-@click.option("--alone", is_flag=True, help="Do not answer the log beside it.")
+@click.option("--alone", is_flag=True, help="Only take the log in.")
 def main(pages: int, shards: int, frame_pages: int, alone: bool) -> None:
-    """Compare the taking in of a log with the answering of it."""
+    """Compare taking in a log with answering it."""
     title("rebuild", f"{pages:,} pages in frames of {frame_pages}, the first of {shards} shards")
-    for answers in (False, True):  # compiled
+    for answers in (False, True):  # compile before the clock starts
         took(WARM_PAGES, frame_pages, shards, answers)
     seconds, live = took(pages, frame_pages, shards, answers=False)
     line(f"taken in: {pages / seconds:,.0f} pages a second, {live:,} of them live in the shard")
@@ -86,7 +86,7 @@ def main(pages: int, shards: int, frame_pages: int, alone: bool) -> None:
         return
     answered, others = took(pages, frame_pages, shards, answers=True)
     if others != live:
-        raise SystemExit(f"{others:,} pages are live after answering")
+        raise SystemExit(f"live pages differ: {live:,} after taking in, {others:,} after answering")
     line(f"answered: {pages / answered:,.0f} pages a second; taking in is {answered / seconds:.1f} times as fast")
 
 

@@ -109,15 +109,15 @@ def whole(policy: Policy, log: Sequence[Record]) -> tuple[list[bytes], float]:
 
 
 def divided(
-    policy: Policy, log: Sequence[Record], shards: int, lose: int
+    policy: Policy, log: Sequence[Record], shards: int, lose: int | None
 ) -> tuple[list[bytes], ShardedJudge, float]:
     """The same by shards and a judge without an index; the seconds are those of all together.
 
-    With `lose`, each shard in turn loses its state after so many pages, and takes in the log again.
+    Every `lose` pages the next shard loses its state, and takes in the log again.
     """
     out: list[bytes] = []
     judge = ShardedJudge(policy, shards, memtable_limit=4096)
-    every = lose // (FRAME_PAGES * TOGETHER)
+    every = (lose or 0) // (FRAME_PAGES * TOGETHER)
     with closing(judge):
         began = process_time()
         for at in range(0, len(log), TOGETHER):
@@ -133,8 +133,12 @@ def divided(
 @click.option("--texts", default=20_000, show_default=True, help="Texts taken from the file, or generated.")
 @click.option("--count", default=200_000, show_default=True, help="Pages made of them.")
 @click.option("--shards", "numbers", multiple=True, type=int, default=(1, 2, 4, 8), show_default=True)
-@click.option("--lose", default=0, help="After so many pages each, a shard loses its state, at least 2,000.")
-def main(file: Path | None, texts: int, count: int, numbers: Sequence[int], lose: int) -> None:
+@click.option(
+    "--lose",
+    type=click.IntRange(min=FRAME_PAGES * TOGETHER),
+    help="Every so many pages the next shard loses its state.",
+)
+def main(file: Path | None, texts: int, count: int, numbers: Sequence[int], lose: int | None) -> None:
     """Compare shards with one index, byte for byte. Ends with 1 if a verdict differs."""
     title("same verdicts", f"{count:,} pages, a window of {WINDOW_MS // HOUR_MS} h, frames of {FRAME_PAGES}")
     known = [page["text"] for page in load(file, min(texts, count))]
@@ -154,7 +158,7 @@ def main(file: Path | None, texts: int, count: int, numbers: Sequence[int], lose
         line(
             f"{shards} shards: {'the same bytes' if same else 'DIFFERENT'}; {spent / count * 1e6:.0f} us a page"
             f" of all together; {judge.answered_bytes / count:.0f} bytes a page on `matches`"
-            + (f"; {judge.lost} states lost" if lose else "")
+            + (f"; {judge.lost_states} states lost" if lose else "")
         )
     sys.exit(1 if wrong else 0)
 

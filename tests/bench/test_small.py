@@ -218,10 +218,10 @@ def test_verdicts_are_the_same_bytes_after_every_shard_has_lost_its_state(cache:
     text = said(
         cache, "tests.bench.same_verdicts", "--count", 9_000, "--texts", 300, "--shards", 2, "--lose", 4_000
     )
-    expect(text, "9,000 pages", "2 shards: the same bytes; # us", "# states lost")
+    expect(text, "9,000 pages", "2 shards: the same bytes; # us", "2 states lost")
 
 
-def test_the_taking_in_of_a_log_is_set_beside_its_answers(cache: Path) -> None:
+def test_taking_in_a_log_is_compared_with_answering_it(cache: Path) -> None:
     text = said(cache, "tests.bench.rebuild", "--pages", 20_000)
     expect(text, "20,000 pages in frames of 100", "taken in: # pages a second, # of", "answered: # .* # times as")
 

@@ -129,15 +129,15 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_by_any_number_of_shard
 
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize(
-    ("every", "few", "crowded", "fingerprints", "sketch_lookups", "told"),
+    ("every", "few", "crowded", "fingerprints", "sketch_lookups", "compared"),
     [(1, 8, 512, 1, 0, 16), (3, 0, 3, 1, 1, 16), (11, 8, 0, 2, 0, 2), (29, 0, 512, 1, 0, 1)],
 )
-def test_shards_that_lost_their_state_answer_as_before(
-    window, every, few, crowded, fingerprints, sketch_lookups, told, monkeypatch
+def test_verdicts_stay_those_of_the_quadratic_judge_after_shards_lost_their_states(
+    window, every, few, crowded, fingerprints, sketch_lookups, compared, monkeypatch
 ) -> None:
     monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
     monkeypatch.setattr(shard_matcher, "MAX_FEW_TIES", few)
-    monkeypatch.setattr(shard_matcher, "MAX_TOLD_ROUNDS", told)
+    monkeypatch.setattr(shard_matcher, "MAX_COMPARED_TIES", compared)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
     monkeypatch.setattr(segment, "choose_divided", short_tables)

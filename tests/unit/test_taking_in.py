@@ -17,6 +17,7 @@ from simstream.judge.state import ShardState
 from simstream.model import FingerprintColumns
 from simstream.wire.answer import MatchColumns
 from tests.bench.made_pages import BATCH, columns_of, copies, distinct, policy, template
+from tests.cpu_time import least_seconds
 
 PAGES = 3 * BATCH
 
@@ -40,7 +41,9 @@ def next_answer(state: ShardState, pages: Iterable[FingerprintColumns]) -> Match
 
 
 @pytest.mark.parametrize("held", [1000, PAGES])
-def test_one_answer_names_few_of_many_pages_that_are_alike(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_names_few_of_many_pages_that_match_one_another(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """6,000 pages are a crowd, 1,000 are not."""
     state = taken_in(template(held))
     assert len(state.index) > held // 2
@@ -74,7 +77,20 @@ def test_copies_of_a_page_in_a_crowd_share_an_entry_too() -> None:
     assert len(state.index) <= len(taken_in(crowd).index) + 1
 
 
-def test_pages_that_are_like_no_other_are_looked_up_by_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_in_a_crowd_that_was_fetched_again_costs_less_than_answering_it() -> None:
+    """Each page has a cluster of its own then. A lookup that went over all of them would cost twice as much."""
+    pages = [*template(2 * BATCH)] * 2
+
+    def answer_all() -> None:
+        state = ShardState(policy(), WHOLE)
+        for number, columns in enumerate(pages):
+            state.matcher.answer(columns, columns.time, number * BATCH)
+
+    taking = least_seconds(lambda: taken_in(pages), times=1)
+    assert taking < 0.8 * least_seconds(answer_all, times=1)
+
+
+def test_hardly_any_page_with_a_new_key_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     query = Index.query_apart
 
@@ -87,13 +103,13 @@ def test_pages_that_are_like_no_other_are_looked_up_by_no_one(monkeypatch: pytes
     assert sum(asked) < PAGES // 20
 
 
-def test_no_key_that_came_is_missing_and_few_others_are_taken_for_it() -> None:
+def test_seen_keys_have_every_key_that_came_and_few_others() -> None:
     seen, wrong = SeenKeys(PAGES), 0
     for number, columns in enumerate(distinct(PAGES)):
         nothing = np.zeros(len(columns), np.int64)
         batch = PageBatch.of_readable(
             columns, columns.time, Ordinal(number * BATCH), nothing.astype(np.bool_), nothing
         )
-        wrong += int(seen.may_have(batch).sum())
-        assert seen.may_have(batch).all()
+        wrong += int(seen.add_and_find_seen(batch).sum())
+        assert seen.add_and_find_seen(batch).all()
     assert wrong < PAGES // 100

@@ -44,7 +44,7 @@ def say_bytes(number: int) -> str:
 
 
 def say_count(number: int, noun: str) -> str:
-    """Return a number of things in words, such as `1 verdict` or `1,200 verdicts`."""
+    """Return a number of things in words, such as `1 verdict` or `1,200 verdicts`. The noun takes an s."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from simstream.cli.amounts import nbytes, say_count
+from simstream.cli.amounts import nbytes, say_count, say_pages
 from simstream.cli.options import ShareType, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say
@@ -137,8 +137,9 @@ def _show(
         sum(map(of, runs)) for of in (len, lambda run: run.forgotten, lambda run: run.passed)
     )
     more = f"; {say_count(passed, 'verdict')} without an address that can be cut" if passed else ""
-    more += f"; {forgotten:,} pages were forgotten: give more --memory to learn from all" if forgotten else ""
-    say(f"{pages:,} pages{more}")
+    if forgotten:
+        more += f"; {say_pages(forgotten, 'was', 'were')} forgotten: give more --memory to learn from all"
+    say(f"{say_pages(pages)}{more}")
     if not found:
         say(f"no pattern: each needs {least} different texts, and no exception{_nearest(nearest)}")
         return

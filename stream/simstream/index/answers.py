@@ -340,7 +340,8 @@ def _first_of_each(
 
 
 def spread(found: Matches, asked: NDArray[np.int64], crowded: NDArray[np.bool_]) -> Matches:
-    """Return the matches of some queries (m,) as matches of all (n,). All other queries are `crowded` (n,)."""
+    """Return the matches of some queries (m,) as matches of all (n,). Others
+    have none; `crowded` (n,) says whether they are crowded."""
     if len(asked) == len(crowded):
         return found
     done = len(crowded) if found.done == len(asked) else int(asked[found.done])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.answers import spread
-from simstream.index.index import Index
+from simstream.index.index import CrowdedAnswer, Index
 from simstream.index.keys import frozen
 from simstream.index.matches import Matches
 from simstream.judge.batch import PageBatch
@@ -106,8 +106,8 @@ class ClosestFinder:
     def begin(self, batch: PageBatch, asked: NDArray[np.bool_] | None = None) -> None:
         """Begin with the pages of this batch.
 
-        If `asked` (n,) is given, only its pages are looked up, and only in the index: ask `find_single` and
-        `find_twin` alone then.
+        If `asked` (n,) is given, only its pages are looked up, and only in the index. Then call only
+        `find_without_twin` and `find_twin`.
         """
         self._batch, self._asked = batch, asked
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
@@ -126,7 +126,8 @@ class ClosestFinder:
         self._apart = asked is not None or (
             len(batch) <= STEP_PAGES and not any_near(self._lookup_values(batch), self._policy.distance)
         )
-        """Whether it is known that no page of the batch is near another one, as in most small batches."""
+        """Whether no page needs a comparison with the rest of the batch: none is near another one, as in most small
+        batches, or `asked` is given."""
 
     def find_lone(self) -> NDArray[np.bool_]:
         """Return for each page of the batch (n,) whether it surely is a lone page.
@@ -147,9 +148,12 @@ class ClosestFinder:
             lone &= marks == 0
         return lone
 
-    def find_single(self) -> NDArray[np.bool_]:
-        """Return for each page (n,) whether surely no entry of the index has its key and bucket. Pages that are not
-        `asked` for have none; of the others, some may be left out. Call it before `find_twin`."""
+    def find_without_twin(self) -> NDArray[np.bool_]:
+        """Return for each page (n,) whether surely no entry of the index has its key and bucket.
+
+        It is true for each page that is not `asked` for. An asked page may get False although it has none. Call it
+        before `find_twin`.
+        """
         if self._asked is None or not self._asked.any():
             return np.ones(len(self._batch), np.bool_)
         found = self._near(BatchPlace(0)).found
@@ -159,9 +163,11 @@ class ClosestFinder:
         return single
 
     def find_twin(self, number: BatchPlace) -> EntryId:
-        """Look up page `number`, and return what `twin` does."""
+        """Look up page `number`, and return an entry with a live page and exactly its key and bucket, or 0."""
         if self._near(number).is_crowded(number):
-            self._of_crowd(number)
+            near = self._near_crowd(number)
+            if twin := self._crowded.twin(number, near):
+                self._twins[number] = [twin]
         return self.twin(number)
 
     def twin(self, number: BatchPlace) -> EntryId:
@@ -220,14 +226,18 @@ class ClosestFinder:
 
     def _of_crowd(self, number: BatchPlace) -> Chosen:
         """Do what `_found` does for a page with very many candidates."""
-        near = self._index.query_crowded(*self._batch.keys(slice(number, number + 1)))
-        for known, _ in near.matches:
-            self._twins.update(self._twins_of(ClosestMatches(number, known)))
-        found, ties, twin = self._crowded.choose(number, near)
+        found, ties, twin = self._crowded.choose(number, self._near_crowd(number))
         if twin:
             self._twins[number] = [twin]
         agreement, distance, row = found[AGREEMENT].item(), found[DISTANCE].item(), found[ROW].item()
         return BestMatch(row, distance, agreement) if agreement >= 0 else None, ties
+
+    def _near_crowd(self, number: BatchPlace) -> CrowdedAnswer:
+        """Return the crowds of a crowded page, and take the entries with its key from the matches beside them."""
+        near = self._index.query_crowded(*self._batch.keys(slice(number, number + 1)))
+        for known, _ in near.matches:
+            self._twins.update(self._twins_of(ClosestMatches(number, known)))
+        return near
 
     def _is_own(self, found: Matches, at: int, row: Row) -> bool:
         """Whether a match is only the page's earlier version, or its copies in the same cluster."""

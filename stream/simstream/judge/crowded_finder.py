@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from simstream.index.index import CrowdedAnswer
 from simstream.judge.batch import PageBatch
 from simstream.judge.live_pages import LivePages
-from simstream.judge.numbers import BatchPlace, ClusterRef, EntryId, Row
+from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
+from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from simstream.kernels.judge.best_match import SEEN_CLUSTERS, choose
 from simstream.kernels.judge.crowd import (
     CANDIDATES,
@@ -76,6 +77,25 @@ class CrowdedFinder:
         twin = EntryId(Row(int(to.found[TWIN])))
         self._search(page, self._columns(), number, to, ties)
         return to.chosen, ties, twin
+
+    def twin(self, number: BatchPlace, near: CrowdedAnswer) -> EntryId:
+        """Return an entry in a crowd with a live page and exactly the key and bucket of page `number`, or 0.
+
+        Cost: some 20 us, and .3 ns for each entry of the crowd.
+        """
+        batch = self._batch
+        for crowd in near.crowds:
+            columns = crowd.columns
+            same = np.flatnonzero(columns.fingerprints[: crowd.count] == batch.fingerprints[number])
+            rows = columns.rows[same]
+            wanted = (columns.sketches[:, same] == batch.sketches[number][:, np.newaxis]).all(axis=0)
+            wanted &= (rows >> np.uint32(31) == batch.short[number]) & (
+                columns.buckets[same] == batch.buckets[number]
+            )
+            for entry in (rows[wanted] & np.uint32(NUMBER_MASK)).tolist():
+                if self._store.earliest(entry):
+                    return EntryId(entry)
+        return NO_ENTRY
 
     def _to(self) -> CrowdSearch:
         return CrowdSearch(

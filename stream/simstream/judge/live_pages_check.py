@@ -36,12 +36,13 @@ def _check_counts(store: LivePages) -> None:
 
 
 def _check_entries(store: LivePages) -> None:
-    """Check that the index has each indexed page under its own fingerprint, sketch, length and bucket."""
+    """Check that the index has each indexed page under its own fingerprint, sketch, length and bucket, and that the
+    pages of an entry share a cluster."""
     by_row = _columns(store)
     answering = 0
     for numbers, keys, buckets in store.index.live_entries():
         heads = np.array([store.rows.earliest(number) for number in numbers.tolist()], np.int64)
-        answering += sum(_pages_together(store, number) for number in numbers.tolist())
+        answering += sum(_count_pages(store, number) for number in numbers.tolist())
         if not len(heads):
             continue
         page = {name: column[heads] for name, column in by_row.items()}
@@ -58,11 +59,11 @@ def _check_entries(store: LivePages) -> None:
         raise StateDamaged(f"{indexed} pages should answer queries, the index has {answering}", START_OVER)
 
 
-def _pages_together(store: LivePages, entry: EntryId) -> int:
+def _count_pages(store: LivePages, entry: EntryId) -> int:
     """Return how many pages share an entry. Raises StateDamaged unless all of them are in one cluster."""
     pages = list(store.rows.pages(entry))
     if len(pages) > 1 and len({store.clusters.of(page) for page in pages}) > 1:
-        raise StateDamaged(f"pages with one key, those of entry {entry}, are in several clusters", START_OVER)
+        raise StateDamaged(f"the pages of entry {entry} are in several clusters", START_OVER)
     return len(pages)
 
 

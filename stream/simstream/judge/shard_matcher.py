@@ -41,9 +41,10 @@ from simstream.wire.answer import MatchColumns, MatchLists
 
 BEAT_EVERY_PAGES: Final = 256
 MAX_FEW_TIES: Final = 8
-"""More ties of one answer are compared with one another."""
-MAX_TOLD_ROUNDS: Final = 16
-"""How many of these ties the others are compared with; so the cost is linear."""
+"""Up to so many ties, an answer names all of them. More are compared first, to leave out what the judge knows."""
+MAX_TIES_AT_ONCE: Final = 4096
+MAX_COMPARED_TIES: Final = 16
+"""How many pages the ties are compared with, that of the best match included. So the cost is linear."""
 
 
 class BatchedPage:
@@ -93,7 +94,10 @@ def owned_keys(shard: Shard, keys: KeyColumns, draws: int, distance: int) -> NDA
 
 
 class ShardMatcher(LiveState):
-    """Answers accepted pages from one shard. Its answers are a function of the pages in their order.
+    """Answers accepted pages from one shard.
+
+    The verdicts that follow from its answers are a function of the pages in their order. After `take_in` an answer
+    may name other pages of the same clusters.
 
     `index` must be empty and made for the policy and the shard. Raises SettingsError for link = "canonical".
     """
@@ -113,20 +117,20 @@ class ShardMatcher(LiveState):
         """
         lists = MatchLists()
         for at, part in _parts(columns):
-            self._answer(part, time[at : at + len(part)], Ordinal(ordinal + at), at, lists, None)
+            self._process(part, time[at : at + len(part)], Ordinal(ordinal + at), at, lists, None)
         return lists.columns()
 
     def take_in(self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, seen: SeenKeys) -> None:
-        """Do what `answer` does with n pages whose answers nobody needs, and look up hardly any of them.
+        """Take in n pages without answering them. Only pages whose key may have come before are looked up.
 
-        `seen` has the keys of all pages that were taken in before; there must be no others. Live are the same pages
-        as after `answer`, but fewer of them are tied, as what only the answers would tell stays unknown. So later
-        answers name more pages of one cluster; `_untold` keeps these few. Cost: some 2 us a page.
+        `seen` has the keys of all pages that the matcher has, and others. The same pages are live as after
+        `answer`. Only copies are tied, and versions that match. So a later answer may tie many clusters that are
+        one cluster of the judge; `_leave_out_known` shortens it. Cost: a sixth of `answer`.
         """
         for at, part in _parts(columns):
-            self._answer(part, time[at : at + len(part)], Ordinal(ordinal + at), at, MatchLists(), seen)
+            self._process(part, time[at : at + len(part)], Ordinal(ordinal + at), at, MatchLists(), seen)
 
-    def _answer(
+    def _process(
         self,
         columns: FingerprintColumns,
         time: NDArray[np.int64],
@@ -135,13 +139,16 @@ class ShardMatcher(LiveState):
         lists: MatchLists,
         seen: SeenKeys | None,
     ) -> None:
-        """Answer one batch. `first` is the place of its first page among all pages of the answer."""
+        """Answer one batch, or take it in if `seen` is given.
+
+        `first` is the place of its first page among all pages of the answer.
+        """
         store, policy = self._store, self.policy
         short = columns.words < policy.short_words
         batch = PageBatch.of_readable(columns, time, ordinal, short, store.buckets(time))
         owned = owned_keys(self.shard, batch.keys(slice(None)), policy.lookups, policy.distance)
         store.begin(batch, owned)
-        looked_up = seen.may_have(batch) & owned if seen else None
+        looked_up = seen.add_and_find_seen(batch) & owned if seen else None
         self._closest.begin(batch, looked_up)
         self._batch = batch
         known = store.known(columns.identity)
@@ -151,7 +158,7 @@ class ShardMatcher(LiveState):
         if looked_up is None:
             lone[readable] = self._closest.find_lone()
         else:
-            lone[readable] = self._closest.find_single() & batch.are_first()
+            lone[readable] = self._closest.find_without_twin() & batch.are_first()
         lone &= new
         busy = readable & ~lone
         if not readable.all():
@@ -208,7 +215,7 @@ class ShardMatcher(LiveState):
         best, ties = self._closest.choose(BatchedPage(self._batch, number), number, same)
         if ties:
             self._note(place, None if same else best, same, ties, lists)
-        self._replace(number, time_ms, earlier, ties, self._closest.twin(number) if owned else None)
+        self._tie_and_store(number, time_ms, earlier, ties, self._closest.twin(number) if owned else None)
 
     def _take_in_readable(
         self, number: BatchPlace, time_ms: int, known: Sequence[EarlierVersion], owned: bool
@@ -222,7 +229,7 @@ class ShardMatcher(LiveState):
             twin = store.earliest(entry or batch.entry_of(batch.groups[number]))
             if twin:  # pages of one entry are in one cluster
                 ties.add(store.clusters.of(twin))
-        self._replace(number, time_ms, earlier, ties, entry)
+        self._tie_and_store(number, time_ms, earlier, ties, entry)
 
     def _matching_version(self, number: BatchPlace, known: Sequence[EarlierVersion]) -> EarlierVersion | None:
         """Return the earlier version that a page matches. Another earlier version leaves."""
@@ -233,7 +240,7 @@ class ShardMatcher(LiveState):
             return None
         return earlier
 
-    def _replace(
+    def _tie_and_store(
         self,
         number: BatchPlace,
         time_ms: int,
@@ -241,10 +248,13 @@ class ShardMatcher(LiveState):
         ties: Collection[ClusterRef],
         entry: EntryId | None,
     ) -> None:
-        """Let a page tie clusters, and live in place of its earlier version. With `entry` None it is not owned, and
-        leaves no more than the tie."""
+        """Tie clusters, and store a page in place of its earlier version.
+
+        `entry` is the entry that the page joins, or 0. If None, the shard does not own the page, and does not store
+        it.
+        """
         store = self._store
-        tied = store.tie(ties)[0] if ties else None
+        tied = self._tie(ties)
         if entry is None:
             if earlier:
                 store.leave(earlier.row, self._batch.identity(number))
@@ -256,27 +266,38 @@ class ShardMatcher(LiveState):
         if store.is_late(time_ms):
             store.leave_at_once(number)
 
+    def _tie(self, ties: Collection[ClusterRef]) -> ClusterRef | None:
+        """Merge clusters, some thousand at a time, and return the cluster; None if there are none."""
+        if len(ties) <= MAX_TIES_AT_ONCE:
+            return self._store.tie(ties)[0] if ties else None
+        rest = list(ties)
+        tied = rest[0]
+        for at in range(1, len(rest), MAX_TIES_AT_ONCE):
+            tied = self._store.tie({tied, *rest[at : at + MAX_TIES_AT_ONCE]})[0]
+            self._beat()
+        return tied
+
     def _note(
         self, place: int, best: BestMatch | None, same: Row, ties: Collection[ClusterRef], lists: MatchLists
     ) -> None:
-        """Note the best match, and the oldest page of each further cluster. The judge itself knows the earlier
-        version `same` and its cluster."""
+        """Note the best match, and the oldest page of each further cluster that the judge may not know yet; see
+        `_leave_out_known`. The judge itself knows the earlier version `same` and its cluster."""
         store = self._store
         row = best.row if best else same
         shown = store.clusters.of(row)
         oldest = [store.clusters.oldest(cluster) for cluster in ties if cluster != shown]
-        others = [store.identity_of(other) for other in self._untold(row, oldest)]
+        others = [store.identity_of(other) for other in self._leave_out_known(row, oldest)]
         if best:
             lists.add(place, store.identity_of(best.row), best.distance, best.agreement, sorted(others))
         elif others:
             lists.add(place, None, 0, 0, sorted(others))
 
-    def _untold(self, row: Row, others: Sequence[Row]) -> Sequence[Row]:
-        """Return which of these live pages the judge must hear of, beside that of `row`: few if they are many.
+    def _leave_out_known(self, row: Row, others: Sequence[Row]) -> Sequence[Row]:
+        """Return those of these live pages that the answer must name.
 
-        Two live pages that match one another are in one of the judge's clusters: the answer to the later one said
-        so, be it of a shard that has been lost. So a page that matches `row`, or a page that is named, is left out.
-        Cost: .1 us for each page and round.
+        Two live pages that match are in one cluster of the judge: the answer to the later one said so, even if the
+        shard has lost its state since. So a page that matches that of `row`, or a page that is named, is left out.
+        After MAX_COMPARED_TIES pages all that are left are named. Cost: .1 us for each page and each of these.
         """
         if len(others) <= MAX_FEW_TIES:
             return others
@@ -284,13 +305,14 @@ class ShardMatcher(LiveState):
         found = self._store.pages.records(self._store.rows.table.column("cold")[rest])
         keys = KeyColumns(found["fingerprint"], found["sketch"], found["short"])
         named: list[Row] = []
-        for _ in range(MAX_TOLD_ROUNDS):
+        for _ in range(MAX_COMPARED_TIES):
             if not len(rest):
                 break
             named.append(Row(int(rest[0])))
             apart = np.ones(len(rest), np.bool_)
             apart[self._store.index.join(keys.at(slice(1)), keys, limit=len(rest)).entry] = False
             rest, keys = rest[apart], keys.at(apart)
+            self._beat()
         return [*named[1:], *rest.tolist()]
 
 

@@ -176,6 +176,7 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     in_range = header.start <= c.offset[0] and c.offset[-1] < header.to
     if not in_range or np.count_nonzero(c.offset[1:] <= c.offset[:-1]):
         raise FrameDamaged("a frame's pages are not in the order of its offsets")
+    # `translate` deletes the known bytes; on small frames it is faster than numpy, as `count_nonzero` is than `any`
     if c.kind.tobytes().translate(None, _KINDS) or c.reason.tobytes().translate(None, _REASONS):
         raise frame_versions.unknown("has pages of a kind or reason that this version does not know")
     if any(np.count_nonzero(ends[1:] < ends[:-1]) for ends in (c.id_ends, c.url_ends)):

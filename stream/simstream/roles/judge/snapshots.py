@@ -126,8 +126,9 @@ class SnapshotKeeper(NoSnapshots):
         loaded = self._whole(end, log_begins)
         if loaded is None:
             if not self._folder.snapshots:
-                _logger.info("no state in %s: it begins with the first frame of the log", self._folder.path)
-                return super().load(published, log_begins)
+                found = super().load(published, log_begins)
+                _logger.info("no state in %s: starting at the first frame of the log", self._folder.path)
+                return found
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",

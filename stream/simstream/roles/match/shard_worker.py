@@ -32,6 +32,9 @@ from simstream.wire.position import Position
 POLL_S: Final = 0.1
 MEASURE_EVERY_S: Final = 1.0
 """Seconds between two measurements of a shard's size."""
+MIN_SHARE: Final = 64
+"""Published pages are taken in without answers if there are more than one for so many entries of the index: to go
+over all entries costs .1 us each, and an answer 10 us."""
 _logger = logging.getLogger("simstream.match")
 
 
@@ -147,9 +150,9 @@ class ShardWorker(threading.Thread):
         return SnapshotKeeper(str(path), state, self._log_id, self._role)
 
     def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
-        """Read the log, and answer its frames from `first` on."""
+        """Read the log, and answer its frames from `first` on. Many frames below it are taken in unanswered."""
         acceptor, ahead = state.acceptor, self._role.settings.max_ahead
-        seen = self._expected_keys(state) if first else None
+        seen = self._make_seen_keys(state, first) if first else None
         with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
             while not self._stop_asked.is_set():
                 self._beat()
@@ -166,22 +169,29 @@ class ShardWorker(threading.Thread):
                     if seen is not None and batch[-1].offset < first:
                         state.take_in(batch, seen)
                     else:
-                        seen = None
                         for data in state.encode_answers(batch, self._log_id):
                             if acceptor.next_frame > first:
                                 self._writer.write(self.shard.number, data)
                     self._beat()
+                if acceptor.next_frame >= first:
+                    seen = None
                 self._measure(state)
                 snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._published_frame())
 
-    def _expected_keys(self, state: ShardState) -> SeenKeys | None:
-        """Return an empty set with room for the published pages; None if the state has pages already."""
+    def _make_seen_keys(self, state: ShardState, first: int) -> SeenKeys | None:
+        """Return the keys of the state, with room for those of the published pages; None if few pages are left."""
         published = self._position.published
-        if published is None or state.acceptor.ordinal:
+        left = published.ordinal - state.acceptor.ordinal if published else 0
+        if state.acceptor.next_frame >= first or left <= len(state.index) // MIN_SHARE:
             return None
         shard = self.shard.number
-        _logger.info("shard %d takes in %d published pages", shard, published.ordinal, extra={"shard": shard})
-        return SeenKeys(published.ordinal)
+        where = {"shard": shard, "frame": first}
+        _logger.info("shard %d takes in the frames below %d without answering them", *where.values(), extra=where)
+        seen = SeenKeys(len(state.index) + left)
+        for _, keys, buckets in state.index.live_entries():
+            seen.add(keys, buckets)
+            self._beat()
+        return seen
 
     def _measure(self, state: ShardState) -> None:
         """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""
