@@ -9,7 +9,6 @@ from simstream.index.shard import Shard
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
-from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import JudgeState, ShardState
 from simstream.model import Record, Verdict
 
@@ -37,14 +36,18 @@ class ShardedJudge:
         self.answered_bytes = 0
         self.lost_states = 0
 
-    def rebuild(self, number: int, log: Sequence[Record], together: int, pages: int) -> None:
+    def rebuild(
+        self, number: int, log: Sequence[Record], together: int, pages: int, answered: Sequence[Record] = ()
+    ) -> None:
         """Replace a shard by one that has lost its state: it takes in the whole log, `together` frames at a time.
 
-        Its `SeenKeys` has room for `pages` pages.
+        It has answered the frames `answered` before these, and expects `pages` pages.
         """
         self.shards[number].close()
         state = ShardState(self.policy, Shard(number, len(self.shards)), memtable_limit=self.limit)
-        seen = SeenKeys(pages)
+        for record in answered:
+            answer(state, [record])
+        seen = state.matcher.collect_keys(pages)
         for at in range(0, len(log), together):
             state.take_in(log[at : at + together], seen)
         state.check()

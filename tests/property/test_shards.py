@@ -76,11 +76,12 @@ class ShardedMachine(JudgeMachine):
             new.read_from_disk(files.files, loaded.sealed.values())
         new.check()
 
-    @rule(which=st.integers(0, 7), together=st.integers(1, 30))
-    def lose_a_part(self, which: int, together: int) -> None:
-        """A shard loses its state, and takes in the log again."""
-        if self.records:
-            self.sharded.rebuild(min(which, self.count - 1), self.records, together, len(self.verdicts))
+    @rule(which=st.integers(0, 7), together=st.integers(1, 30), kept=st.integers(0, 30))
+    def lose_a_part(self, which: int, together: int, kept: int) -> None:
+        """A shard loses its state, or all but its first frames, and takes in the rest of the log."""
+        known, lost = self.records[:kept], self.records[kept:]
+        if lost:
+            self.sharded.rebuild(min(which, self.count - 1), lost, together, len(self.verdicts), known)
 
     def teardown(self) -> None:
         self.sharded.close()
@@ -147,7 +148,8 @@ def test_verdicts_stay_those_of_the_quadratic_judge_after_shards_lost_their_stat
     log = records(25)
     for at, record in enumerate(log):
         if at and at % every == 0:
-            judge.rebuild(at // every % 2, log[:at], 1 + at % 7, 25 * at)
+            kept = at // 2 if at % 3 else 0
+            judge.rebuild(at // every % 2, log[kept:at], 1 + at % 7, 25 * (at - kept), log[:kept])
         verdicts += judge.take([record])
     judge.close()
     assert verdicts == naive_verdicts(policy)

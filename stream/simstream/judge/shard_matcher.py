@@ -120,6 +120,15 @@ class ShardMatcher(LiveState):
             self._process(part, time[at : at + len(part)], Ordinal(ordinal + at), at, lists, None)
         return lists.columns()
 
+    def collect_keys(self, more: int) -> SeenKeys:
+        """Return the keys of all live pages, with room for those of more pages. Cost: .2 us for each entry."""
+        index = self._store.index
+        seen = SeenKeys(len(index) + more)
+        for _, keys, buckets in index.live_entries():
+            seen.add(keys, buckets)
+            self._beat()
+        return seen
+
     def take_in(self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int, seen: SeenKeys) -> None:
         """Take in n pages without answering them. Only pages whose key may have come before are looked up.
 

@@ -187,11 +187,7 @@ class ShardWorker(threading.Thread):
         shard = self.shard.number
         where = {"shard": shard, "frame": first}
         _logger.info("shard %d takes in the frames below %d without answering them", *where.values(), extra=where)
-        seen = SeenKeys(len(state.index) + left)
-        for _, keys, buckets in state.index.live_entries():
-            seen.add(keys, buckets)
-            self._beat()
-        return seen
+        return state.matcher.collect_keys(left)
 
     def _measure(self, state: ShardState) -> None:
         """Set the metrics of the shard's next frame and, at most once in MEASURE_EVERY_S, of its size."""
