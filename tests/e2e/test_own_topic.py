@@ -166,7 +166,7 @@ def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Progr
     names = {"verdicts_topic": f"{theirs}.judged", "dead_letters_topic": f"{theirs}.refused"}
     settings.write_text("".join(f'{name} = "{topic}"\n' for name, topic in names.items()) + SETTINGS)
     own = ("--pages-topic", theirs, "--fingerprints-topic", f"{theirs}.frames", "--config", settings)
-    assert f"exists  {theirs}\n" in on_kafka.good("topics", "create", *own)
+    assert f"exists   {theirs}\n" in on_kafka.good("topics", "create", *own)
     verdicts = judged(on_kafka, names, *own)
     assert [bare(one) for one in verdicts] == [bare(one) for one in on_kafka.dedup(usual, "--versions")]
     told = [json.loads(one) for one in verdicts]

@@ -40,7 +40,7 @@ def test_a_topic_of_ones_own_is_checked_and_never_created(
     assert create(tmp_path, "--prefix", "crawl", "--partitions", "2") == 0
     assert create(tmp_path, "--pages-topic", "crawl.pages") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "exists  crawl.pages" in lines
+    assert "exists   crawl.pages" in lines
     assert not [line for line in lines if "simstream.pages" in line]
     assert create(tmp_path, "--pages-topic", "simstream.verdicts") == 2
     assert "a topic that the service writes itself" in capsys.readouterr().err

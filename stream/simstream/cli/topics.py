@@ -49,5 +49,5 @@ def create(
         reports = log.create_topics(partitions, int(shards) if shards else None, verdict_partitions)
     for report in reports:
         word = "created" if report.created else "differs" if report.differs else "exists"
-        click.echo(f"{word}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))
+        click.echo(f"{word:<7}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))
     return 1 if any(report.differs for report in reports) else 0
