@@ -125,7 +125,7 @@ def test_paths_of_fields_come_from_the_file_and_from_variables(file: Path) -> No
 @pytest.mark.parametrize(
     ("name", "value", "advice"),
     [
-        ("distance", "x", "give a whole number, 0 or more"),
+        ("distance", "x", "give a whole number from 0 to 16"),
         ("threads", 0, "give a whole number, 1 or more"),
         ("http_port", "65536", "give a whole number from 0 to 65535"),
         ("extract.timeout_s", "fast", "give a number from 0.1 to 3600"),
