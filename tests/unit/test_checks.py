@@ -59,7 +59,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('recipe = "r.toml"', 'user_dictionaries = ["no.txt"]', ["no.txt"]),
         ('recipe = "nonsense"', "", ["no recipe 'nonsense'"]),
         ("distance = 64", "", ["distance is 64"]),
-        ('distance = "auto"', "", ["0 or more; only `simstream dedup` and `explain -i` take auto, as the flag"]),
+        ('distance = "auto"', "", ["from 0 to 16; only `simstream dedup` and `explain -i` take auto, as the flag"]),
         ('log = "http://broker:9092"', "", ["'http://broker:9092' does not name a place for a log"]),
         ('log = "kafka:/broker:9092"', "", ["'kafka:/broker:9092' does not name a place for a log"]),
         ('log = "kafka:broker"', "", ["'kafka:broker' does not name a place for a log"]),
