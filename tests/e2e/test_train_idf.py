@@ -63,7 +63,7 @@ def test_html_and_folders_count_as_dedup_reads_them_and_broken_pages_do_not(alon
     (alone.folder / "more.jsonl").write_text("\n".join(more), encoding="utf-8")
     done = alone.run("train-idf", "site", "more.jsonl", "-o", "own.idf", "--min-pages", 1)
     assert done.returncode == 0, done.stderr.decode()
-    assert "of 1 pages" in done.stderr.decode()
+    assert "of 1 page in" in done.stderr.decode()
     assert "火箭" in table(alone.folder / "own.idf")
 
 
