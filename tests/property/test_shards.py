@@ -103,6 +103,20 @@ TestCrowded = sharded("ShardedCrowdedMachine", Policy(RECIPE, 128, 3, 100, 8, "a
 TestOne = sharded("OneShardMachine", Policy(RECIPE, 128, 3, 100, 8, "any"), 1)
 
 
+def set_limits(monkeypatch: pytest.MonkeyPatch, few: int, crowded: int) -> None:
+    """Let short logs reach what only long ones would: kernels for many matches, crowds, and tables."""
+    monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
+    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
+    monkeypatch.setattr(segment, "choose_divided", short_tables)
+
+
+def policy_of(window: int | None, fingerprints: int, sketch_lookups: int) -> Policy:
+    """A policy for the pages of `records`, with stricter limits for short ones."""
+    limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
+    return Policy(RECIPE, *limits, window, "any", 20, 2, limits[2] + 7, fingerprints, sketch_lookups)
+
+
 @pytest.mark.parametrize("shards", [1, 2, 8, 256])
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize(
@@ -114,12 +128,8 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_by_any_number_of_shard
 ) -> None:
     if shards == 256 and together != 30:
         pytest.skip("256 shards answer only some of the logs, as it takes long")
-    monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
-    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
-    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
-    monkeypatch.setattr(segment, "choose_divided", short_tables)
-    limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
-    policy = Policy(RECIPE, *limits, window, "any", 20, 2, limits[2] + 7, fingerprints, sketch_lookups)
+    set_limits(monkeypatch, few, crowded)
+    policy = policy_of(window, fingerprints, sketch_lookups)
     judge, verdicts = ShardedJudge(policy, shards, memtable_limit=64), []
     log = records(50)
     for at in range(0, len(log), together):
@@ -136,14 +146,10 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_by_any_number_of_shard
 def test_verdicts_stay_those_of_the_quadratic_judge_after_shards_lost_their_states(
     window, every, few, crowded, fingerprints, sketch_lookups, compared, monkeypatch
 ) -> None:
-    monkeypatch.setattr(best_match, "MAX_SINGLE_MATCHES", few)
+    set_limits(monkeypatch, few, crowded)
     monkeypatch.setattr(shard_matcher, "MAX_FEW_TIES", few)
     monkeypatch.setattr(shard_matcher, "MAX_COMPARED_TIES", compared)
-    monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", crowded)
-    monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
-    monkeypatch.setattr(segment, "choose_divided", short_tables)
-    limits = (128, 4, 100) if fingerprints == 1 else (64, 4, 50)
-    policy = Policy(RECIPE, *limits, window, "any", 20, 2, limits[2] + 7, fingerprints, sketch_lookups)
+    policy = policy_of(window, fingerprints, sketch_lookups)
     judge, verdicts = ShardedJudge(policy, 2, memtable_limit=64), []
     log = records(25)
     for at, record in enumerate(log):

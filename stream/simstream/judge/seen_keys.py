@@ -31,7 +31,6 @@ class SeenKeys:
         bits = max(MIN_LOG2_BITS, min(MAX_LOG2_BITS, (BITS_A_PAGE * pages - 1).bit_length()))
         self._bits = np.zeros(1 << (bits - 3), np.uint8)
         self._shift = np.uint64(64 - bits + 3)
-        self._rng = np.random.default_rng()  # seeded by the system, so that strangers cannot choose equal hashes
         self._factors: U64 = np.empty(0, np.uint64)
 
     def add(self, keys: KeyColumns, buckets: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -61,7 +60,8 @@ class SeenKeys:
         change of the next column would undo it.
         """
         if not len(self._factors):
-            self._factors = self._rng.integers(0, 2**64, 2 * len(columns), np.uint64) | np.uint64(1)
+            rng = np.random.default_rng()  # seeded by the system, so that strangers cannot choose equal hashes
+            self._factors = rng.integers(0, 2**64, 2 * len(columns), np.uint64) | np.uint64(1)
         hashes: U64 = np.zeros(len(columns[0]), np.uint64)
         for column, first, second in zip(columns, self._factors[::2], self._factors[1::2], strict=True):
             mixed = column.astype(np.uint64) * first

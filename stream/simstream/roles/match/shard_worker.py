@@ -34,7 +34,7 @@ MEASURE_EVERY_S: Final = 1.0
 """Seconds between two measurements of a shard's size."""
 MIN_SHARE: Final = 64
 """Published pages are taken in without answers if there are more than one for so many entries of the index: to go
-over all entries costs .1 us each, and an answer 10 us."""
+over all entries costs .2 us each, and an answer 10 us."""
 _logger = logging.getLogger("simstream.match")
 
 
