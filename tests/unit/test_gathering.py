@@ -13,12 +13,16 @@ import pytest
 from simstream.model import Page, Record
 from simstream.roles.fingerprint.share_gatherer import (
     BATCH_GAP_S,
+    LINGER_S,
     MAX_GAP_S,
     MAX_PARSED_PAGES,
     SHARE_GAP_S,
+    SMALL_PAGES,
+    TRANSACTIONS_A_GAP,
     ShareGatherer,
 )
 from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
+from simstream.roles.publish_pace import PublishPace
 from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
@@ -62,7 +66,7 @@ def flows(count: int) -> dict[int, PartitionFlow]:
 
 
 def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None:
-    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 0.04), flows(4)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, linger_s=0.04), flows(4)
     for offset in range(5):
         gatherer.add([record(partition, offset) for partition in range(4)], running)
         assert gatherer.take(idle=True) is None
@@ -77,14 +81,14 @@ def test_what_comes_within_the_linger_is_one_batch_over_all_partitions() -> None
 
 
 @pytest.mark.parametrize(
-    ("partitions", "gap_s"), [(1, BATCH_GAP_S + SHARE_GAP_S), (4, BATCH_GAP_S + 4 * SHARE_GAP_S), (40, MAX_GAP_S)]
+    ("partitions", "gap_s"), [(1, BATCH_GAP_S + SHARE_GAP_S), (4, BATCH_GAP_S + 4 * SHARE_GAP_S), (45, MAX_GAP_S)]
 )
 def test_the_gap_grows_with_the_partitions_of_the_previous_batch(
     monkeypatch: pytest.MonkeyPatch, partitions: int, gap_s: float
 ) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    gatherer, running = ShareGatherer(StubShareMaker(), 50, 0.001), flows(partitions)
+    gatherer, running = ShareGatherer(StubShareMaker(), 50), flows(partitions)
     gatherer.add([record(partition, 0) for partition in range(partitions)], running)
     now += 0.001
     assert gatherer.wait_s() == 0
@@ -101,8 +105,47 @@ def test_the_gap_grows_with_the_partitions_of_the_previous_batch(
     assert gatherer.wait_s() == pytest.approx(0.001)
 
 
+@pytest.mark.parametrize(
+    ("transaction_s", "gap_s"),
+    [
+        (0.001, BATCH_GAP_S + SHARE_GAP_S),
+        (0.008, TRANSACTIONS_A_GAP * 0.008),
+        (0.04, MAX_GAP_S),
+        (5.0, MAX_GAP_S),
+    ],
+)
+def test_the_gap_before_a_small_batch_lasts_as_long_as_two_transactions(
+    monkeypatch: pytest.MonkeyPatch, transaction_s: float, gap_s: float
+) -> None:
+    now, pace = 100.0, PublishPace()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, pace), flows(1)
+    for _ in range(100):
+        pace.note(transaction_s)
+    gatherer.add([record(0, 0)], running)
+    now += LINGER_S
+    assert gatherer.take(idle=True) is not None  # a page that comes alone does not wait
+    gatherer.add([record(0, 1)], running)
+    assert gatherer.wait_s() == pytest.approx(gap_s, rel=1e-3)
+    gatherer.add([record(0, offset) for offset in range(2, SMALL_PAGES)], running)
+    assert gatherer.wait_s() == pytest.approx(gap_s, rel=1e-3)
+    gatherer.add([record(0, SMALL_PAGES)], running)
+    assert gatherer.wait_s() == pytest.approx(BATCH_GAP_S + SHARE_GAP_S)
+
+
+def test_one_transaction_that_stood_still_hardly_changes_the_pace() -> None:
+    pace = PublishPace()
+    for _ in range(100):
+        pace.note(0.004)
+    pace.note(10.0)
+    assert pace.seconds < 0.01
+    for _ in range(16):
+        pace.note(0.004)
+    assert pace.seconds < 0.005
+
+
 def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> None:
-    gatherer, running = ShareGatherer(StubShareMaker(), 8, 0.0), flows(1)
+    gatherer, running = ShareGatherer(StubShareMaker(), 8, linger_s=0.0), flows(1)
     gatherer.add([record(0, offset) for offset in range(5)], running)
     assert gatherer.take(idle=False) is None
     gatherer.add([record(0, offset) for offset in range(5, 10)], running)
@@ -114,7 +157,7 @@ def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> 
 
 
 def test_pages_to_be_extracted_go_in_small_batches() -> None:
-    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000), flows(2)
     gatherer.add([record(offset % 2, offset // 2, b"<p>") for offset in range(3 * MAX_PARSED_PAGES)], running)
     assert [batch.pages for batch in gatherer.take_all()] == [MAX_PARSED_PAGES] * 3
 
@@ -127,7 +170,7 @@ def test_pages_before_the_first_html_do_not_wait_for_its_kernels(
     monkeypatch.setattr(Fingerprinter, "is_compiling", compiling)
     with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
         maker = ShareMaker(fingerprinter, "pages", "id", PageLimits(), FrameSettings())
-        gatherer = ShareGatherer(maker, 2_000, 1.0)
+        gatherer = ShareGatherer(maker, 2_000)
         values = [b"text", b"text", b"html", b"html", b"text", b"html"]
         records = [record(0, offset, b'{"%s": "<p>"}' % value) for offset, value in enumerate(values)]
         gatherer.add(records, flows(1))
@@ -138,7 +181,7 @@ def test_pages_before_the_first_html_do_not_wait_for_its_kernels(
 def test_html_of_a_fast_recipe_is_gathered_as_text_is(cache: Path, extract: Any, pages: list[int]) -> None:
     with Fingerprinter(replace(preset("default"), extract=extract), cache, workers=0) as fingerprinter:
         maker = ShareMaker(fingerprinter, "pages", "id", PageLimits(), FrameSettings())
-        gatherer = ShareGatherer(maker, 2_000, 1.0)
+        gatherer = ShareGatherer(maker, 2_000)
         gatherer.add([record(0, offset, b'{"html": "<p>"}') for offset in range(sum(pages))], flows(1))
         batches = gatherer.take_all()
     assert [batch.pages for batch in batches] == pages
@@ -146,7 +189,7 @@ def test_html_of_a_fast_recipe_is_gathered_as_text_is(cache: Path, extract: Any,
 
 
 def test_records_of_a_lost_partition_are_dropped_and_it_begins_again_when_it_returns() -> None:
-    gatherer, running = ShareGatherer(StubShareMaker(), 2_000, 1.0), flows(2)
+    gatherer, running = ShareGatherer(StubShareMaker(), 2_000), flows(2)
     gatherer.add([record(0, 0), record(1, 0), record(1, 1)], running)
     running[1].running = False
     running[1] = PartitionFlow(1, 1, False)

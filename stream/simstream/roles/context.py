@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from simstream.roles.publish_pace import PublishPace
 from simstream.settings import Settings
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
@@ -19,5 +20,7 @@ class RoleContext:
     metrics: Metrics = field(default_factory=Metrics)
     health: ServiceHealth = field(default_factory=ServiceHealth)
     stop: threading.Event = field(default_factory=threading.Event)
+    publish_pace: PublishPace = field(default_factory=PublishPace)
+    """How long the elected judge takes to publish."""
     spans: PageSpans | None = None
     """Where the elected judge sends spans; None: nowhere."""

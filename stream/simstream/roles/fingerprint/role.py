@@ -112,7 +112,7 @@ class FingerprintRole:
         refuse_absent_paths(self._log, limits, self._schemas.admit_soon)
         headers = HeaderChoice(settings.verdict_header_names)
         self._maker = ShareMaker(self._fingerprinter, info.name, info.id, limits, self._frame, headers)
-        self._gatherer = ShareGatherer(self._maker, self._frame.max_pages)
+        self._gatherer = ShareGatherer(self._maker, self._frame.max_pages, self._context.publish_pace)
         with ExitStack() as stack:
             pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=NAME)
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # the end does not wait for a slow page

@@ -3,6 +3,8 @@
 A full batch is closed at once. Any other batch is closed when a thread is idle, the linger has passed since its
 first page, and a gap since the previous close. Each batch has a cost besides its pages, which grows with its
 partitions. So a page of a slow stream hardly waits, batches grow with the load, and a backlog makes full batches.
+On a slow or busy machine small batches would take all of it. Transactions tell: the longer they take, the longer
+the gap before a small batch.
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ from dataclasses import dataclass, field
 
 from simstream.model import Page, Record
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
+from simstream.roles.publish_pace import PublishPace
 
 LINGER_S = 0.001
 """Seconds to wait for the other parts of a fetch, which come one after another."""
-BATCH_GAP_S, SHARE_GAP_S, MAX_GAP_S = 0.004, 0.0005, 0.02
+BATCH_GAP_S, SHARE_GAP_S, MAX_GAP_S = 0.004, 0.0005, 0.025
 """The gap from the close of a batch to that of the next, in seconds: a fixed part, a part for each share of the
 first batch, and the limit. A full batch ignores it. See docs/design/latency.md."""
+TRANSACTIONS_A_GAP = 2
+"""The gap before a small batch lasts at least as long as so many transactions."""
+SMALL_PAGES = 64
+"""A batch of fewer pages is small: most of what it costs is the same for any batch."""
 MAX_BYTES = 4 << 20
 """A batch is full at this many bytes of values. Its last record may exceed the limit."""
 MAX_PARSED_PAGES = 32
@@ -38,12 +45,15 @@ class _OpenShare:
 class ShareGatherer:
     """Gathers records into batches, each partition in its order. For the role's thread only."""
 
-    def __init__(self, maker: ShareMaker, max_pages: int, linger_s: float = LINGER_S) -> None:
+    def __init__(
+        self, maker: ShareMaker, max_pages: int, pace: PublishPace | None = None, linger_s: float = LINGER_S
+    ) -> None:
         self._maker = maker
         self._max_pages = max_pages
+        self._pace = pace or PublishPace()
         self._linger_s = linger_s
         self._full: deque[ShareBatch] = deque()
-        self._gap_end = 0.0
+        self._gap_end = self._small_gap_end = 0.0
         self._clear()
 
     @property
@@ -90,7 +100,8 @@ class ShareGatherer:
         """Return the seconds until a batch may be taken: 0 if one is ready, the linger if no page waits."""
         if self._full:
             return 0.0
-        end = max(self._since + self._linger_s, self._gap_end)
+        gap_end = self._small_gap_end if self._pages < SMALL_PAGES else self._gap_end
+        end = max(self._since + self._linger_s, gap_end)
         return max(0.0, end - time.monotonic()) if self._open else self._linger_s
 
     def take(self, idle: bool) -> ShareBatch | None:
@@ -116,7 +127,9 @@ class ShareGatherer:
         if shares:
             pages = sum(len(share.pages) for share in shares)
             self._full.append(ShareBatch(shares, pages, self._bytes, self._parsed))
-            self._gap_end = time.monotonic() + min(MAX_GAP_S, BATCH_GAP_S + SHARE_GAP_S * len(shares))
+            gap_s, now = BATCH_GAP_S + SHARE_GAP_S * len(shares), time.monotonic()
+            small_gap_s = max(gap_s, TRANSACTIONS_A_GAP * self._pace.seconds)
+            self._gap_end, self._small_gap_end = now + min(MAX_GAP_S, gap_s), now + min(MAX_GAP_S, small_gap_s)
         self._clear()
 
     def _clear(self) -> None:

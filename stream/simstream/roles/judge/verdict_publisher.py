@@ -172,6 +172,7 @@ class VerdictPublisher:
     def _committed(self, batch: CommittedBatch) -> None:
         """Count a committed transaction. The outbox calls it."""
         self._context.metrics.batch.labels("publish").observe(batch.seconds)
+        self._context.publish_pace.note(batch.seconds)
         self._log_judge.metrics.count_committed(batch.kinds, batch.appended, batch.arrival_counts)
         self._published = batch.frame
         if batch.traced and self._context.spans:
