@@ -1,9 +1,12 @@
 import java.io.BufferedReader;
+import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -47,7 +50,14 @@ public class JudgePages {
     if (token != null) {
       request.header("authorization", "Bearer " + token);
     }
-    var response = client.send(request.build(), BodyHandlers.ofInputStream());
+    HttpResponse<InputStream> response;
+    try {
+      response = client.send(request.build(), BodyHandlers.ofInputStream());
+    } catch (ConnectException error) {
+      System.err.println("no service answers at " + service);
+      System.exit(1);
+      return;
+    }
     var lines = new BufferedReader(new InputStreamReader(response.body(), StandardCharsets.UTF_8));
     if (response.statusCode() != 200) {
       String why = response.statusCode() + ": " + lines.readLine();

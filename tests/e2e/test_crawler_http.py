@@ -358,6 +358,8 @@ def test_java_prints_the_answer_of_each_page(place: LocalService, tmp_path: Path
     assert (broken["line"], broken["status"]) == (2, 422)
     refused = place.run(*command, JUDGE_TOKEN="another")
     assert (refused.returncode, refused.stderr) == (1, "the service wants its token: set JUDGE_TOKEN to it\n")
+    nobody = place.run(*command[:2], "http://127.0.0.1:9", tmp_path / "pages.jsonl")
+    assert (nobody.returncode, nobody.stderr) == (1, "no service answers at http://127.0.0.1:9\n")
 
 
 def test_the_commands_of_the_document_do_what_it_says(place: LocalService) -> None:

@@ -267,6 +267,7 @@ def test_a_missing_topic_ends_with_1_and_the_command_that_makes_it(program: Prog
     (program.folder / "some.jsonl").write_text('{"id":"a","text":"x"}\n')
     done = program.on_log(*command)
     assert "topics create" in one_line(done, 1)
+    assert b"recipe" not in done.stderr, "nothing is compiled for it"
     assert not done.stdout, "nothing of a result is begun"
 
 

@@ -95,6 +95,29 @@ def test_a_folder_gives_its_html_in_byte_order_of_relative_paths(
     assert size_of(["web"]) == 24
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["a.html"], []),
+        (["x.CSS", "b/y.css", "z.png", ".hidden"], ["web: other files are left out (2 .css, 1 no ending, 1 .png)"]),
+        (
+            ["a.1", "b.2", "c.3", "d.4", "e.txt"],
+            ["web: other files are left out (1 .1, 1 .2, 1 .3, 1 .4 and others)"],
+        ),
+    ],
+)
+def test_the_reader_of_a_folder_hears_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], said: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("page.html", *more):
+        Path("web", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("web", name).write_bytes(b"<p>x")
+    heard: list[str] = []
+    assert len(list(read_pages(["web"], say=heard.append))) == 1 + more.count("a.html")
+    assert heard == said
+
+
 def test_text_files_are_pages_and_a_folder_without_html_is_one_of_text(tmp_path: Path) -> None:
     for name in ("b.txt", "a/z.TXT", "a.md"):
         Path(tmp_path, name).parent.mkdir(exist_ok=True)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import InputFile
     from simstream.tools.dedup.run_state import RunState
-    from simstream.tools.dedup.unread import UnreadPages
 
 
 class DedupOptions(NamedTuple):
@@ -148,7 +147,7 @@ def command(config: str | None, **flags: Any) -> None:
     from simstream.sources.repeated_names import PageNames
     from simstream.tools.dedup.true_matches import LeastJaccard
 
-    inputs, against = files_of(given.inputs), files_of(given.against)  # report an unreadable input at once
+    inputs, against = (files_of(named, say) for named in (given.inputs, given.against))  # an error comes at once
     check(inputs, against, {"--output": given.output, **given.places}, given.exact)
     rule = None if given.least_jaccard is None else LeastJaccard(given.least_jaccard, settings.threads)
     if automatic:
@@ -165,12 +164,21 @@ def command(config: str | None, **flags: Any) -> None:
         if given.state is not None:
             say(f"{given.state} keeps the progress: give the same command to go on")
         raise
+    except InputError as error:
+        if error is not run.damage:
+            raise
     if automatic:
         say(f"judged with --distance {settings.distance}")
     if given.output != "-":
         _sum_up(public_address(given.output), run.kinds, perf_counter() - began)
     report_separated(run.names)
-    _judge_unread(run.unread, given.max_unreadable)
+    if run.damage is None and run.unread.too_many(given.max_unreadable):
+        advice = "repair these lines, or allow a share of unreadable pages with --max-unreadable"
+        raise InputError(str(run.unread), advice)
+    if str(run.unread):
+        say(str(run.unread))
+    if run.damage is not None:
+        raise run.damage
 
 
 def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], against: list[InputFile]) -> RunState:
@@ -189,16 +197,6 @@ def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], aga
         "max_record_bytes": settings.max_record_bytes,
     }
     return RunState(Path(given.state or ""), RunFacts(facts_of(inputs), facts_of(against), options))
-
-
-def _judge_unread(unread: UnreadPages, most: float | None) -> None:
-    """Report the pages that could not be read. Raises InputError if there are too many."""
-    if unread.too_many(most):
-        raise InputError(
-            str(unread), "repair these lines, or allow a share of unreadable pages with --max-unreadable"
-        )
-    if str(unread):
-        say(str(unread))
 
 
 def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:

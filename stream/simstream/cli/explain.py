@@ -24,7 +24,7 @@ from simstream.cli.options import (
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting, with_progress
 from simstream.cli.repeated_names import separate
-from simstream.errors import PageUnknown, UsageError, WrongVerdict
+from simstream.errors import BrokerUnreachable, PageUnknown, UsageError, WrongVerdict
 
 if TYPE_CHECKING:
     from simstream.model import Record
@@ -136,11 +136,20 @@ def _answer(settings: Settings, files: FileInputs, request: ExplainRequest) -> E
         limits = PageLimits(settings.max_record_bytes) if files.inputs else limits_of(settings)
         explainer = Explainer(deduper.fingerprinter, deduper.policy, limits)
         if not files.inputs:
-            with open_log(settings) as log:
+            with _for_files_name_them(), open_log(settings) as log:
                 history = LogHistory(log, deduper.policy, deduper.fingerprinter.recipe, limits, counting)
                 return explainer.explain(history, request)
         with _again_and_again(files) as records:
             return explainer.explain(FileHistory(deduper, records, settings.threads), request)
+
+
+@contextmanager
+def _for_files_name_them() -> Iterator[None]:
+    """Say how to explain the verdicts of files, if no broker answers."""
+    try:
+        yield
+    except BrokerUnreachable as error:
+        raise BrokerUnreachable(error.what, f"{error.todo}; verdicts of files need -i FILE") from error
 
 
 @contextmanager

@@ -135,11 +135,13 @@ def service(
     will be few pages, so what only many need is not compiled beforehand."""
     from simstream.compiling import announced
     from simstream.judge.warming import warm_judge
+    from simstream.log.base import FINGERPRINTS, PAGES
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
     from simstream.roles.match.role import MatchRole
     from simstream.roles.supervisor import RoleSupervisor
 
+    log.topic(PAGES if "fingerprint" in chosen else FINGERPRINTS)  # TopicMissing comes before minutes of compiling
     workers = None if set(chosen) & {"fingerprint", "query"} else 0
     speak = say if settings.log_format == "text" else _logger.info
     with (

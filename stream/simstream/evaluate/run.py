@@ -124,9 +124,11 @@ def _label(
     given = assign(read_pairs(request.pairs), corpora)
     if given.unknown:
         example = given.example[:60] + "…" * (len(given.example) > 60)
-        watcher.say(f"skipped {given.unknown:,} pairs with a page that no input has, such as {example!r}")
+        watcher.say(
+            f"pairs left out, since no input has one of their pages: {given.unknown:,}, such as {example!r}"
+        )
     if given.across:
-        watcher.say(f"skipped {given.across:,} pairs with pages of different inputs")
+        watcher.say(f"pairs left out, since their pages are in different inputs: {given.across:,}")
     if request.pairs and not any(given.pairs):
         raise InputMissing(
             "no labelled pair has both its pages in one input", "check that pairs and pages have the same ids"

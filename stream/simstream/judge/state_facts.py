@@ -63,7 +63,7 @@ def check_log_id(known: StateFacts, log_id: str) -> None:
         raise WrongLog("the folder holds the state of a Deduper, which has no log", "choose another folder")
     raise WrongLog(
         f"the state was made from the log {known.log_id}, this log is {log_id}",
-        "choose another folder: this one belongs to another topic fingerprints",
+        "choose another folder, or if that topic fingerprints is gone, delete this one: its state is of no use",
     )
 
 

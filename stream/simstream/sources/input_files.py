@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
 from glob import glob
@@ -28,6 +29,7 @@ ARCHIVES: Final = (".warc", ".warc.wet", ".arc")
 PARQUET: Final = (".parquet", ".pq")
 _LZ4: Final = ".lz4"
 _LINE_ROOM: Final = 24
+_NAMED_ENDINGS: Final = 4
 FEEDS: Final = (".xml", ".rss", ".atom", "/rss", "/feed", "/atom")
 FEED_ADVICE: Final = "an RSS or Atom feed is read by: simstream feed --rss ADDRESS"
 _ACCEPTED: Final = (
@@ -77,14 +79,16 @@ class InputFile(NamedTuple):
 
 Inputs = Sequence[str | InputFile]
 """What a user names; or files that `files_of` has found, which are not looked for again."""
+Say = Callable[[str], None]
+"""Hears a sentence for the person who waits."""
 
 
-def files_of(inputs: Inputs) -> list[InputFile]:
+def files_of(inputs: Inputs, say: Say = lambda sentence: None) -> list[InputFile]:
     """Return all files in order.
 
     A pattern such as `*.parquet` gives all files of such a name. A folder gives its HTML files, or if it has none,
-    its text files. These are in byte order of their paths. Raises InputMissing; UsageError for a file of an unknown
-    kind; and for addresses StoreError and Unavailable.
+    its text files. These are in byte order of their paths. `say` hears what a folder has besides. Raises
+    InputMissing; UsageError for a file of an unknown kind; and for addresses StoreError and Unavailable.
     """
     files: list[InputFile] = []
     for named in inputs:
@@ -93,9 +97,9 @@ def files_of(inputs: Inputs) -> list[InputFile]:
         elif named == STDIN:
             files.append(InputFile(STDIN, FileKind.JSONL, 0))
         elif protocol_of(path := local_path(named)):
-            files.extend(_stored(path))
+            files.extend(_stored(path, say))
         else:
-            files.extend(_local(path))
+            files.extend(_local(path, say))
     remote = {shown_path(file.path): file.path for file in files if file.is_remote}
     for file in files:
         if file.is_remote and remote[shown := shown_path(file.path)] != file.path:
@@ -146,24 +150,24 @@ def _missing(path: str, error: OSError) -> InputMissing:
     return InputMissing(what, "check the path and its permissions")
 
 
-def _local(path: str) -> list[InputFile]:
+def _local(path: str, say: Say) -> list[InputFile]:
     if os.path.isdir(path):
-        return _folder(path)
+        return _folder(path, say)
     if not is_pattern(path) or os.path.lexists(path):
         return [_named(path)]
     found = sorted(glob(path, recursive=True), key=os.fsencode)
     if not found:
         raise InputMissing(f"{shown_path(path)} names no file", "check the path")
-    return [file for name in found for file in _local(name)]
+    return [file for name in found for file in _local(name, say)]
 
 
-def _stored(address: str) -> list[InputFile]:
+def _stored(address: str, say: Say) -> list[InputFile]:
     if is_web(address):
         reader = WebFile(address)
         reader.close()
         return [_known(address, reader.size)._replace(has_ranges=reader.has_ranges)]
     sizes = dict(listed(address))
-    paths = list(sizes) if is_pattern(address) or address in sizes else _pages_of(list(sizes), address)
+    paths = list(sizes) if is_pattern(address) or address in sizes else _pages_of(list(sizes), address, say)
     return [_known(path, sizes[path]) for path in paths]
 
 
@@ -198,22 +202,34 @@ def _kind(name: str) -> FileKind | None:
     return FileKind.ARCHIVE if name.removesuffix(_LZ4).endswith(ARCHIVES) else None
 
 
-def _folder(folder: str) -> list[InputFile]:
+def _folder(folder: str, say: Say) -> list[InputFile]:
     def refuse(error: OSError) -> None:
         raise _missing(os.fsdecode(error.filename), error) from error
 
     found: list[str] = []
     for parent, _, names in os.walk(folder, onerror=refuse):
-        paths = [os.path.join(parent, name) for name in names if name.lower().endswith((*HTML, TEXT))]
+        paths = [os.path.join(parent, name) for name in names]
         found += [os.path.relpath(path, folder) for path in paths if os.path.isfile(path)]
-    return [_named(os.path.join(folder, path)) for path in sorted(_pages_of(found, folder), key=os.fsencode)]
+    pages = sorted(_pages_of(found, folder, say), key=os.fsencode)
+    return [_named(os.path.join(folder, path)) for path in pages]
 
 
-def _pages_of(paths: Sequence[str], folder: str) -> list[str]:
+def _pages_of(paths: Sequence[str], folder: str, say: Say) -> list[str]:
     """Return the HTML files of a folder, or if it has none, its text files. Raises InputMissing without either."""
     pages = [path for path in paths if path.lower().endswith(HTML)]
-    texts = [path for path in paths if path.lower().endswith(TEXT)]
-    if not pages and not texts:
+    if not pages:
+        pages = [path for path in paths if path.lower().endswith(TEXT)]
+    if not pages:
         what = f"{shown_path(folder)} has no {', '.join(HTML)} or {TEXT} file"
         raise InputMissing(what, "name the files if they are of another kind")
-    return pages or texts
+    if len(pages) < len(paths):
+        say(_left_out(set(paths).difference(pages), folder))
+    return pages
+
+
+def _left_out(paths: set[str], folder: str) -> str:
+    """Return a sentence about files of a folder that are not read, with their most frequent endings."""
+    endings = Counter(os.path.splitext(shown_path(path))[1].lower() or "no ending" for path in sorted(paths))
+    names = [f"{count:,} {ending}" for ending, count in endings.most_common(_NAMED_ENDINGS)]
+    more = " and others" if len(endings) > _NAMED_ENDINGS else ""
+    return f"{shown_path(folder)}: other files are left out ({', '.join(names)}{more})"

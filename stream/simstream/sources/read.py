@@ -20,12 +20,10 @@ from simstream.model import Record
 from simstream.sources.archives.pages import ArchiveCounts
 from simstream.sources.fields import FieldNames
 from simstream.sources.file_pages import FilePages
-from simstream.sources.input_files import Inputs, files_of
+from simstream.sources.input_files import Inputs, Say, files_of
 from simstream.sources.read_ahead import ONE_BY_ONE, FilesAhead, ReadAhead
 
 _MAX_DAMAGED_SHOWN = 20
-
-Say = Callable[[str], None]
 
 
 class FileEnd(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +51,7 @@ class PageReader:
         forgiving: bool,
         ahead: ReadAhead,
     ) -> None:
-        self._files = files_of(inputs)
+        self._files = files_of(inputs, say or (lambda sentence: None))
         self._limit, self._fields = max_record_bytes, fields
         self._say = say
         self._forgiving = forgiving
