@@ -46,7 +46,25 @@ def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:
     done = alone.run("demo", "--quiet", mine)
     assert done.returncode == 0, done.stderr.decode()
     assert "50 pages, 50 verdicts" in done.stdout.decode()
-    assert " of them have the id of an earlier page" in done.stderr.decode()
+    assert " pages have the id of an earlier page" in done.stderr.decode()
+
+
+def test_the_demo_over_a_damaged_file_shows_what_could_be_read(alone: Program) -> None:
+    packed = gzip.compress(b"".join(b'{"id":"%d","text":"%s"}\n' % (n, TEXT.encode()) for n in range(5_000)), 0)
+    (alone.folder / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    done = alone.run("demo", "--quiet", "cut.jsonl.gz")
+    assert done.returncode == 1
+    assert "each published once" in done.stdout.decode()
+    assert "cut.jsonl.gz" in done.stderr.decode().splitlines()[-1]
+
+
+def test_the_demo_over_a_bad_file_names_it_and_leaves_nothing(alone: Program, tmp_path: Path) -> None:
+    (alone.folder / "wrong.csv").write_text("name,content\na,b\n")
+    for _ in range(3):  # the roles may still begin when the input is found to be bad
+        done = alone.run("demo", "wrong.csv", TMPDIR=str(tmp_path))
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode().startswith("simstream: wrong.csv has no column text or html")
+        assert not list(tmp_path.glob("simstream-demo-*"))
 
 
 def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program, tmp_path: Path) -> None:
@@ -286,7 +304,7 @@ def test_feed_says_how_many_pages_it_sent_and_draws_no_bar_into_a_pipe(program: 
     assert done.stdout == b""
     first, warned = done.stderr.decode().splitlines()
     assert first == f"simstream: 30 pages sent to {program.place.prefix}.pages"
-    assert "3 of them have the id of an earlier page" in warned
+    assert "3 pages have the id of an earlier page" in warned
 
 
 def test_help_names_every_command(alone: Program) -> None:

@@ -172,7 +172,7 @@ def test_feed_warns_of_ids_that_the_service_takes_for_versions(alone: Program) -
         (alone.folder / name).write_bytes(line("0", text) + b"\n")
     alone.good("topics", "create", "--log", "log")
     done = alone.run("feed", "a.jsonl", "b.jsonl", "--log", "log")
-    assert b"1 of them has the id of an earlier page" in done.stderr
+    assert b"1 page has the id of an earlier page" in done.stderr
 
 
 def test_a_corpus_gets_no_verdicts_and_pages_like_it_are_not_kept(alone: Program) -> None:

@@ -273,12 +273,13 @@ def test_pairs_that_do_not_fit_end_with_one_line(
 
 
 def test_without_labels_there_are_still_candidates_and_verdicts(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     make(tmp_path, "left", 0)
     out = tmp_path / "out"
     assert invoke(["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(out)]) == 0
+    assert "no labelled pairs" in capsys.readouterr().err
     [contender] = json.loads((out / "results.json").read_bytes())["contenders"]
     [one] = contender["corpora"]
     assert one["rule"]["recall"][0]["value"] is None

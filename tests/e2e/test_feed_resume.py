@@ -117,7 +117,7 @@ def test_a_position_of_other_inputs_or_another_topic_is_refused(on_folder: Progr
     for other in ("b.jsonl", "c.jsonl"):
         done = program.on_log("feed", other, "--resume", "position")
         assert done.returncode == 2
-        assert "do not begin with the 20 pages that were sent, says position" in done.stderr.decode()
+        assert "do not begin with the pages (20) that position says were sent" in done.stderr.decode()
         assert "or delete position to send all pages" in done.stderr.decode()
     assert fed(program).total() == 20
     whole = json.loads((tmp_path / "position").read_bytes())

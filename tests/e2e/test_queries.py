@@ -190,6 +190,9 @@ def test_the_command_asks_the_same(scene: QueriedService) -> None:
     assert nobody.returncode == 1
     assert b"serve --roles query" in nobody.stderr
     assert len(nobody.stderr.splitlines()) == 1
+    bare = scene.program.run("match", text, "--api", f"127.0.0.1:{scene.port}")
+    assert bare.returncode == 2
+    assert bare.stderr.decode().endswith(f": write http://127.0.0.1:{scene.port}\n")
 
 
 def test_with_the_files_of_the_pages_it_says_how_much_of_each_text_is_in_the_other(scene: QueriedService) -> None:

@@ -222,7 +222,7 @@ def test_a_file_that_breaks_off_keeps_all_that_came_before(tmp_path: Path, packi
     assert 100 < len(found) < 150
     assert "crawl.warc is damaged" in said
     assert {page.reason for page in pages} <= {"", "damaged"}
-    with pytest.raises(InputError, match=r"crawl\.warc is damaged near byte [\d,]+.*pages of it were read"):
+    with pytest.raises(InputError, match=r"crawl\.warc is damaged near byte [\d,]+.*pages of it that were read"):
         list(read_pages([str(cut)]))
 
 

@@ -181,3 +181,12 @@ def test_python_takes_a_recipe_by_file_and_as_an_object(tmp_path: Path, cache: P
     with Deduper(recipe=load_recipe(path), cache=cache, workers=0) as deduper:
         (verdict,) = deduper.judge([TEXT])
     assert verdict.fingerprint == f"{by_file[0]:016x}"
+
+
+@pytest.mark.parametrize(
+    ("key", "advice"), [("distnace", "use distance, if you mean that"), ("colour", "remove it")]
+)
+def test_an_unknown_setting_is_refused_with_the_one_that_was_meant(tmp_path: Path, key: str, advice: str) -> None:
+    with pytest.raises(SettingsError, match=f"has '{key}', which is not a setting") as refused:
+        load_recipe(write(tmp_path, f"{key} = 3\n"))
+    assert refused.value.todo == advice

@@ -42,6 +42,12 @@ def refuse_shared_port(settings: Settings, roles: Sequence[str]) -> None:
         raise error
 
 
+def refuse_bad_state(settings: Settings) -> None:
+    """Raise SettingsError if the state cannot be in the folder that is named."""
+    for error in _state(settings):
+        raise error
+
+
 def _recipe(settings: Settings) -> Iterator[SimstreamError]:
     """Check the recipe with its files, and the policy that the settings make of it."""
     from simstream.cli.options import policy_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,9 +67,11 @@ def list_them(
         shown: Iterable[str] = (_shown(letter, limits, show, as_json) for letter in letters(log, wanted))
         if limit is not None:
             shown = deque(shown, maxlen=limit)
+        texts = iter(shown)
+        first = next(texts, None)  # an error comes before the head of the table
         if not as_json:
             click.echo(click.style(_HEAD, bold=True))
-        for text in shown:
+        for text in () if first is None else chain([first], texts):
             click.echo(text)
 
 

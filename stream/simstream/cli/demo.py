@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,7 @@ from simstream.cli import verdict_table
 from simstream.cli.options import judging_options, settle
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
-from simstream.errors import SimstreamError
+from simstream.errors import InputError, SimstreamError
 from simstream.model import COMPARED_VERDICTS, VerdictKind
 from simstream.setting_groups import FieldSettings
 from simstream.terminal import printable
@@ -44,9 +44,10 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     from simstream.sources.repeated_names import PageNames
 
     names = PageNames()
+    damage: list[InputError] = []
     records: Iterable[Record] = (
         names.count_repeated(
-            read_pages(inputs, settings.max_record_bytes, say=say, forgiving=True), MAX_WATCHED_NAMES
+            _to_the_damage(read_pages(inputs, settings.max_record_bytes, say=say), damage), MAX_WATCHED_NAMES
         )
         if inputs
         else demo_records(settings.max_record_bytes)
@@ -56,6 +57,16 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
         verdicts, seconds = _run(log, settings, records, None if quiet else _show)
     _summary(verdicts, seconds)
     report_merged(names)
+    if damage:
+        raise damage[0]
+
+
+def _to_the_damage(records: Iterable[Record], damage: list[InputError]) -> Iterator[Record]:
+    """Yield the records that can be read; `damage` gets the error for the others."""
+    try:
+        yield from records
+    except InputError as error:
+        damage.append(error)
 
 
 def _show(verdict: Verdict) -> None:
@@ -80,19 +91,20 @@ def _run(
     verdicts: list[Verdict] = []
     with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}, few=True) as supervisor:
         started = time.perf_counter()
-        if show:
-            click.echo(verdict_table.header())
-        with log.open_reader(VERDICTS, 0) as reader:
-            while not fed or len(verdicts) < fed[0].sent:
-                for record in reader.poll(1000, 0.2):
-                    verdict = wire.decode(record.value or b"")
-                    verdicts.append(verdict)
-                    if show:
-                        show(verdict)
-                if context.stop.is_set():
-                    break
-        seconds = time.perf_counter() - started
-        context.stop.set()
+        try:
+            with log.open_reader(VERDICTS, 0) as reader:
+                while not (fed and len(verdicts) >= fed[0].sent) and not context.stop.is_set():
+                    for record in reader.poll(1000, 0.2):
+                        verdict = wire.decode(record.value or b"")
+                        if show:
+                            if not verdicts:
+                                click.echo(verdict_table.header())
+                            show(verdict)
+                        verdicts.append(verdict)
+            seconds = time.perf_counter() - started
+        finally:
+            context.stop.set()
+            supervisor.join(settings.stop_timeout_s)  # a role that has just begun still writes into the log
         supervisor.wait()
     if not fed or len(verdicts) < fed[0].sent:
         raise SimstreamError(
@@ -117,12 +129,11 @@ def _summary(verdicts: list[Verdict], seconds: float) -> None:
     for kind, meaning in MEANINGS.items():
         if kinds[kind]:
             pages.add_row(f"[{verdict_table.COLOURS[kind]}]{kind}[/]", f"{kinds[kind]:,}", meaning)
-    console.print(pages)
+    if kinds:
+        console.print(pages)
     _largest(verdicts, console)
-    console.print(
-        f"\n{len(verdicts):,} pages, {len(verdicts):,} verdicts, each published once, in {seconds:.1f} s. "
-        f"{_kept(kinds)}"
-    )
+    counts = f"{len(verdicts):,} pages, {len(verdicts):,} verdicts, each published once, in {seconds:.1f} s."
+    console.print(f"\n{counts} {_kept(kinds)}".rstrip())
 
 
 MEANINGS = {

@@ -110,13 +110,14 @@ def command(
 
 
 def _show(results: EvaluationResults) -> None:
-    """Print the main numbers to stdout; outside a terminal, lines are not wrapped."""
-    from rich.console import Console
-
+    """Print the main numbers to stdout."""
+    from simstream.cli.wide_table import console_for
     from simstream.evaluate.report import table
 
-    console = Console(width=None if sys.stdout.isatty() else 100)
-    console.print(table(results))
+    shown = table(results)
+    console_for(shown).print(shown)
+    if not any(info.pairs for info in results.corpora):
+        say("no labelled pairs, and no pages of one group: what recipes find and confuse was not measured")
 
 
 def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:

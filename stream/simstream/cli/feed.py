@@ -72,9 +72,9 @@ def command(
         if resume is not None:
             refuse_input(resume, [file.path for file in files_of(inputs)])
             position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
-            if position.before:
-                say(f"{say_pages(position.before, 'was', 'were')} sent before, so not again")
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
+    if position is not None and position.before:
+        say(f"{say_pages(position.before, 'was', 'were')} sent before, so not again")
     say(f"{say_pages(report.sent)} sent to {report.topic}")
     report_merged(names)
     if report.refused:

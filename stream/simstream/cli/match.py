@@ -72,6 +72,8 @@ def command(
         raise UsageError("the pages and --with are both stdin", "name a file for one of them")
     settings = settle(config, recipe=recipe)
     host = f"[{settings.query_host}]" if ":" in settings.query_host else settings.query_host
+    if api is not None:
+        _check_api(api)
     url = (api or f"http://{host}:{settings.query_port}").rstrip("/")
     answers = _answers(url, _pages(text, source, settings), limit)
     if beside:
@@ -118,6 +120,11 @@ def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator
         yield PageQuestion("-", {"text": standard_input().readall().decode("utf-8", "replace")})
     else:
         yield from asked(source, settings.max_record_bytes)
+
+
+def _check_api(url: str) -> None:
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"--api is {url!r}, which is no address", f"write http://{url.partition('://')[2] or url}")
 
 
 def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[dict[str, Any]]:

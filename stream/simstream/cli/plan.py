@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ import click
 from simstream.cli.amounts import count, nbytes, say_bytes
 from simstream.cli.output import print_json
 from simstream.cli.progress import say
+from simstream.cli.wide_table import console_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from simstream.tools.plan.costs import PageLookups, PlanReport, PlanRow
 
 COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tables", "in all", "a query")
-_PIPED_COLUMNS: Final = 120
 
 
 @click.command("plan")
@@ -98,15 +97,13 @@ def _plan_matchers(pages: int, distance: int, memory_bytes: int | None, each: Pa
 
 
 def _print(report: PlanReport) -> None:
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else _PIPED_COLUMNS
-    console = Console(highlight=False, soft_wrap=True, width=width)
+    table = _table(report)
+    console = console_for(table)
     parts = f"{report.fingerprints} by fingerprint, {report.sketch_lookups} by the sketch"
     lookups = report.fingerprints + report.sketch_lookups
     each = f", {lookups} lookups a page ({parts})" if lookups > 1 else ""
     console.print(f"[bold]{report.pages:,} pages, distance {report.distance}{each}[/]")
-    console.print(_table(report))
+    console.print(table)
     console.print(f"[green]→[/] {_served(report)}")
     speed = report.measured
     if not all(row.fits for row in report.designs):

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 from simstream.cli.amounts import say_bytes
+from simstream.cli.wide_table import console_for
 
 if TYPE_CHECKING:
     from simstream.tools.plan.shards import FleetReport
 
 COLUMNS: Final = ("shards", "pages held", "a matcher", "all matchers", "index, a page", "pages/s")
-_PIPED_COLUMNS: Final = 120
 
 
 def print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
     """Print a table of fleets, which marks the smallest fleet that fits, and what the judge takes beside it."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPED_COLUMNS)
-    cut = f"{report.lookups} lookups of {report.tables} tables a page"
-    console.print(f"[bold]{report.pages:,} pages on matchers, distance {report.distance}, {cut}[/]")
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     table.add_column("")
     for name in COLUMNS:
@@ -39,6 +34,9 @@ def print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
             f"{row.pages_a_second:,}",
             style=None if row.fits else "dim",
         )
+    console = console_for(table)
+    cut = f"{report.lookups} lookups of {report.tables} tables a page"
+    console.print(f"[bold]{report.pages:,} pages on matchers, distance {report.distance}, {cut}[/]")
     console.print(table)
     if report.judges > 1:
         console.print(f"for one of {report.judges} prefixes: one judge numbers at most 2.1 billion live pages")

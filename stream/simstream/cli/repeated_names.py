@@ -26,11 +26,11 @@ def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Rec
 
 
 def report_merged(names: PageNames) -> None:
-    """Say how many of the sent pages repeat an earlier page's name."""
+    """Say how many of the inputs' pages repeat an earlier page's name."""
     if names.repeated:
         say(
-            f"{names.repeated:,} of them {'has' if names.repeated == 1 else 'have'} the id of an earlier page, but "
-            "another input or another text: the service takes each for a new version of that page"
+            f"{say_pages(names.repeated, 'has', 'have')} the id of an earlier page, but another input or another "
+            "text: the service takes each for a new version of that page"
         )
 
 

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from simstream import __version__
-from simstream.cli.checks import refuse_shared_port
+from simstream.cli.checks import refuse_bad_state, refuse_shared_port
 from simstream.cli.options import (
     caller_options,
     judging_options,
@@ -75,6 +75,8 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     """Read pages, judge them, and publish one verdict for each. Commits and ends on SIGTERM or Ctrl-C."""
     settings = settle(config, **flags)
     refuse_shared_port(settings, roles)
+    if JUDGING & {*roles}:
+        refuse_bad_state(settings)
     if {"fingerprint", "judge"} & {*roles}:
         from simstream.registry.schemas import check_registry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -94,6 +95,8 @@ def _texts(
     elif source is None:
         from simstream.sources.lines import standard_input
 
+        if sys.stdin.isatty():
+            say("reading the text from stdin: end it with Ctrl-D")
         yield standard_input().readall().decode("utf-8", "replace")
     else:
         from simstream.model import PageKind

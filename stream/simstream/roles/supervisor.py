@@ -49,6 +49,12 @@ class RoleSupervisor:
                 "start again: nothing is lost, and work that was not committed is done again",
             )
 
+    def join(self, timeout: float) -> None:
+        """Wait until all roles have ended, also those that have no work; at most `timeout` seconds."""
+        end = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
     def _at_work(self) -> list[str]:
         """Return the roles that still end their work. A role that waits for the log's first answer has no work."""
         alive = [thread.name for thread in self._threads if thread.is_alive()]

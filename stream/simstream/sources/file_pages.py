@@ -52,9 +52,8 @@ class FilePages:
         yield from pages
         if pages.damage.places:
             places = f", and at {pages.damage.places - 1:,} more places" if pages.damage.places > 1 else ""
-            self.damage = (
-                f"{shown_path(path)} is damaged {pages.damage.first}{places}; {pages.pages:,} pages of it were read"
-            )
+            read = f"pages of it that were read: {pages.pages:,}"
+            self.damage = f"{shown_path(path)} is damaged {pages.damage.first}{places} ({read})"
 
 
 def jsonl_records(

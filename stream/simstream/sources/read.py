@@ -105,7 +105,7 @@ class PageReader:
         if self._damaged and not self._forgiving:
             raise InputError(
                 "; ".join(self._damaged),
-                "get each damaged file again: records behind the damage may be missing; others were read whole",
+                "get each damaged file again, since records behind the damage may be missing",
             )
 
     def _in_order(self) -> Iterator[tuple[FilePages, Iterator[Record]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -37,6 +38,11 @@ def load_recipe(name: str | Path) -> Recipe:
     return _from_file(path) if path.suffix.lower() == ".toml" else preset(str(name))
 
 
+def _advice(unknown: str) -> str:
+    close = get_close_matches(unknown, sorted(Recipe.__slots__), 1, 0.8)
+    return f"use {close[0]}, if you mean that" if close else "remove it"
+
+
 def _from_file(path: Path) -> Recipe:
     try:
         # Numbers stay as they are written, so a similarity is exact.
@@ -48,7 +54,7 @@ def _from_file(path: Path) -> Recipe:
     base = given.pop("base", "default")
     unknown = sorted(set(given) - set(Recipe.__slots__))
     if unknown:
-        raise SettingsError(f"{path} has {unknown[0]!r}, which is not a setting of a recipe", "remove it")
+        raise SettingsError(f"{path} has {unknown[0]!r}, which is not a setting of a recipe", _advice(unknown[0]))
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
         return replace(preset(str(base)), **_fitting(preset(str(base)), changes))

@@ -65,7 +65,7 @@ class FileHistory:
         return found
 
     def unknown(self, page_id: str, names: WantedIds) -> PageUnknown:
-        advice = "give the exact id, not the URL; `simstream fingerprint INPUT` lists the ids"
+        advice = "give the id as the files have it; `simstream fingerprint INPUT` lists the ids"
         return names.unknown(page_id, "no page of the input has the id", advice)
 
 

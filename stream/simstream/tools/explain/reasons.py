@@ -142,7 +142,7 @@ def _not_compared(case: VerdictCase, rules: AppliedRules) -> str:
 def _set_beside(case: VerdictCase, rules: AppliedRules, page_id: str) -> str:
     found = case.beside
     if found is None:
-        return f"{page_id} was not live then: it came later, had left, or was never compared."
+        return f"{page_id} was not live then: it came later, had left, was never compared, or does not exist."
     by_limit = found.rejected_by in (None, RejectionRule.DISTANCE, RejectionRule.SKETCH, RejectionRule.SHORT)
     word = "a match" if found.accepted else "no match" if by_limit else f"no match ({rejection(found, rules)})"
     return f"Beside {found.id} (ordinal {found.ordinal}) it is {word}: {nearness(found, rules)}."

@@ -88,7 +88,7 @@ class FeedPosition(Closing):
     def _check(self, same: bool) -> None:
         if not same:
             what = (
-                f"the inputs do not begin with the {self._saved.records:,} pages that were sent, says {self._path}"
+                f"the inputs do not begin with the pages ({self._saved.records:,}) that {self._path} says were sent"
             )
             raise UsageError(
                 what, f"give the same inputs in the same order, or delete {self._path} to send all pages"
