@@ -103,6 +103,7 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
     flags = where(settings.log, options_of(settings, settings.give_up_s))
     flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
     say(f"to continue live under this policy: simstream serve --roles judge {flags}{kept}")
+    say("beside another service on this machine it needs an --http-port of its own")
     return 0
 
 
