@@ -127,7 +127,7 @@ def test_the_error_names_a_file_that_does_not_begin_as_its_ending_says(alone: Pr
 @pytest.mark.parametrize(
     ("name", "content", "todo"),
     [
-        ("a.jsonl", gzip.compress(b'{"id": "a"}\n'), "a.jsonl.gz"),
+        ("a.jsonl", gzip.compress(b'{"id": "a"}\n', mtime=0), "a.jsonl.gz"),
         ("a.csv", lzma.compress(b"id,text\n"), "a.csv.xz"),
         ("a.jsonl", b"WARC/1.0\r\n", "a.warc"),
     ],
