@@ -242,3 +242,10 @@ def test_an_address_of_another_kind_is_no_folder(address: str) -> None:
 def test_an_unknown_reason_of_dead_letters_is_refused(capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert invoke(["dead-letters", command, "--reason", "nonsense", "--log", "kafka://127.0.0.1:1"]) == 2
     assert "'nonsense' is not one of" in capsys.readouterr().err
+
+
+def test_a_link_to_a_folder_that_is_gone_is_no_state(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "simstream.toml").write_text('state = "link"')
+    (folder / "link").symlink_to(folder / "gone")
+    code, [line] = told(capsys, "--roles", "judge")
+    assert (code, "link is not a folder" in line) == (2, True)

@@ -190,3 +190,37 @@ def test_a_row_that_is_too_large_is_one_page(tmp_path: Path) -> None:
     path = written(tmp_path / "a.parquet", {"text": ["x", "y" * 5_000, "z"]})
     records = list(read_pages([path], 1_000))
     assert [decode(record, PageLimits(1_000)).reason for record in records] == ["", "too_large", ""]
+
+
+@pytest.mark.parametrize("coded", [True, False], ids=["one value for all rows", "a value a row"])
+def test_a_small_file_of_long_values_takes_little_memory(tmp_path: Path, coded: bool) -> None:
+    rows, long = 40, "正文 long\n" * (2 << 20)
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows), [long]) if coded else pa.array([long] * rows)
+    path = tmp_path / "a.parquet"
+    with pq.ParquetWriter(
+        path, pa.schema([("text", pa.string())]), compression="zstd", use_dictionary=coded
+    ) as out:
+        for at in range(rows) if not coded else [slice(None)]:
+            part = text[at : at + 1] if not coded else text[at].cast(pa.string())
+            out.write_table(pa.table({"text": part}))
+    assert path.stat().st_size < 1 << 20
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        found = pages(str(path))
+    finally:
+        pa.set_memory_pool(before)
+    assert [page.reason for page in found] == ["too_large"] * rows
+    assert pool.max_memory() < 6 * len(long.encode())
+
+
+@pytest.mark.parametrize("beyond", range(4))
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+def test_a_value_around_the_limit_is_read_or_too_large(tmp_path: Path, kind: Any, beyond: int) -> None:
+    """`beyond`: bytes of the last character that are beyond the limit."""
+    room = LIMITS.max_record_bytes - (0 if "binary" in str(kind) else len('{"text":""}'))
+    values = ["é", "a" * (room - 3 + beyond) + "文", "文" * (1 << 20)]
+    path = written(tmp_path / "a.parquet", {"text": pa.array([value.encode() for value in values]).cast(kind)})
+    found = pages(path)
+    assert [page.reason == "too_large" for page in found] == [False, beyond > 0, True]
+    assert found[0].kind == found[0].kind.READABLE

@@ -89,7 +89,7 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
     if not settings.state:
         return
     folder = Path(settings.state)
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not there.is_dir():
         yield SettingsError(f"state is {folder}, but {there} is not a folder", "set `state` to a folder")
     elif not os.access(there, os.W_OK | os.X_OK):

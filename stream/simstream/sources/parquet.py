@@ -20,6 +20,9 @@ from simstream.wire.page import NO_TIME, own_name, time_ms
 
 BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
+BATCH_BYTES: Final = 16 << 20
+_PLAUSIBLE_RATIO: Final = 64
+"""No text of pages is packed so well, unless it repeats one value."""
 _BUFFER_BYTES: Final = 1 << 20
 PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 """Key, value and headers of a page's record."""
@@ -31,9 +34,9 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     Reads only the columns of a page's fields (see `FieldNames`), and of a struct only the named fields, unless its
     column has the name of a page's field. A number as `id` counts in decimal, a whole float as an integer.
     Timestamps and dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is
-    found. Memory: a page of each read column, and 64 rows. Raises Unavailable without pyarrow, UsageError if the
-    text or a named field has no column, a field has two, or values cannot be ids, and InputError if the file is
-    damaged.
+    found. Memory: a page of each read column, unpacked, and 64 rows with at most `limit` bytes a value. Raises
+    Unavailable without pyarrow, UsageError if the text or a named field has no column, a field has two, or values
+    cannot be ids, and InputError if the file is damaged.
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -44,7 +47,8 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
             paths = list(_paths_of(arrow, file.schema_arrow, wanted, fields))
-            for batch in file.iter_batches(BATCH_ROWS, columns=paths, use_threads=False):
+            rows = rows_at_once(file.metadata)
+            for batch in file.iter_batches(rows, columns=paths, use_threads=False):
                 for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1
                     yield Record(topic, 0, row - 1, key or prefix + b"%d" % row, value, headers, NO_TIME)
@@ -59,6 +63,23 @@ def open_parquet(arrow: Any, file: IO[bytes] | CountedFile) -> Any:
     return arrow.parquet.ParquetFile(
         file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
     )
+
+
+def rows_at_once(metadata: Any) -> int:
+    """Return how many rows of a file to read at once: BATCH_ROWS, or fewer for about BATCH_BYTES.
+
+    If a column unpacks to far more than the file has, each of its values may be as long as all of it.
+    """
+    row = 1
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        sizes = [
+            (one.total_uncompressed_size, one.total_compressed_size)
+            for one in map(group.column, range(group.num_columns))
+        ]
+        mean = sum(unpacked for unpacked, _ in sizes) // max(1, group.num_rows)
+        row = max(row, mean, *(unpacked for unpacked, packed in sizes if unpacked > _PLAUSIBLE_RATIO * packed))
+    return min(BATCH_ROWS, max(1, BATCH_BYTES // row))
 
 
 def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputError:
@@ -99,15 +120,37 @@ def _has_field(arrow: Any, kind: Any, steps: Steps) -> bool:
 
 def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Iterator[PageValue]:
     """Yield key, value and headers of each row of a batch of `page_columns`; a key of None: the row has no name."""
-    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns_cut = (_cut(arrow, column, limit + 1) for column in batch.columns)
+    found = dict(zip(batch.schema.names, columns_cut, strict=True))
     for name in filter(None, (fields.text, fields.id)):
-        found[name] = _column_at(arrow, found, steps_of(name, found))
+        found[name] = _cut(arrow, _column_at(arrow, found, steps_of(name, found)), limit + 1)
     columns = fields.rename_fields(found)
     theirs = {"text": fields.text, "id": fields.id}
     values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in columns.items()]
     for cells in zip(*values, strict=True):
         key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
         yield key, value[: limit + 1], headers
+
+
+def _cut(arrow: Any, column: Any, most: int) -> Any:
+    """Return the column without more than `most` bytes of each value, if these are bytes or strings.
+
+    A page with such a value is too large, whatever follows. A string that is cut within a character is not UTF-8.
+    """
+    kind, types = column.type, arrow.types
+    if types.is_dictionary(kind):
+        cut = _cut(arrow, column.dictionary, most)
+        return arrow.DictionaryArray.from_arrays(column.indices, cut).dictionary_decode()
+    if types.is_string(kind) or types.is_binary(kind):
+        raw = arrow.binary()
+    elif types.is_large_string(kind) or types.is_large_binary(kind):
+        raw = arrow.large_binary()
+    else:
+        return column
+    longest = arrow.compute.max(arrow.compute.binary_length(column)).as_py()
+    if longest is None or longest <= most:
+        return column
+    return arrow.compute.binary_slice(column.view(raw), 0, most).view(kind)
 
 
 def _column_at(arrow: Any, columns: Mapping[str, Any], steps: Steps) -> Any:

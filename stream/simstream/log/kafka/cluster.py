@@ -359,6 +359,8 @@ class KafkaCluster:
                 "correct the clocks of this machine and of the brokers, or set the topic's "
                 "message.timestamp.type to LogAppendTime",
             )
+        if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return LogError(f"Kafka refuses a record of {what} for its size", "raise the topic's max.message.bytes")
         return LogError(
             f"Kafka refused ({what}): {cause.str()}",
             "read the broker's log files, and check [kafka] in the settings",
