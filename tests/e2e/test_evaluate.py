@@ -298,7 +298,7 @@ def test_a_recipe_file_is_measured_beside_its_preset(
     recipes = ["--recipe", "default", "--recipe", str(tmp_path / "strict.toml")]
     arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--pairs", str(tmp_path / "pairs.jsonl"), *recipes]
     assert invoke([*arguments, "--distance", "2,8", "-o", str(tmp_path / "out")]) == 0
-    assert "1 pairs with a page that no input has, such as '" + 15 * "gone" + "…'" in capsys.readouterr().err
+    assert "no input has one of their pages: 1, such as '" + 15 * "gone" + "…'" in capsys.readouterr().err
     one, strict = json.loads((tmp_path / "out" / "results.json").read_bytes())["contenders"]
     assert (strict["name"], strict["distance"], strict["ids"]) == ("strict", 2, one["ids"])
     [at_two] = [curve for curve in one["corpora"][0]["curves"] if curve["distance"] == 2 and curve["sketch"]]

@@ -102,8 +102,8 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
     kept = f" --state {settings.state}" if settings.state else ""
     flags = where(settings.log, options_of(settings, settings.give_up_s))
     flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
-    say(f"to continue live under this policy: simstream serve --roles judge {flags}{kept}")
-    say("beside another service on this machine it needs an --http-port of its own")
+    beside = "beside another service with an --http-port of its own"
+    say(f"to continue live under this policy, {beside}: simstream serve --roles judge {flags}{kept}")
     return 0
 
 

@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from simstream.cli.options import (
 )
 from simstream.cli.progress import say
 from simstream.cli.signals import stop_on_signals
-from simstream.errors import SimstreamError, Unavailable
+from simstream.errors import BrokerUnreachable, SimstreamError, Unavailable
 from simstream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("simstream")
 JUDGING = frozenset(("judge", "match", "query"))
 """The roles that need the judge's kernels."""
+PROBE_S = 3.0
+"""The seconds that a first look for the topics may take."""
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while another thread waits for it. Python's default is 5 ms."""
 
@@ -111,9 +113,18 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
         open_log(settings, patience=settings.give_up_s) as log,
     ):
         _logger.info("metrics and health on http://%s:%d", settings.http_host, http.port)
+        _refuse_missing_topic(settings, chosen)
         with service(log, settings, context, chosen, config=config) as supervisor:
             supervisor.wait()
     _logger.info("ended: all read pages are committed, or will be read again")
+
+
+def _refuse_missing_topic(settings: Settings, chosen: tuple[str, ...]) -> None:
+    """Raise TopicMissing before minutes of compiling, if a broker says so within PROBE_S. The roles wait longer."""
+    from simstream.log.base import FINGERPRINTS, PAGES
+
+    with suppress(BrokerUnreachable), open_log(settings, patience=PROBE_S) as probe:
+        probe.topic(PAGES if "fingerprint" in chosen else FINGERPRINTS)
 
 
 def _open_spans(settings: Settings) -> PageSpans | None:
@@ -137,13 +148,11 @@ def service(
     will be few pages, so what only many need is not compiled beforehand."""
     from simstream.compiling import announced
     from simstream.judge.warming import warm_judge
-    from simstream.log.base import FINGERPRINTS, PAGES
     from simstream.roles.fingerprint.role import FingerprintRole
     from simstream.roles.judge.role import JudgeRole
     from simstream.roles.match.role import MatchRole
     from simstream.roles.supervisor import RoleSupervisor
 
-    log.topic(PAGES if "fingerprint" in chosen else FINGERPRINTS)  # TopicMissing comes before minutes of compiling
     workers = None if set(chosen) & {"fingerprint", "query"} else 0
     speak = say if settings.log_format == "text" else _logger.info
     with (
