@@ -165,7 +165,7 @@ def command(config: str | None, **flags: Any) -> None:
             say(f"{given.state} keeps the progress: give the same command to go on")
         raise
     except InputError as error:
-        if error is not run.damage:
+        if error is not run.damage or not run.kinds:
             raise
     if automatic:
         say(f"judged with --distance {settings.distance}")
