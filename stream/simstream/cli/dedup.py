@@ -19,6 +19,7 @@ from simstream.settings import duration_ms
 if TYPE_CHECKING:
     from collections import Counter
 
+    from simstream.cli.dedup_run import DedupRun
     from simstream.settings import Settings
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import InputFile
@@ -172,13 +173,7 @@ def command(config: str | None, **flags: Any) -> None:
     if given.output != "-":
         _sum_up(public_address(given.output), run.kinds, perf_counter() - began)
     report_separated(run.names)
-    if run.damage is None and run.unread.too_many(given.max_unreadable):
-        advice = "repair these lines, or allow a share of unreadable pages with --max-unreadable"
-        raise InputError(str(run.unread), advice)
-    if str(run.unread):
-        say(str(run.unread))
-    if run.damage is not None:
-        raise run.damage
+    _judge_unread(run, given.max_unreadable)
 
 
 def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], against: list[InputFile]) -> RunState:
@@ -197,6 +192,17 @@ def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], aga
         "max_record_bytes": settings.max_record_bytes,
     }
     return RunState(Path(given.state or ""), RunFacts(facts_of(inputs), facts_of(against), options))
+
+
+def _judge_unread(run: DedupRun, most: float | None) -> None:
+    """Report the pages that could not be read. Raises InputError if there are too many, or an input is damaged."""
+    if run.damage is None and run.unread.too_many(most):
+        advice = "repair these lines, or allow a share of unreadable pages with --max-unreadable"
+        raise InputError(str(run.unread), advice)
+    if str(run.unread):
+        say(str(run.unread))
+    if run.damage is not None:
+        raise run.damage
 
 
 def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:

@@ -56,7 +56,7 @@ class DedupRun:
     kinds: Counter[str] = field(default_factory=Counter)
     unread: UnreadPages = field(default_factory=UnreadPages)
     damage: InputError | None = None
-    """The error that names the damaged inputs, once all outputs are written without them."""
+    """The error that names the damaged inputs. What was read of them is judged and written."""
 
     def judge(self) -> None:
         """Judge all pages and write all outputs. Raises InputError after them if an input is damaged."""
@@ -87,20 +87,18 @@ class DedupRun:
         out = stack.enter_context(written_rows(given.output, names, layout))
         held = stack.enter_context(VerdictSpool()) if given.final else None
         extras.begin(given.places, self.inputs, stack, copy)
-        damage: InputError | None = None
         try:
             for verdict in self._verdicts(judge, copy):
                 (out if held is None else held).write(verdict)
                 self.kinds[verdict.verdict] += 1
                 self.unread.take(verdict)
         except InputError as error:
-            damage = error  # what was read before the damage counts
+            self.damage = error  # what was read before the damage counts
         if held is not None:
             extras.write_finals(held, out)
         extras.finish()
-        if damage is not None:
-            self.damage = damage
-            raise damage
+        if self.damage is not None:
+            raise self.damage
 
     def _deduper(self) -> Deduper:
         if self.state is None:

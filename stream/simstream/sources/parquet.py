@@ -120,13 +120,13 @@ def _has_field(arrow: Any, kind: Any, steps: Steps) -> bool:
 
 def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Iterator[PageValue]:
     """Yield key, value and headers of each row of a batch of `page_columns`; a key of None: the row has no name."""
-    columns_cut = (_cut(arrow, column, limit + 1) for column in batch.columns)
-    found = dict(zip(batch.schema.names, columns_cut, strict=True))
+    found = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in filter(None, (fields.text, fields.id)):
-        found[name] = _cut(arrow, _column_at(arrow, found, steps_of(name, found)), limit + 1)
+        found[name] = _column_at(arrow, found, steps_of(name, found))
     columns = fields.rename_fields(found)
     theirs = {"text": fields.text, "id": fields.id}
-    values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in columns.items()]
+    cut = {name: _cut(arrow, column, limit + 1) for name, column in columns.items()}
+    values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in cut.items()]
     for cells in zip(*values, strict=True):
         key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
         yield key, value[: limit + 1], headers
