@@ -29,6 +29,7 @@ from simstream.kafka_settings import without_secrets
 from simstream.log.base import LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
+from simstream.log.kafka.client_end import free_clients
 from simstream.log.kafka.tokens import token_settings
 
 
@@ -197,7 +198,8 @@ class KafkaCluster:
             if self._admin is None or (self._is_silent and now - self._admin_since > RENEW_S):
                 # The admin client is polled rarely and its log lines would pile up, so it makes none.
                 fixed = {"error_cb": self._admission.note}
-                self._former_admin = self._admin
+                last_but_one, self._former_admin = [self._former_admin], self._admin
+                free_clients(last_but_one)
                 self._admin = make(AdminClient, self.config("admin", {"log_level": 0}, fixed))
                 self._admin_since = now
             return self._admin
@@ -254,9 +256,8 @@ class KafkaCluster:
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = min(TRY_S, self.options.patience if patience is None else patience)
         process = os.getpid()
-        for future, (_, asker) in list(_descriptions.items()):
-            if asker == process and future.done():
-                _descriptions.pop(future, None)
+        ended = [future for future, (_, asker) in list(_descriptions.items()) if asker == process and future.done()]
+        free_clients([_descriptions.pop(future, None) for future in ended])
         client = self.admin()
         client.poll(0)  # its reports would pile up while a broker is away
         with interrupts_held():

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from simstream.log.base import MAX_COPIES, POSITIONS
 from simstream.log.kafka.access_errors import MISSING
+from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.cluster import AWAY, PAUSE_S, KafkaCluster, make, note_error
 from simstream.log.kafka.election import group_of as judges_of
 from simstream.log.kafka.topics import group_state
@@ -39,7 +40,7 @@ def ask_group(
                 raise cluster.make_error(error, POSITIONS, "Read", group) from None
             _raise_refusal(cluster, consumer, group)
         finally:
-            consumer.close()
+            end_client(consumer.close)
         if time.monotonic() > end:
             raise cluster.unreachable()
         time.sleep(PAUSE_S)

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import BrokerUnreachable, LogDamaged, LogError
 from simstream.log.base import Reader, ReaderStart
+from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import KafkaCluster, make, note_error
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
@@ -126,7 +127,7 @@ class KafkaReader(Reader):
             self._same.check()
             self._take_up_new()
             if self._watch.has_lost_brokers:
-                self._consumer.close()
+                end_client(self._consumer.close)
                 self._open()
             left = max(0.0, end - time.monotonic())
             taken, self._taken = self._taken, []
@@ -167,7 +168,7 @@ class KafkaReader(Reader):
 
     def close(self) -> None:
         """See Closing."""
-        self._consumer.close()
+        end_client(self._consumer.close)
 
     def _take_up_new(self) -> None:
         """Read partitions that were added since the start, from their first record on."""

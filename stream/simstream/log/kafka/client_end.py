@@ -1,0 +1,37 @@
+"""Ends clients of librdkafka in threads of their own, as one may never end.
+
+A client that is closed or freed waits for its own threads. While a broker goes away or comes back, these may wait
+for each other for ever (confluentinc/librdkafka, issues 1640 and 5476). Such a client is left behind with them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+MAX_END_S = 10.0
+"""Seconds that `end_client` waits for one client. Most end within a few ms."""
+
+
+def free_clients(clients: list[Any]) -> None:
+    """Empty the list in a thread, so that clients which only the list holds are freed there. Does not wait."""
+    if clients:
+        threading.Thread(target=clients.clear, name="free", daemon=True).start()
+
+
+def end_client(end: Callable[[], object]) -> None:
+    """Call `end` in a thread, and wait for it, up to MAX_END_S. Raises what it raises."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            end()
+        except BaseException as error:  # noqa: BLE001  # the caller raises it
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="end", daemon=True)
+    thread.start()
+    thread.join(MAX_END_S)
+    if errors:
+        raise errors[0]

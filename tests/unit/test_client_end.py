@@ -1,0 +1,79 @@
+"""A Kafka client that never ends costs a thread, and holds up nobody."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from simstream.log.base import LogOptions
+from simstream.log.kafka import client_end, cluster
+from simstream.log.kafka.client_end import end_client, free_clients
+from simstream.log.kafka.cluster import KafkaCluster
+
+
+class Endless:
+    """In the place of a client: it waits as long as the test wants when it is freed, as clients were seen to do."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __del__(self) -> None:
+        freed_by.append(threading.current_thread().name)
+        enough.wait(PATIENCE_S)
+
+
+PATIENCE_S = 30.0
+enough = threading.Event()
+freed_by: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def unhurried() -> Iterator[None]:
+    enough.clear()
+    freed_by.clear()
+    yield
+    enough.set()
+
+
+def wait_for(count: int) -> list[str]:
+    """The threads that freed so many clients, or as many as there are in time."""
+    end = time.monotonic() + PATIENCE_S
+    while len(freed_by) < count and time.monotonic() < end:
+        time.sleep(0.01)
+    return list(freed_by)
+
+
+def test_a_client_that_never_ends_is_freed_elsewhere() -> None:
+    clients = [Endless()]
+    free_clients(clients)
+    assert wait_for(1) == ["free"]
+
+
+def test_another_admin_client_comes_although_an_earlier_one_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "RENEW_S", 0.0)
+    monkeypatch.setattr(cluster, "AdminClient", Endless)
+    servers = KafkaCluster("127.0.0.1:1", LogOptions())
+    servers._is_silent = True
+    seen = [id(servers.admin()) for _ in range(4)]
+    assert wait_for(2) == ["free", "free"]
+    assert len(set(seen)) == 4  # the last and the one before it stay: questions may wait for them
+    enough.set()
+
+
+def test_waits_for_an_end_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+    end_client(lambda: done.append(1))
+    assert done == [1]
+    monkeypatch.setattr(client_end, "MAX_END_S", 0.05)
+    end_client(enough.wait)  # returns
+
+
+def test_raises_what_the_end_raises() -> None:
+    def fail() -> None:
+        raise OSError("it failed")
+
+    with pytest.raises(OSError, match="it failed"):
+        end_client(fail)
