@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import Consumer
 
 from simstream.log.base import FINGERPRINTS, POSITIONS
 from simstream.log.committed_records import committed
 from simstream.wire import frame as frames
 from tests.e2e import pages
-from tests.e2e.harness import ROOT, Program, Service, watching
+from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, watching
 
 ELECTED = 'simstream_role_elected{role="judge"}'
 
@@ -210,6 +212,29 @@ def test_a_new_log_under_old_verdicts_needs_a_person(program: Program, tmp_path:
         log.create_topics(1)
     whats = [wrong["what"] for wrong in status(program, code=1)["wrong"]]
     assert any("verdicts were published for the log" in what for what in whats)
+
+
+@pytest.mark.kafka
+def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    assert on_kafka.place is not None
+    prefix = on_kafka.place.prefix
+    stranger = Consumer(
+        {
+            "bootstrap.servers": on_kafka.place.address.removeprefix("kafka://"),
+            "client.id": "stranger",
+            "group.id": f"{prefix}.judge",
+        }
+    )
+    stranger.subscribe([f"{prefix}.{FINGERPRINTS}"])
+    end = time.monotonic() + PATIENCE_S
+    while not stranger.assignment() and time.monotonic() < end:
+        stranger.poll(0.1)
+    told = status(on_kafka, code=1)
+    stranger.close()
+    assert [one["what"].partition(" (")[0] for one in told["wrong"]] == ["stranger"]
+    assert "is no judge" in told["wrong"][0]["what"]
+    assert status(on_kafka)["wrong"] == []
 
 
 @pytest.mark.kafka

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
+from simstream.roles.context import RoleContext
+from simstream.roles.topics import TopicWatch
+from simstream.settings import Settings
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, read_topic, watching
 
@@ -64,6 +67,30 @@ def test_a_log_made_anew_under_old_verdicts_is_refused(served: Program) -> None:
         assert "created again" in last_line(service)
     with served.place.open() as log:
         assert len(all_verdicts(log)) == 60
+
+
+@pytest.mark.kafka
+def test_lost_verdicts_are_told_once_while_a_judge_works_and_again_at_each_start(
+    on_kafka: Program, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
+        watcher.wait(60, service)
+        assert service.end() == 0
+        assert "created again" not in service.output
+        watch = TopicWatch(log, [VERDICTS], RoleContext(Settings()))
+        watch.look()
+        on_kafka.place.delete(VERDICTS)
+        log.create_topics(1)
+        watch.look()
+        watch.look()
+    assert caplog.text.count("was deleted and created again while it was in use") == 1
+    on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 5, seed=2))
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
+        watcher.wait(5, service)
+        assert service.end() == 0
+        assert service.output.count("60 verdicts were published, but the end of the topic") == 1
 
 
 @pytest.mark.kafka

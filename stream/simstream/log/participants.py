@@ -32,3 +32,5 @@ class LogMembers(NamedTuple):
     """The last process that began to publish, alive or not; None if the log does not say."""
     matchers: tuple[ShardMember, ...] = ()
     """The matchers, by copy. On a local log the owner alone, as with judges."""
+    stranger: str | None = None
+    """The elected member of the judges' group, if it is no judge: then no judge can publish."""

@@ -53,16 +53,40 @@ def check_topics(log: Log, topics: Sequence[str]) -> None:
             )
 
 
+def warn_of_lost_verdicts(log: Log, published: int) -> None:
+    """Warn if there are fewer verdicts than the `published` ones of the position. Raises TopicMissing,
+    BrokerUnreachable."""
+    kept = sum(log.end_offsets(VERDICTS).values())
+    if kept < published:
+        _logger.warning(
+            "%d verdicts were published, but the end of the topic %s is at %d: it was deleted and created again, "
+            "or it is another topic; the earlier verdicts come again only by `simstream replay`",
+            published,
+            log.topic(VERDICTS).name,
+            kept,
+        )
+
+
 class TopicWatch:
-    """Reports settings that endanger the service: in a metric, and in a log line when they change."""
+    """Reports settings that endanger the service, in a metric and in a log line when they change, and topics that
+    are created again, in a log line."""
 
     def __init__(self, log: Log, topics: Sequence[str], context: RoleContext) -> None:
         self._log = log
         self._context = context
         self._said: dict[str, list[TopicDifference]] = {topic: [] for topic in topics}
+        self._ids: dict[str, str] = {}
 
     def look(self) -> None:
         """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
+        for topic in self._said:
+            info = self._log.topic(topic)
+            if self._ids.setdefault(topic, info.id) != info.id:
+                _logger.warning(
+                    "the topic %s was deleted and created again while it was in use; what was in it is gone",
+                    info.name,
+                )
+            self._ids[topic] = info.id
         unfit = unfit_settings(self._log, list(self._said), self._context.settings)
         for topic, found in unfit.items():
             self._context.metrics.unfit.labels(topic).set(len(found))

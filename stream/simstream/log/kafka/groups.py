@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
@@ -61,6 +61,12 @@ def judges(cluster: KafkaCluster) -> tuple[GroupMember, ...]:
         for member in group_state(cluster, judges_of(cluster)).members
     ]
     return tuple(sorted(members, key=lambda member: (not member.elected, member.name)))
+
+
+def stranger_among(members: Sequence[GroupMember]) -> str | None:
+    """Return the elected one of these members of the judges' group if it is no judge, by the name that judges give
+    themselves (`member_name`)."""
+    return next((one.name for one in members if one.elected and "-judge@" not in one.name), None)
 
 
 def fingerprinters(cluster: KafkaCluster, group: str) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from simstream.log.kafka.appender import KafkaAppender
 from simstream.log.kafka.claim import last_claim
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.election import KafkaElection
-from simstream.log.kafka.groups import fingerprinters, judges, matchers
+from simstream.log.kafka.groups import fingerprinters, judges, matchers, stranger_among
 from simstream.log.kafka.page_consumer import KafkaPageConsumer, group_of, set_group_offsets, usable_commits
 from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.kafka.reader import KafkaReader
@@ -122,11 +122,13 @@ class KafkaLog(Log):
 
     def running(self) -> LogMembers:
         """See Log. Raises BrokerUnreachable."""
+        standing = judges(self._cluster)
         return LogMembers(
             fingerprinters(self._cluster, group_of(self._cluster)),
-            judges(self._cluster),
+            standing,
             last_claim(self._cluster),
             matchers(self._cluster) if self.shards() else (),
+            stranger_among(standing),
         )
 
     def set_group_offsets(self, offsets: Mapping[int, int | None]) -> None:

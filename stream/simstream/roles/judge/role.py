@@ -21,7 +21,7 @@ from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.judge.verdict_format import VerdictFormat, find_format
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
-from simstream.roles.topics import JUDGED, JUDGED_WITH_SHARDS, check_topics
+from simstream.roles.topics import JUDGED, JUDGED_WITH_SHARDS, check_topics, warn_of_lost_verdicts
 
 _logger = logging.getLogger("simstream.judge")
 
@@ -128,6 +128,7 @@ class JudgeRole:
                 self._context.health.note_wait(NAME, why, self._context.settings.give_up_s)
                 published = position_check.decode(publisher.start())
                 if published is not None:
+                    warn_of_lost_verdicts(self._log, published.ordinal)
                     follower.replay(published)
             if self._context.stop.is_set():
                 return published.frame if published else 0

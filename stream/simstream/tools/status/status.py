@@ -167,6 +167,11 @@ class StatusReader(StatusWithoutLog):
         status.fingerprinters = list(running.fingerprinters)
         status.judges = list(running.judges)
         status.last_publisher = running.publisher
+        if running.stranger is not None:
+            self._wrong(
+                f"{running.stranger} is elected in the judges' group, and is no judge: no verdict can be published",
+                "stop that program, or give it another group",
+            )
         header = first_header(self._log)
         status.recipe = header.recipe if header else None
         self._look_at_source()
