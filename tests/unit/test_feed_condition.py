@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -134,6 +136,23 @@ def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.Monk
 
     asyncio.run(run())
     assert condition.state == "away"
+
+
+def test_a_page_that_reads_for_long_says_again_how_much_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "simstream.news")
+    clock, state = ManualClock(), FeedState(FoldLimits())
+    state.condition = condition = begun(clock)
+    watch = FeedWatch(state, dict, clock)
+    for second in range(25):
+        condition.hear({PAGES: 0, VERDICTS: 100})
+        condition.take(VERDICTS, 4 * second)
+        watch._tell()
+        clock.now += 1
+    assert re.findall(r"still has to read about (\d+) records", caplog.text) == ["100", "60", "20"]
+    condition.take(VERDICTS, 100)
+    condition.hear({PAGES: 0, VERDICTS: 100})
+    watch._tell()
+    assert "the stories are up to date" in caplog.text
 
 
 def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

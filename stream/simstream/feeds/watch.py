@@ -1,9 +1,10 @@
-"""Asks every second where the topics end, and tells when the news page's condition changes."""
+"""Asks every second where the topics end, and tells when the news page's condition changes, and how far it is."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -21,12 +22,18 @@ class FeedWatch:
     """Updates the news page's condition, until it is cancelled."""
 
     EVERY_S: Final = 1.0
+    AGAIN_S: Final = 10.0
+    """Seconds after which a page that is behind says again how many records it still has to read."""
 
-    def __init__(self, feed: FeedState, ends: Callable[[], Ends]) -> None:
+    def __init__(
+        self, feed: FeedState, ends: Callable[[], Ends], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` counts seconds."""
         self._condition = feed.condition
         self._ends = ends
         """Asks a broker. Called in a thread."""
-        self._told = ""
+        self._clock = clock
+        self._told, self._told_at = "", clock()
         self._titles = TitleDeadline(feed)
 
     async def run(self) -> None:
@@ -41,12 +48,12 @@ class FeedWatch:
             await asyncio.sleep(self.EVERY_S)
 
     def _tell(self) -> None:
-        """Log a change of the condition."""
-        state = self._condition.state
-        if state != self._told:
+        """Log a change of the condition, and from time to time what is still to be read."""
+        state, now = self._condition.state, self._clock()
+        if state != self._told or (state == "loading" and now - self._told_at >= self.AGAIN_S):
             level = logging.WARNING if state == "away" else logging.INFO
             _logger.log(level, "%s", "the stories are up to date" if state == "ready" else self._condition)
-            self._told = state
+            self._told, self._told_at = state, now
 
 
 def ends_of(log: Log) -> Ends:
