@@ -68,7 +68,8 @@ def test_another_number_of_shards_than_the_topic_has_is_refused_before_any_verdi
         assert judge.wait() == 2
         assert "create it with `simstream topics create --shards 8`" in judge.output.splitlines()[-1]
     on_folder.good("topics", "create", "--partitions", 1, "--shards", 4)
-    with on_folder.serve("--roles", "judge", "--shards", 8) as judge:
-        assert judge.wait() == 2
-        assert "shards is 8" in judge.output.splitlines()[-1]
-        assert "give --shards 4" in judge.output.splitlines()[-1]
+    for role in ("judge", "match"):
+        with on_folder.serve("--roles", role, "--shards", 8) as service:
+            assert service.wait() == 2
+            assert "shards is 8" in service.output.splitlines()[-1]
+            assert "give --shards 4" in service.output.splitlines()[-1]

@@ -133,6 +133,16 @@ def test_the_folder_of_a_matchers_state_is_checked(folder: Path, capsys: pytest.
     assert (code, "state is simstream.toml" in line) == (2, True)
 
 
+@pytest.mark.parametrize("role", ["judge", "match"])
+def test_a_number_of_shards_that_is_not_possible_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], role: str
+) -> None:
+    (folder / "simstream.toml").write_text("shards = 3")
+    assert told(capsys, "--roles", "fingerprint") == (0, [])
+    code, [line] = told(capsys, "--roles", role)
+    assert (code, "3 shards are not possible" in line) == (2, True)
+
+
 def test_a_mistyped_variable_ends_config_and_serve_with_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

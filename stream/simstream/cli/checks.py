@@ -108,7 +108,7 @@ def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError
     from simstream.judge.shard_matcher import check_link
     from simstream.text.recipe_file import load_recipe
 
-    if "judge" in roles and settings.shards:
+    if {"judge", "match"} & set(roles) and settings.shards:
         yield from _raised(lambda: check_count(settings.shards or 0))
     elif "match" not in roles:
         return

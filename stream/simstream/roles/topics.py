@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from simstream.errors import TopicUnfit
+from simstream.errors import SettingsError, TopicUnfit
+from simstream.index.shard import check_count
 from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS, Log, TopicDifference
 from simstream.roles.context import RoleContext
 from simstream.settings import Settings
@@ -51,6 +52,20 @@ def check_topics(log: Log, topics: Sequence[str]) -> None:
                 f"{log.topic(topic).name} breaks the service's rules ({'; '.join(map(str, broken))})",
                 "; ".join(dict.fromkeys(remedy(one, "simstream topics create") for one in broken)),
             )
+
+
+def check_shards(log: Log, wanted: int | None) -> int:
+    """Return the number of shards, which is that of the partitions of `matches`.
+
+    Raises SettingsError if it is not possible, or if `wanted` is another one; TopicMissing, BrokerUnreachable.
+    """
+    topic = log.topic(MATCHES)
+    if wanted not in (None, topic.partitions):
+        raise SettingsError(
+            f"shards is {wanted}, but the topic {topic.name} has {topic.partitions} partitions",
+            f"give --shards {topic.partitions}, or name another topic with --matches",
+        )
+    return check_count(topic.partitions)
 
 
 def warn_of_lost_verdicts(log: Log, published: int) -> None:

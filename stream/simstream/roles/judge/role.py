@@ -7,7 +7,6 @@ import logging
 from simstream.closing import Closing
 from simstream.errors import SettingsError
 from simstream.index.plan import divided_plan
-from simstream.index.shard import check_count
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
@@ -21,7 +20,13 @@ from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.judge.verdict_format import VerdictFormat, find_format
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
-from simstream.roles.topics import JUDGED, JUDGED_WITH_SHARDS, check_topics, warn_of_lost_verdicts
+from simstream.roles.topics import (
+    JUDGED,
+    JUDGED_WITH_SHARDS,
+    check_shards,
+    check_topics,
+    warn_of_lost_verdicts,
+)
 
 _logger = logging.getLogger("simstream.judge")
 
@@ -85,14 +90,10 @@ class JudgeRole:
                 return None
             todo = f"create it with `simstream topics create --shards {wanted}`, or give --shards 0"
             raise SettingsError(f"shards is {wanted}, but there is no topic {MATCHES}", todo)
-        if wanted not in (None, found):
-            raise SettingsError(
-                f"shards is {wanted}, but the topic {self._log.topic(MATCHES).name} has {found} partitions",
-                f"give --shards {found}, or name another topic with --matches",
-            )
+        check_shards(self._log, wanted)
         check_link(self._policy)
         check_topics(self._log, (MATCHES,))
-        book = AnswerBook(log_id, self._policy.id, check_count(found), divided_plan(self._policy.distance).tables)
+        book = AnswerBook(log_id, self._policy.id, found, divided_plan(self._policy.distance).tables)
         book.begin(0, 0, [0] * found)
         _logger.info("%d shards on matchers find the matches of this judge", found)
         return book

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from simstream.closing import Closing
-from simstream.index.shard import Shard, check_count
+from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
 from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, Log
@@ -18,7 +18,7 @@ from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositi
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.prepared_types import prepare_types
 from simstream.roles.match.shard_worker import MatcherContext, ShardWorker
-from simstream.roles.topics import check_topics
+from simstream.roles.topics import check_shards, check_topics
 from simstream.telemetry.health import REPLAYING, WORKING
 from simstream.wire.position import Position
 
@@ -63,7 +63,7 @@ class MatchRole:
         prepare_types()
         health, settings = self._context.health, self._context.settings
         health.expect(NAME, settings.give_up_s)
-        shards = check_count(self._log.topic(MATCHES).partitions)
+        shards = check_shards(self._log, settings.shards or None)
         check_topics(self._log, MATCHED)
         check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
