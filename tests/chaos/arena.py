@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -51,7 +52,7 @@ class ChaosArena:
 
     def __init__(self, broker: KafkaBroker | BrokerCluster, folder: Path, cache: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.place = TopicPlace(broker.address, f"chaos{self.rng.getrandbits(32):08x}{time.time_ns() & 0xFFFF:04x}")
+        self.place = TopicPlace(broker.address, f"chaos{self.rng.getrandbits(32):08x}{secrets.token_hex(4)}")
         self.broker = broker
         self.folder = folder
         self.cache = cache

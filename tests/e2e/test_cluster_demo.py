@@ -68,7 +68,7 @@ def working_below(folder: Path) -> list[int]:
 @pytest.mark.long
 def test_it_kills_one_of_each_kind_and_finds_every_verdict_right(cache: Path, tmp_path: Path) -> None:
     with demo(cache, tmp_path) as (process, said):
-        assert code_of(process, 3 * PATIENCE_S, said) == 0, said.read_text()
+        assert code_of(process, 5 * PATIENCE_S, said) == 0, said.read_text()
         text = said.read_text()
     killed = re.findall(r"kill -9  (.*): ", text)
     assert killed[:2] + killed[3:] == ["fingerprinter 1", "matcher 2", "the broker"]
