@@ -54,18 +54,17 @@ def check_topics(log: Log, topics: Sequence[str]) -> None:
             )
 
 
-def check_shards(log: Log, wanted: int | None) -> int:
-    """Return the number of shards, which is that of the partitions of `matches`.
+def check_shards(log: Log, found: int, wanted: int | None) -> int:
+    """Return the number of shards `found`, which is that of the partitions of `matches`.
 
-    Raises SettingsError if it is not possible, or if `wanted` is another one; TopicMissing, BrokerUnreachable.
+    Raises SettingsError if it is not possible, or if `wanted` is another one.
     """
-    topic = log.topic(MATCHES)
-    if wanted not in (None, topic.partitions):
+    if wanted not in (None, found):
         raise SettingsError(
-            f"shards is {wanted}, but the topic {topic.name} has {topic.partitions} partitions",
-            f"give --shards {topic.partitions}, or name another topic with --matches",
+            f"shards is {wanted}, but the topic {log.topic(MATCHES).name} has {found} partitions",
+            f"give --shards {found}, or name another topic with --matches",
         )
-    return check_count(topic.partitions)
+    return check_count(found)
 
 
 def warn_of_lost_verdicts(log: Log, published: int) -> None:
@@ -96,7 +95,7 @@ class TopicWatch:
         """Read the settings of all topics, and report them. Raises TopicMissing, BrokerUnreachable."""
         for topic in self._said:
             info = self._log.topic(topic)
-            if self._ids.setdefault(topic, info.id) != info.id:
+            if self._ids.get(topic, info.id) != info.id:
                 _logger.warning(
                     "the topic %s was deleted and created again while it was in use; what was in it is gone",
                     info.name,

@@ -90,7 +90,7 @@ class JudgeRole:
                 return None
             todo = f"create it with `simstream topics create --shards {wanted}`, or give --shards 0"
             raise SettingsError(f"shards is {wanted}, but there is no topic {MATCHES}", todo)
-        check_shards(self._log, wanted)
+        check_shards(self._log, found, wanted)
         check_link(self._policy)
         check_topics(self._log, (MATCHES,))
         book = AnswerBook(log_id, self._policy.id, found, divided_plan(self._policy.distance).tables)

@@ -63,7 +63,7 @@ class MatchRole:
         prepare_types()
         health, settings = self._context.health, self._context.settings
         health.expect(NAME, settings.give_up_s)
-        shards = check_shards(self._log, settings.shards or None)
+        shards = check_shards(self._log, self._log.topic(MATCHES).partitions, settings.shards or None)
         check_topics(self._log, MATCHED)
         check = PublishedPositionCheck(self._log, self._policy)
         check_recipe(self._log, self._policy.recipe_id)
