@@ -175,12 +175,15 @@ def test_a_line_of_the_table_shows_what_matters() -> None:
     assert shown[-3:] == ["https://b.example/7", "=", "https://a.example/1"]
 
 
-@pytest.mark.parametrize("room", [20, 29, 41, 200])
-def test_long_names_keep_their_ends_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(verdict_table, "_room", lambda: room)
+@pytest.mark.parametrize("columns", [40, 60, 71, 72, 80, 92, 251])
+def test_long_names_keep_their_ends_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(verdict_table, "_room", lambda start: columns - len(start))
     story = verdict(id="https://a.example/2026/磨坊重新开张-12", near_duplicate_of="b/7")
-    shown = click.unstyle(verdict_table.line(story))[len(verdict_table.HEAD) :]
-    assert cell_len(shown) <= room
+    _, wrapped, names = click.unstyle(verdict_table.line(story)).rpartition("\n")
+    assert bool(wrapped) == (columns < 72), "only a terminal too narrow for two names gets a second line"
+    assert cell_len(names) <= columns
+    indent = 10 if wrapped else len(verdict_table.HEAD)
+    shown, room = names[indent:], columns - indent
     name, _, other = shown.partition("  =  ")
     assert (name.endswith("-12"), other) == (True, "b/7")
     assert ("…" in shown) == (room < 50)

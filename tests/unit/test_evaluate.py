@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simstream.cli import evaluate as command
 from simstream.errors import InputError, UsageError
 from simstream.evaluate import fingerprints as stored_fingerprints
 from simstream.evaluate import minhash
@@ -287,3 +288,22 @@ def test_the_truth_and_its_digest_do_not_depend_on_a_fast_recipe() -> None:
     assert without.fast is None
     assert found.fast is not None
     assert found.fast.texts() == [article_of(html.encode()).decode()]
+
+
+def test_a_long_run_says_now_and_then_how_far_it_is_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(command.time, "monotonic", lambda: now)
+    with command._watcher() as watcher:
+        reading, measuring = watcher.task("reading news", None), watcher.task("default: measuring", 1_200)
+        reading(5)
+        now += command.AGAIN_S
+        reading(1_000)
+        measuring(1)
+        now += command.AGAIN_S
+        measuring(2)
+    assert capsys.readouterr().err.splitlines() == [
+        "simstream: reading news, 1,005",
+        "simstream: default: measuring, 3 of 1,200",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from simstream.errors import UsageError
 
 if TYPE_CHECKING:
     from simstream.evaluate.results import EvaluationResults
+    from simstream.evaluate.run import RunWatcher
     from simstream.text.recipe import Recipe
 
 PEERS = ("google2007", "fnv1-tf")
@@ -134,17 +136,33 @@ def _recipes(names: tuple[str, ...], peers: bool) -> list[Recipe]:
     return found
 
 
-class _SilentWatcher:
-    """Prints sentences and no bars."""
+AGAIN_S = 10.0
+"""Seconds between two lines about how far a run is, where no terminal shows a bar."""
+
+
+class _LineWatcher:
+    """Prints sentences, and now and then a line about the task that runs."""
+
+    def __init__(self) -> None:
+        self._told_at = time.monotonic()
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
-        return lambda _done: None
+        finished = 0
+
+        def done(number: int) -> None:
+            nonlocal finished
+            finished += number
+            if time.monotonic() - self._told_at >= AGAIN_S:
+                self._told_at = time.monotonic()
+                self.say(f"{title}, {finished:,}" + ("" if total is None else f" of {total:,}"))
+
+        return done
 
     def say(self, sentence: str) -> None:
         say(sentence)
 
 
-class _BarWatcher(_SilentWatcher):
+class _BarWatcher:
     """Shows a bar on a terminal for each task that runs."""
 
     def __init__(self, progress: Any) -> None:
@@ -170,9 +188,9 @@ class _BarWatcher(_SilentWatcher):
 
 
 @contextmanager
-def _watcher() -> Iterator[_SilentWatcher]:
+def _watcher() -> Iterator[RunWatcher]:
     if not sys.stderr.isatty():
-        yield _SilentWatcher()
+        yield _LineWatcher()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -21,6 +21,7 @@ COLOURS = {
 }
 _LIKE = "  =  "
 _MIN_NAME_CELLS = 8
+_INDENT = " " * 10
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 
 
@@ -30,18 +31,21 @@ def header() -> str:
 
 
 def line(verdict: Verdict) -> str:
-    """Return one verdict as a line, cut to the width of a terminal; a pipe gets it whole."""
+    """Return one verdict as a line, cut to the width of a terminal; a pipe gets it whole. A terminal that is too
+    narrow for two names gets the names on a line of their own."""
     alike = "" if verdict.similarity is None else f"{verdict.similarity:.4f}"
     bits = "" if verdict.distance is None else str(verdict.distance)
     word = click.style(f"{verdict.verdict:<14}", fg=COLOURS[verdict.verdict])
     start = f"{verdict.ordinal:>8}  {word}  {alike:>7}  {bits:>4}  {verdict.cluster_id or '':>8}  "
-    room = _room()
+    room = _room(HEAD)
+    if room is not None and room < 2 * _MIN_NAME_CELLS + cell_len(_LIKE):
+        start, room = start.rstrip() + "\n" + _INDENT, _room(_INDENT)
     return start + _fit(_page(verdict, room), room)
 
 
 def header_line(name: str, value: str) -> str:
     """Return a header of a verdict, for the line below it."""
-    return " " * 10 + _fit(printable(f"{name}: {value}"), _room())
+    return _INDENT + _fit(printable(f"{name}: {value}"), _room(_INDENT))
 
 
 def _page(verdict: Verdict, room: int | None) -> str:
@@ -69,8 +73,9 @@ def _keep_end(name: str, room: int) -> str:
     return "…" + end
 
 
-def _room() -> int | None:
-    return shutil.get_terminal_size().columns - len(HEAD) if sys.stdout.isatty() else None
+def _room(start: str) -> int | None:
+    """Return the cells of a terminal's line after `start`; None for a pipe."""
+    return shutil.get_terminal_size().columns - len(start) if sys.stdout.isatty() else None
 
 
 def _fit(text: str, room: int | None) -> str:
