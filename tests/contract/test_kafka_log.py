@@ -392,7 +392,8 @@ def test_the_clients_own_log_lines_go_to_the_logger(
 ) -> None:
     log = kafka_place.open(client={"debug": "generic"})
     log.create_topics(1)
-    with caplog.at_level(logging.DEBUG, logger="simstream.log.kafka.cluster"), log.open_appender(PAGES) as appender:
+    name = "simstream.log.kafka.client_log"
+    with caplog.at_level(logging.DEBUG, logger=name), log.open_appender(PAGES) as appender:
         appender.append(secrets.token_bytes(10))
-    assert any(record.name == "simstream.log.kafka.cluster" for record in caplog.records)
+    assert any(record.name == name for record in caplog.records)
     assert "%7|" not in capfd.readouterr().err

@@ -29,9 +29,11 @@ def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_i
         own_broker.kill()
         service.until(lambda: service.get("/health/ready")[0] == 503, "it is not ready", timeout=30)
         assert service.get("/health/live")[0] == 200
+        service.until(lambda: "no broker answers at" in service.output, "it says why", timeout=10)
         time.sleep(3)
         own_broker.start()
         service.ready()
+        service.until(lambda: "a broker answers again at" in service.output, "it says so", timeout=10)
         program.good("feed", more)
         with place.open() as log, watching(log) as watcher:
             watcher.wait(600, service)

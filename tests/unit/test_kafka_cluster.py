@@ -15,7 +15,8 @@ from confluent_kafka import KafkaException
 
 from simstream.log.base import PAGES, LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
-from simstream.log.kafka.cluster import KafkaCluster, RareMessages
+from simstream.log.kafka.client_log import RareMessages
+from simstream.log.kafka.cluster import KafkaCluster
 from tests.forked_process import forked
 
 END_S = 30.0

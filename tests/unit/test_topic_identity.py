@@ -23,6 +23,7 @@ class SilentCluster:
         self.options = LogOptions(patience=10 * TRY_S)
         self._clock = clock
         self._asked: list[tuple[float, Future[Any]]] = []
+        self.silent_since: float | None = None
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicInfo]:
         return {}
@@ -34,6 +35,9 @@ class SilentCluster:
 
     def read_descriptions(self, asked: Mapping[str, Future[Any]]) -> Mapping[str, TopicInfo]:
         raise self.unreachable()
+
+    def say_silence(self, since: float) -> None:
+        self.silent_since = since
 
     def unreachable(self) -> BrokerUnreachable:
         return BrokerUnreachable("no broker answers", "start one")
@@ -50,7 +54,7 @@ def test_a_silence_lasts_over_all_its_questions(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "time", clock)
     cluster = SilentCluster(clock)
     watch = KafkaTopicIdentity(cast(KafkaCluster, cluster), [PAGES])
-    told, passed = [], 0.0
+    told, passed, began = [], 0.0, clock.now
     while passed < 4 * TRY_S:
         watch.check()
         told.append((passed, watch.answers()))
@@ -58,3 +62,5 @@ def test_a_silence_lasts_over_all_its_questions(monkeypatch: pytest.MonkeyPatch)
         passed += 0.1
     assert {answers for passed, answers in told if passed <= CHECK_EVERY_S + MAX_SILENCE_S - 1} == {True}
     assert {answers for passed, answers in told if passed >= CHECK_EVERY_S + MAX_SILENCE_S + 1} == {False}
+    assert cluster.silent_since is not None
+    assert cluster.silent_since - began < CHECK_EVERY_S + 1, "the log says when the silence began"

@@ -19,8 +19,9 @@ from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, NotPermitted, StateDamaged
 from simstream.log import KAFKA, options_of
 from simstream.log.base import TABLE, TopicInfo
+from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import AWAY, KafkaCluster, make, note_error
+from simstream.log.kafka.cluster import AWAY, KafkaCluster, make
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
 from simstream.log.kafka.publisher import has_ended
 from simstream.log.kafka.reader import KafkaReader, last_record

@@ -30,46 +30,8 @@ from simstream.log.base import LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
 from simstream.log.kafka.client_end import free_clients
+from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.tokens import token_settings
-
-
-class RareMessages(logging.Filter):
-    """Lets each message of the client through once in half a minute: it repeats itself while a broker is away.
-
-    Lets none through that only tells of a short wait: a new writer waits until the brokers have ended what the one
-    before it left open, and for a coordinator that has just started.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """See logging.Filter."""
-        if record.levelno <= logging.DEBUG:
-            return True
-        whole, now = record.getMessage(), time.monotonic()
-        if any(wait in whole for wait in SHORT_WAITS):
-            return False
-        message = whole[:80]
-        if now - self._last.get(message, -QUIET_S) < QUIET_S:
-            return False
-        if len(self._last) > 1000:
-            self._last.clear()
-        self._last[message] = now
-        return True
-
-
-SHORT_WAITS = (
-    "another concurrent operation on the same transaction was ongoing: retrying",
-    "Coordinator load in progress: retrying",
-)
-"""Parts of the messages that RareMessages leaves out."""
-QUIET_S = 30.0
-"""Seconds between two equal log lines of the client."""
-logger = logging.getLogger(__name__)
-logger.addHandler(logging.NullHandler())  # without one, the client's warnings would reach stderr
-logger.addFilter(RareMessages())
 
 _waiting = logging.getLogger("simstream.log")
 """For messages to people. If a command configures no logging, Python shows warnings on stderr."""
@@ -302,7 +264,7 @@ class KafkaCluster:
         return offsets
 
     def answer(self, future: Future[Any], patience: float) -> Any:
-        """Return the broker's answer within `patience` seconds. The first long silence is logged.
+        """Return the broker's answer within `patience` seconds. A long silence is logged, and its end.
 
         Raises KafkaException, also if there is no answer in time, and NotAdmitted.
         """
@@ -310,8 +272,7 @@ class KafkaCluster:
         while True:
             try:
                 found = future.result(PAUSE_S)
-                self._admission.admitted()
-                self._is_silent = False
+                self._note_answer()
                 return found
             except TimeoutError:
                 self.check_admission()
@@ -325,10 +286,17 @@ class KafkaCluster:
             self.say_silence(asked_at)
 
     def say_silence(self, since: float) -> None:
-        """Log, once, that no broker has answered for a while; `since` is a time of `time.monotonic`."""
+        """Log, once until a broker answers, that none has for a while; `since` is a time of `time.monotonic`."""
         if self.options.logs_silence and time.monotonic() - since > MAX_SILENCE_S and not self._told:
             self._told = True
             _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
+
+    def _note_answer(self) -> None:
+        self._admission.admitted()
+        self._is_silent = False
+        if self._told:
+            self._told = False
+            _waiting.info("a broker answers again at %s", self.servers)
 
     def check_admission(self) -> None:
         """Raise NotAdmitted if the brokers do not let this client in, and never did."""
@@ -391,8 +359,3 @@ def make(client: Any, config: dict[str, Any]) -> Any:
         raise SettingsError(
             f"the Kafka client refuses its settings: {what}", "correct [kafka] in the settings"
         ) from None
-
-
-def note_error(error: KafkaError) -> None:
-    """Log an error of a client. Without this callback the next call would raise a fatal error."""
-    logger.debug("Kafka client: %s", error.str())

@@ -12,8 +12,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamError
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
+from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import GROUP, GROUP_REQUEST_S, KafkaCluster, logger, make, member_name, note_error
+from simstream.log.kafka.cluster import GROUP, GROUP_REQUEST_S, KafkaCluster, make, member_name
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.reader import (
     DEFAULTS,

@@ -15,8 +15,9 @@ from typing import Any
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import LogError
+from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import GROUP, KafkaCluster, logger, make, member_name, note_error
+from simstream.log.kafka.cluster import GROUP, KafkaCluster, make, member_name
 
 FIXED: Mapping[str, Any] = {
     "enable.auto.commit": False,

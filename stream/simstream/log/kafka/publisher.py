@@ -14,7 +14,8 @@ from simstream.errors import LogError, TransactionOutlived
 from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
-from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make, note_error
+from simstream.log.kafka.client_log import note_error
+from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make
 from simstream.log.kafka.reader import has_records, last_record
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
 

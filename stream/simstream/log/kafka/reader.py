@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from simstream.errors import BrokerUnreachable, LogDamaged, LogError
 from simstream.log.base import Reader, ReaderStart
 from simstream.log.kafka.client_end import end_client
+from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import KafkaCluster, make, note_error
+from simstream.log.kafka.cluster import KafkaCluster, make
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.reader_start import check_start, start_offsets
 from simstream.model import Record

@@ -47,19 +47,26 @@ class KafkaTopicIdentity:
         if not self._asked and (self.away or now >= self._next):
             self._asked = self._cluster.describe_soon(self._topics)
             self._asked_at = now
+        if (since := self._silent_since()) is not None:
+            self._cluster.say_silence(since)
         if self.away:
             raise self._cluster.unreachable()
 
     def answers(self) -> bool:
         """Whether a broker answered the last request, or still has time to answer."""
-        since = self._no_news_since  # a question that ended without an answer and was asked again is one silence
-        if since is None and self._asked and not all(future.done() for future in self._asked.values()):
-            since = self._asked_at
+        since = self._silent_since()
         return not self.away and (since is None or time.monotonic() - since <= MAX_SILENCE_S)
 
     def check_now(self) -> None:
         """Raise TopicRecreated or TopicMissing, waiting for the answer."""
         self._compare(partial(self._cluster.describe, self._topics), time.monotonic())
+
+    def _silent_since(self) -> float | None:
+        """Return the time of the first question that has no answer yet; None if all have."""
+        since = self._no_news_since  # a question that ended without an answer and was asked again is one silence
+        if since is None and self._asked and not all(future.done() for future in self._asked.values()):
+            since = self._asked_at
+        return since
 
     def _note_silence(self, asked_at: float) -> None:
         """Note a question without an answer. A broker that is not ready for the log's patience counts as away."""
