@@ -64,6 +64,18 @@ class ArchiveFlow:
                 return bytes(self._held[begin:last])
         return bytes(self._held[begin : end + 1])
 
+    def find(self, pattern: re.Pattern[bytes], span: int, limit: int) -> re.Match[bytes] | None:
+        """Return where a pattern first matches within the next `limit` bytes, which are not taken.
+
+        A match has at most `span` bytes. Raises ArchiveBrokenOff.
+        """
+        seen = 0
+        while (found := pattern.search(self._held, seen, limit)) is None:
+            seen = max(0, len(self._held) - span)
+            if len(self._held) >= limit or not self._more():
+                break
+        return found
+
     def line_ends(self, limit: int) -> int:
         """Return how many bytes that come next are line ends; at most `limit`. Raises ArchiveBrokenOff."""
         count = 0

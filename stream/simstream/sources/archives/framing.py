@@ -16,6 +16,9 @@ _CHUNK_BYTES: Final = 1 << 18
 _MAX_IN_MEMORY_BYTES: Final = 1 << 20
 _MARK_BYTES: Final = 1 << 10
 _WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
+_HEAD_END: Final = re.compile(rb"\n(?:([ \t\r\v\f]{0,16}\n)|(?=WARC/[01]\.\d{1,2}[ \t]{0,16}\r?\n))")
+"""The blank line after a header. A header without one ends before the next header."""
+_HEAD_END_BYTES: Final = 32
 _ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
 _ARC_BEGIN: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,20}(?::[^\n]*)?\Z")
 _ARC_DATE: Final = re.compile(rb" (?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\d{14}) ")
@@ -78,19 +81,14 @@ class RecordFramer:
     most: int
     where: Callable[[], int]
     damage: ArchiveDamage = field(default_factory=ArchiveDamage)
+    header: bytes = b""
+    """The last record's header as the file has it: the lines of a WARC up to the blank one, or the line of an ARC."""
     _number: int = 0
-    _header_lines: list[bytes] = field(default_factory=list)
     _lost: bool = False
     """Whether the next bytes are known to be damaged."""
     _alone: bool = False
     """Whether the last header began a compressed member. Then records probably have members of their own."""
     _patience: int = _PATIENCE
-
-    @property
-    def header(self) -> bytes:
-        """The last record's header as the file has it: the lines of a WARC up to the blank one, or the line of an
-        ARC."""
-        return b"".join(self._header_lines)
 
     def __iter__(self) -> Iterator[ArchiveRecord]:
         while True:
@@ -120,52 +118,52 @@ class RecordFramer:
         while True:
             self.flow.pass_line_ends()
             self._alone = self.flow.begins_member()
-            line = self.flow.line(_HEAD_BYTES)
+            line = self.flow.peek_line(_HEAD_BYTES)
             if not line:
                 return None
             if found := _WARC.search(line):
                 if found.start():
                     self._note("bytes that belong to no record")
-                self._header_lines = [found[0]]
-                fields = self._warc_fields()
+                self.flow.take(len(line) - 1)
+                fields = self._warc_fields(found[0])
                 if fields is not None:
                     self._lost = False
                     return fields, False
-            elif arc := _arc_fields(line):
-                self._header_lines = [line]
+                continue
+            self.flow.take(len(line))
+            if arc := _arc_fields(line):
+                self.header = line
                 self._lost = False
                 return arc, True
             else:
                 self._note("bytes that belong to no record")
                 self.flow.pass_lines(_HEADER_SIGN)
 
-    def _warc_fields(self) -> dict[str, bytes] | None:
-        """Take the lines up to a blank one. Returns None if they do not end with a blank line."""
-        fields: dict[str, bytes] = {}
-        name, room = "", _HEAD_BYTES
-        while room > 0:
-            if _WARC.match(self.flow.peek_line(_HEAD_BYTES)):
-                break
-            line = self.flow.line(_HEAD_BYTES)
-            self._header_lines.append(line)
-            room -= len(line)
-            if not line.endswith(b"\n"):
-                break
-            bare = line.strip()
-            if not bare:
-                return fields
-            if line[:1] in b" \t":
-                if name:
-                    fields[name] += b" " + bare
+    def _warc_fields(self, first: bytes) -> dict[str, bytes] | None:
+        """Take the lines after the first one up to a blank one, and the line end before them.
+
+        Returns None if they do not end with a blank line. Cost: linear in their bytes. Raises ArchiveBrokenOff.
+        """
+        end = self.flow.find(_HEAD_END, _HEAD_END_BYTES, _HEAD_BYTES)
+        is_whole = end is not None and end[1] is not None
+        head = self.flow.take(min(self.flow.waiting, _HEAD_BYTES) if end is None else end.end())[1:]
+        self.header = first + head
+        if not is_whole:
+            self._note("a record's header breaks off")
+            return None
+        parts: dict[bytes, list[bytes]] = {}
+        value: list[bytes] | None = None
+        """The parts of the present field; None for a field that came before, and for a line without a name."""
+        for line in head.split(b"\n"):
+            if line[:1] in b" \t" and line:
+                if value is not None:
+                    value.append(line.strip())
                 continue
-            label, colon, value = bare.partition(b":")
-            name = label.strip().lower().decode("latin-1") if colon else ""
-            if name and name not in fields:
-                fields[name] = value.strip()
-            elif name:
-                name = ""
-        self._note("a record's header breaks off")
-        return None
+            label, colon, text = line.partition(b":")
+            name, value = label.strip().lower(), None
+            if colon and name and name not in parts:
+                value = parts[name] = [text.strip()]
+        return {name.decode("latin-1"): b" ".join(value) for name, value in parts.items()}
 
     def _record(self, fields: dict[str, bytes], arc: bool) -> ArchiveRecord:
         text = fields.get("content-length", b"")
