@@ -423,7 +423,7 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
         return {}
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path} cannot be read as TOML ({error})", "correct the file") from error
     flat: dict[str, Any] = {}
     for name, value in content.items():

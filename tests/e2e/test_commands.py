@@ -218,6 +218,21 @@ def test_tokens_show_a_lone_surrogate_as_a_replacement_character(alone: Program)
     assert alone.run("tokens", "a\udcffb", "--json").stdout == '["a","\ufffd","b"]\n'.encode()
 
 
+def test_tokens_show_no_control_character_of_a_page(alone: Program, tmp_path: Path) -> None:
+    (tmp_path / "page.jsonl").write_text(json.dumps({"id": "a", "text": "\x1b]0;x\x07 \x9b31m \u202eabc"}))
+    for flags in ((), ("--top", 9), ("--recipe", "default")):
+        shown = alone.run("tokens", "-i", "page.jsonl", *flags).stdout.decode()
+        assert not set("\x1b\x07\x9b\u202e") & set(shown)
+
+
+def test_tokens_of_a_deeply_nested_page_take_the_recipes_way(alone: Program, tmp_path: Path) -> None:
+    (tmp_path / "deep.html").write_text("<div>" * 40_000 + "<p>The ferry crosses the river at noon. " * 30)
+    (tmp_path / "main.toml").write_text('extract = "main"\n')
+    assert "ferry" in alone.run("tokens", "-i", "deep.html").stdout.decode()
+    refused = alone.run("tokens", "-i", "deep.html", "--recipe", "main.toml")
+    assert "deep.html is unreadable: " in refused.stderr.decode()
+
+
 def test_the_top_tokens_without_a_recipe_are_jiebas_tags(alone: Program) -> None:
     done = alone.run("tokens", "渡船过河，渡船停在渡口；the river, the ferry", "--top", 1, "--json")
     assert json.loads(done.stdout) == ["渡船"]

@@ -211,6 +211,40 @@ def test_blocks_that_hold_nothing_cost_what_they_cost_zlib() -> None:
     assert least_seconds(lambda: response(block, LIMIT)) < 5 * alone
 
 
+def test_frames_that_hold_nothing_cost_no_more_than_their_length() -> None:
+    empty = b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00"
+    assert zstd.decompress(empty) == b""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: zstd, zstd, zstd, zstd\r\n\r\n"
+    few, many = (head + empty * count for count in (20_000, 200_000))
+    seconds = least_seconds(lambda: response(few, LIMIT))
+    assert least_seconds(lambda: response(many, LIMIT)) < 20 * seconds
+    assert response(head[:-2] + b"\r\n" + empty * 900 + zstd.compress(b"<p>text"), LIMIT).body == b"<p>text"
+
+
+def test_a_header_costs_its_length_however_many_lines_it_has_or_folds(tmp_path: Path) -> None:
+    def seconds(lines: bytes) -> float:
+        record = b"WARC/1.0\r\n%sWARC-Type: resource\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n" % lines
+        path = written(tmp_path, record * (1_000_000 // len(record)))
+        return least_seconds(lambda: list(read_pages([str(path)])))
+
+    ordinary = seconds(b"WARC-Record-ID: <urn:uuid:%032d>\r\n" % 1)
+    assert seconds(b"a:\n" + b" x\n" * 20_000) < 1.5 * ordinary
+    assert seconds(b"%x:\n" * 15_000) < 1.5 * ordinary
+
+
+@pytest.mark.parametrize("begin", range(0, 60, 7))
+def test_a_header_is_found_wherever_the_pieces_end(begin: int) -> None:
+    record = (
+        b"WARC/1.0\r\nA: 1\r\n  2\r\na: 3\r\n 4\r\nContent-Length: 2\r\n \r\nxy\r\n\r\nWARC/1.1\nb:1\nWARC/1.0\n\nz"
+    )
+    parts = [record[:begin], *(record[at : at + 1] for at in range(begin, len(record)))]
+    framer = RecordFramer(ArchiveFlow(iter(parts)), LIMIT, lambda: 0)
+    first, second = framer
+    assert (first.fields, first.block, first.damage) == ({"a": b"1 2", "content-length": b"2"}, b"xy", "")
+    assert (second.fields, framer.header) == ({}, b"WARC/1.0\n\n")
+    assert framer.damage.first == "near byte 0: a record's header breaks off"
+
+
 @pytest.mark.parametrize("packing", list(PACKINGS))
 def test_a_file_that_breaks_off_keeps_all_that_came_before(tmp_path: Path, packing: str) -> None:
     records = archives.pages(range(200))

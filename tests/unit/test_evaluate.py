@@ -236,6 +236,10 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
     path.write_text('{"a": "x", "b": "y", "extra": 1}\n{"a": "x"}\n')
     with pytest.raises(InputError, match=r"pairs.jsonl:2 is not a pair"):
         read_pairs([str(path)])
+    for field in ('"label": 300', '"label": -1', '"jaccard5": 1.5', f'"c": {"[" * 100_000}{"]" * 100_000}'):
+        path.write_text(f'{{"a": "x", "b": "y", {field}}}\n')
+        with pytest.raises(InputError, match=r"pairs.jsonl:1 is not a pair"):
+            read_pairs([str(path)])
 
 
 @settings(deadline=None)

@@ -133,7 +133,8 @@ def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -
         b"c\n"
         b'd,"\xff",1\n'
         b'e,stray " quote\nf,one more "\n'
-        b"last,no end,,,,,too,many"
+        b"wide,one,,,,,,\nthree, and four,,,,,four and more\n"
+        b"last,no end,,,,,,"
     )
     path = tmp_path / f"p{ending}"
     pages = pages_of(path, gzip.compress(data) if ending.endswith("gz") else data)
@@ -143,13 +144,16 @@ def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -
         ("c", 6),
         (f"{path}:8", 7),
         (f"{path}:9", 8),
-        ("last", 10),
+        ("wide", 10),
+        (f"{path}:12", 11),
+        ("last", 12),
     ]
     assert pages[0].text == 'one, "two"\r\n\r\nthree'
     assert (pages[0].url, pages[0].time) == ("u", 1_772_323_200_000)
     assert (pages[1].kind, pages[1].time) == (PageKind.TOO_SHORT, 5)
     assert pages[2].reason == "no_text"
     assert [page.reason for page in pages[3:5]] == ["bad_json", "bad_json"]
+    assert pages[6].reason == "bad_json", "a field without a column would be lost"
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

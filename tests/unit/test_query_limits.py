@@ -71,6 +71,9 @@ def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> 
         assert "at most 1048576 are cut at once" in answer.json["detail"]
     whole = HttpAnswer(port, "POST", "/tokens", {"texts": ["x" * MAX_TOKEN_BYTES]})
     assert whole.json == {"results": [["x" * MAX_TOKEN_BYTES]]}
+    for mode in ("accurate", "weights"):
+        odd = HttpAnswer(port, "POST", "/tokens", b'{"texts": ["a\\ud800b"], "mode": "%s"}' % mode.encode())
+        assert odd.status == 200, "no answer holds a lone surrogate"
 
 
 def test_a_body_is_limited_by_the_needs_of_its_question(port: int) -> None:

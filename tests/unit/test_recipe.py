@@ -184,7 +184,7 @@ def test_the_least_agreement_is_exact(similarity: str | float | Decimal, bits: i
     assert least_agreement(similarity, bits) == agreement
 
 
-@pytest.mark.parametrize("similarity", ["1.01", "-0.1", "much", "nan", "inf", ""])
+@pytest.mark.parametrize("similarity", ["1.01", "-0.1", "much", "nan", "inf", "", "1e99999999", "1e-99999999"])
 def test_a_wrong_similarity_is_refused(similarity: str) -> None:
     with pytest.raises(SettingsError, match="similarity"):
         least_agreement(similarity, 128)

@@ -106,6 +106,7 @@ def test_paths_in_a_recipe_file_begin_where_it_lies(tmp_path: Path) -> None:
         ('idf_file = "idf.txt"\n', "idf_file"),
         ('base = "none"\n', "none"),
         ("tf_power = \n", "TOML"),
+        (f"tf_power = {'[' * 3_000}{']' * 3_000}\n", "TOML"),
     ],
 )
 def test_a_wrong_recipe_file_is_refused_with_the_key_and_the_file(content: str, named: str, tmp_path: Path) -> None:

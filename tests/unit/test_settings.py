@@ -191,7 +191,7 @@ def test_an_unknown_setting_is_refused(file: Path, content: str) -> None:
         resolve({}, {})
 
 
-@pytest.mark.parametrize("content", [b"a = ", b"\xff\xfe", b"a = 1\na = 2"])
+@pytest.mark.parametrize("content", [b"a = ", b"\xff\xfe", b"a = 1\na = 2", b"a = " + b"[" * 3_000 + b"]" * 3_000])
 def test_a_file_that_is_no_toml_is_named(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(SettingsError, match=r"simstream\.toml cannot be read as TOML"):

@@ -12,6 +12,7 @@ import click
 from simstream.cli.options import recipe_option, settle
 from simstream.cli.progress import say
 from simstream.errors import UsageError
+from simstream.terminal import printable
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
@@ -45,8 +46,8 @@ def command(
     """Show the tokens that jieba gives for TEXT as it is written.
 
     With --recipe, fold the text first, as for a fingerprint, and show the recipe's words, the heaviest words first.
-    Of HTML, show the part that the recipe extracts, or without --recipe the main content. With --top and without
-    --recipe, show what jieba's extract_tags returns. Without TEXT and -i, read the text from stdin.
+    Of HTML, show the part that the recipe extracts. With --top and without --recipe, show what jieba's extract_tags
+    returns. Without TEXT and -i, read the text from stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
@@ -58,38 +59,35 @@ def command(
     settings = settle(flags.pop("config"), **flags)
     import msgspec
 
+    from simstream.text.extraction.extract import without_lone_surrogates
     from simstream.text.fingerprinter import Fingerprinter
     from simstream.text.recipe_file import load_recipe
 
     recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
-    with Fingerprinter(recipe, settings.cache_folder, workers=0, say=say) as fingerprinter:
-        for page_text in map(_printable, _texts(text, source, settings, fingerprinter if weighted else None)):
+    with Fingerprinter(recipe, settings.cache_folder, say=say) as fingerprinter:
+        for found in _texts(text, source, settings, fingerprinter):
+            page_text = without_lone_surrogates(found)  # no encoding can print these
             rows: list[Any]
             if weighted:
                 rows = [
                     [word, times, round(weight, 4)] for word, times, weight in fingerprinter.weighted(page_text)
                 ]
                 rows = rows[:top]
-                plain = "\n".join(f"{weight:10.4f}  {times:>4} x  {word}" for word, times, weight in rows)
+                plain = "\n".join(
+                    f"{weight:10.4f}  {times:>4} x  {printable(word)}" for word, times, weight in rows
+                )
             elif top is not None:
                 rows = fingerprinter.tags(page_text, top)
-                plain = "\n".join(rows)
+                plain = "\n".join(map(printable, rows))
             else:
                 rows = fingerprinter.jieba_tokens(page_text)
-                plain = " / ".join(rows)
+                plain = " / ".join(map(printable, rows))
             click.echo(msgspec.json.encode(rows) if as_json else plain)
 
 
-def _printable(text: str) -> str:
-    """Return the text with U+FFFD for each lone surrogate, which no encoding can print."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _texts(
-    text: str | None, source: str | None, settings: Settings, fingerprinter: Fingerprinter | None
-) -> Iterator[str]:
-    """Yield the texts of the pages: of HTML what counts for the fingerprinter, without one the main content."""
+def _texts(text: str | None, source: str | None, settings: Settings, fingerprinter: Fingerprinter) -> Iterator[str]:
+    """Yield the texts of the pages: of HTML what counts for the fingerprinter. Says which pages have none."""
     if text is not None:
         yield text
     elif source is None:
@@ -101,14 +99,12 @@ def _texts(
     else:
         from simstream.model import PageKind
         from simstream.sources.read import read_pages
-        from simstream.text.extraction.extract import extract_one
         from simstream.wire.page import PageLimits, decode
 
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
         for record in read_pages([source], settings.max_record_bytes):
             page = decode(record, limits)
-            if fingerprinter is not None:
-                fingerprinter.extract([page])
-            elif page.kind == PageKind.READABLE and page.text is None:
-                page.text = extract_one(page.raw or "", page.content_type).text
+            fingerprinter.extract([page])
+            if page.kind == PageKind.UNREADABLE:
+                say(f"{page.id} is unreadable: {page.detail or page.reason}")
             yield page.text or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -36,8 +36,8 @@ class LabelledPair(msgspec.Struct, frozen=True, gc=False):
 class _LabelledLine(msgspec.Struct, gc=False):
     a: str | int
     b: str | int
-    label: int | None = None
-    jaccard5: float | None = None
+    label: Annotated[int, msgspec.Meta(ge=0, le=1)] | None = None
+    jaccard5: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 class LabelledPairs(NamedTuple):
@@ -86,7 +86,7 @@ def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
                 try:
                     pair = decoder.decode(line)
                     found.append(LabelledPair(str(pair.a), str(pair.b), pair.label, pair.jaccard5))
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     what = f"{shown_path(path)}:{number} is not a pair ({error})"
                     raise InputError(what, 'write {"a": ID, "b": ID} on each line') from error
     return found

@@ -81,15 +81,21 @@ class Policy:
         return blake2b(content, digest_size=4, person=b"simstream policy").hexdigest()
 
 
+MAX_DECIMALS = 100
+
+
 def least_agreement(similarity: str | float | Decimal, bits: int) -> int:
     """Return exactly ceil(bits (1 + S) / 2) for the decimal S as it is written. Raises SettingsError."""
     try:
-        exact = Fraction(Decimal(str(similarity)))
-    except (InvalidOperation, ValueError, OverflowError) as error:
+        number = Decimal(str(similarity))
+        in_range = 0 <= number <= 1
+    except InvalidOperation as error:
         raise SettingsError(f"similarity is {similarity!r}", "use a number from 0 to 1") from error
-    if not 0 <= exact <= 1:
+    if not in_range:
         raise SettingsError(f"similarity is {similarity}", "use a number from 0 to 1")
-    return -(-bits * (1 + exact) // 2)
+    if number.adjusted() < -MAX_DECIMALS:  # its fraction would have as many digits
+        raise SettingsError(f"similarity is {similarity}", f"use a number with at most {MAX_DECIMALS} decimals")
+    return -(-bits * (1 + Fraction(number)) // 2)
 
 
 def make_policy(

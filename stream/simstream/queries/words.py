@@ -8,6 +8,7 @@ from fastapi import HTTPException
 
 from simstream.queries.limits import MAX_TOKEN_BYTES
 from simstream.queries.models import TokensQuestion
+from simstream.text.extraction.extract import without_lone_surrogates
 from simstream.text.fingerprinter import Fingerprinter
 
 MAX_TOKENS: Final = 1 << 19
@@ -26,7 +27,7 @@ def words_of(fingerprinter: Fingerprinter, asked: TokensQuestion) -> list[list[A
         )
     results: list[list[Any]] = []
     count = 0
-    for text in asked.texts:
+    for text in map(without_lone_surrogates, asked.texts):  # no answer could hold these
         results.append(
             _weighted(fingerprinter, asked, text) if asked.mode == "weights" else _cut(fingerprinter, asked, text)
         )

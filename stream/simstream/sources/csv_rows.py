@@ -29,7 +29,7 @@ def csv_pages(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) of the first line, and the page as JSON, of each row that is not blank.
 
-    A row that is longer than `max_bytes`, not UTF-8 or not CSV comes unchanged: `decode` refuses it. Raises
+    A row that is longer than `max_bytes`, not UTF-8, not CSV or wider than the first row comes unchanged: `decode` refuses it. Raises
     UsageError if the text or a named field has no column, InputError if the file breaks off or is damaged.
     """
     table = CsvTable(stream, path, max_bytes, fields)
@@ -52,9 +52,9 @@ class CsvTable:
         fields.check(self._names, path, "the first row", has_structs=False)
 
     def value_of(self, row: bytes) -> bytes:
-        """Return a row as a page in JSON; unchanged if it cannot be read."""
+        """Return a row as a page in JSON; unchanged if it cannot be read, or has a field that has no column."""
         cells = _cells(row, self._max_bytes)
-        if cells is None:
+        if cells is None or any(cells[len(self._names) :]):  # such as a text with a comma and without quotes
             return row
         named = dict(zip(self._names, cells, strict=False))
         return encoded(_typed(self._fields.rename_fields(named)))

@@ -49,7 +49,7 @@ def _from_file(path: Path) -> Recipe:
         given = tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=str)
     except OSError as error:
         raise InputMissing(f"{path} cannot be read ({error.strerror})", "name a recipe or its file") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path} cannot be read as TOML ({error})", "correct the file") from error
     base = given.pop("base", "default")
     unknown = sorted(set(given) - set(Recipe.__slots__))

@@ -145,17 +145,16 @@ class RecordFramer:
         Returns None if they do not end with a blank line. Cost: linear in their bytes. Raises ArchiveBrokenOff.
         """
         end = self.flow.find(_HEAD_END, _HEAD_END_BYTES, _HEAD_BYTES)
-        is_whole = end is not None and end[1] is not None
-        head = self.flow.take(min(self.flow.waiting, _HEAD_BYTES) if end is None else end.end())[1:]
-        self.header = first + head
-        if not is_whole:
+        head = self.flow.take(min(self.flow.waiting, _HEAD_BYTES) if end is None else end.end())
+        self.header = first + head[1:]
+        if end is None or end[1] is None:
             self._note("a record's header breaks off")
             return None
         parts: dict[bytes, list[bytes]] = {}
         value: list[bytes] | None = None
         """The parts of the present field; None for a field that came before, and for a line without a name."""
-        for line in head.split(b"\n"):
-            if line[:1] in b" \t" and line:
+        for line in head[1 : end.start()].split(b"\n"):
+            if line.startswith((b" ", b"\t")):
                 if value is not None:
                     value.append(line.strip())
                 continue

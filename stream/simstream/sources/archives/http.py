@@ -20,6 +20,8 @@ _WINDOW: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23
 """8 MB, which is what browsers allow."""
 _MAX_ENCODINGS: Final = 4
 """At most so many encodings of one body are decoded."""
+_MAX_FRAMES: Final = 1_000
+"""At most so many frames of Zstandard in one body are decoded: a stranger's may all be empty."""
 
 
 class _ReadableBody(Protocol):
@@ -120,13 +122,18 @@ def _brotli(body: bytes, limit: int) -> bytes:
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
-    out = b""
+    out, rest, at = bytearray(), memoryview(body), 0
     with contextlib.suppress(zstd.ZstdError):
-        while body.startswith(_ZSTD_FRAME) and len(out) <= limit:
+        for _ in range(_MAX_FRAMES):
+            if rest[at : at + len(_ZSTD_FRAME)] != _ZSTD_FRAME or len(out) > limit:
+                break
             unpacker = zstd.ZstdDecompressor(options=_WINDOW)
-            out += unpacker.decompress(body, limit + 1 - len(out))
-            body = unpacker.unused_data
-    return out
+            while not unpacker.eof and len(out) <= limit and (not unpacker.needs_input or at < len(body)):
+                packed = rest[at : at + _STEP_BYTES] if unpacker.needs_input else b""
+                at += len(packed)
+                out += unpacker.decompress(packed, limit + 1 - len(out))
+            at -= len(unpacker.unused_data)
+    return bytes(out)
 
 
 def _read(source: _ReadableBody, limit: int) -> bytes:
