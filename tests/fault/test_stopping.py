@@ -64,3 +64,18 @@ def test_a_service_that_is_still_starting_ends_with_0_too(program: Program) -> N
         assert service.port
         assert service.end() == 0
         assert "Traceback" not in service.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_service_while_it_compiles_its_kernels(
+    on_folder: Program, tmp_path: Path, number: signal.Signals
+) -> None:
+    on_folder.good("topics", "create")
+    with on_folder.serve(NUMBA_CACHE_DIR=str(tmp_path / "kernels")) as service:
+        assert service.port
+        service.until(lambda: any((tmp_path / "kernels").rglob("*.nbi")), "a kernel is compiled", timeout=60)
+        began = time.monotonic()
+        assert service.end(number) == 0
+        assert time.monotonic() - began < 10, "nothing is read yet, so there is nothing to wait for"
+        assert service.output.splitlines()[-1].endswith("ended before any role began")
+        assert "Traceback" not in service.output

@@ -203,8 +203,10 @@ def test_all_ahead_of_the_published_position_is_refused_with_both(folder: Path) 
     saved(folder, 5, 8)
     with pytest.raises(WrongLog, match=r"at frame 8 and 5, verdicts are published up to frame 4"):
         loaded(folder, 4)
-    with keeping(folder, CountedPages()) as keeper, pytest.raises(WrongLog, match="up to frame 0"):
+    with keeping(folder, CountedPages()) as keeper, pytest.raises(WrongLog) as caught:
         keeper.load(None, 0)
+    assert "at frame 8 and 5, but the topic `positions` is empty" in caught.value.what
+    assert caught.value.todo.startswith("restore that topic"), "without the folder no judge could go on"
 
 
 def test_a_log_that_begins_behind_the_snapshot_is_refused_with_both(folder: Path) -> None:

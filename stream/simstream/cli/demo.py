@@ -90,6 +90,7 @@ def _run(
 
     verdicts: list[Verdict] = []
     with service(log, settings, context, ("fingerprint", "judge"), {"feed": feeding}, few=True) as supervisor:
+        supervisor.start()
         started = time.perf_counter()
         try:
             with log.open_reader(VERDICTS, 0) as reader:

@@ -31,6 +31,7 @@ from simstream.cli.options import (
 from simstream.cli.progress import say
 from simstream.cli.signals import stop_on_signals
 from simstream.errors import BrokerUnreachable, SimstreamError, Unavailable
+from simstream.interrupts import is_interrupt
 from simstream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
@@ -106,16 +107,23 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     metrics = Metrics(judged_prefix(settings))
     spans = _open_spans(settings) if "judge" in chosen else None
     context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s), spans=spans)
-    stop_on_signals(context.stop)
-    with (
-        spans or nullcontext(),
-        HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
-        open_log(settings, patience=settings.give_up_s) as log,
-    ):
-        _logger.info("metrics and health on http://%s:%d", settings.http_host, http.port)
-        _refuse_missing_topic(settings, chosen)
-        with service(log, settings, context, chosen, config=config) as supervisor:
-            supervisor.wait()
+    try:
+        with (
+            spans or nullcontext(),
+            HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
+            open_log(settings, patience=settings.give_up_s) as log,
+        ):
+            _logger.info("metrics and health on http://%s:%d", settings.http_host, http.port)
+            _refuse_missing_topic(settings, chosen)
+            with service(log, settings, context, chosen, config=config) as supervisor:
+                stop_on_signals(context.stop)  # until here a signal interrupts, also while kernels are compiled
+                supervisor.start()
+                supervisor.wait()
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        _logger.info("ended before any role began")
+        return
     _logger.info("ended: all read pages are committed, or will be read again")
 
 
@@ -144,8 +152,9 @@ def service(
     config: str | None = None,
     few: bool = False,
 ) -> Iterator[RoleSupervisor]:
-    """Start the roles over a log. `beside`: loops that end with them. `config`: the settings file. `few`: there
-    will be few pages, so what only many need is not compiled beforehand."""
+    """Prepare the roles over a log, for a supervisor that is not yet started. `beside`: loops that end with them.
+    `config`: the settings file. `few`: there will be few pages, so what only many need is not compiled
+    beforehand."""
     from simstream.compiling import announced
     from simstream.judge.warming import warm_judge
     from simstream.roles.fingerprint.role import FingerprintRole
@@ -190,10 +199,8 @@ def service(
             fingerprinter.recipe_id,
             policy.id,
         )
-        supervisor = RoleSupervisor(context, roles)
         gc.freeze()  # what the start has made stays: no collection need walk over it while pages are judged
-        supervisor.start()
-        yield supervisor
+        yield RoleSupervisor(context, roles)
 
 
 def _beside_a_judge(context: RoleContext) -> RoleContext:

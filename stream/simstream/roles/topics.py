@@ -36,11 +36,16 @@ def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[
     return unfit
 
 
-def remedy(broken: TopicDifference, create: str) -> str:
-    """Return what to do about a broken rule. `create` is the command that creates the missing topics."""
+def remedy(topic: str, broken: TopicDifference, create: str) -> str:
+    """Return what to do about a rule that a topic breaks. `create` is the command that creates missing topics."""
     if broken.setting == POLICY:
         return f"set {POLICY}=delete with {ALTER}"
-    return f"choose another --prefix, or delete it and create it again with `{create}`: its records are lost"
+    away = (
+        "publish under another prefix with `simstream replay --to`"
+        if topic == POSITIONS
+        else "choose another --prefix"
+    )
+    return f"{away}. Only if it has no records, delete it and create it again with `{create}`"
 
 
 def check_topics(log: Log, topics: Sequence[str]) -> None:
@@ -50,7 +55,7 @@ def check_topics(log: Log, topics: Sequence[str]) -> None:
         if broken:
             raise TopicUnfit(
                 f"{log.topic(topic).name} breaks the service's rules ({'; '.join(map(str, broken))})",
-                "; ".join(dict.fromkeys(remedy(one, "simstream topics create") for one in broken)),
+                "; ".join(dict.fromkeys(remedy(topic, one, "simstream topics create") for one in broken)),
             )
 
 

@@ -29,8 +29,9 @@ def csv_pages(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) of the first line, and the page as JSON, of each row that is not blank.
 
-    A row that is longer than `max_bytes`, not UTF-8, not CSV or wider than the first row comes unchanged: `decode` refuses it. Raises
-    UsageError if the text or a named field has no column, InputError if the file breaks off or is damaged.
+    A row that is longer than `max_bytes`, not UTF-8, not CSV or wider than the first row comes unchanged: `decode`
+    refuses it. Raises UsageError if the text or a named field has no column, InputError if the file breaks off or
+    is damaged.
     """
     table = CsvTable(stream, path, max_bytes, fields)
     for number, row in table.rows:

@@ -130,6 +130,12 @@ class SnapshotKeeper(NoSnapshots):
                 _logger.info("no state in %s: starting at the first frame of the log", self._folder.path)
                 return found
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
+            if published is None:
+                raise WrongLog(
+                    f"the state in {self._folder.path} is at frame {frames}, but the topic `positions` is empty",
+                    "restore that topic, or publish under another prefix with `simstream replay --to`. Remove the "
+                    "folder only if no verdict was published",
+                )
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
                 "remove the folder: the log is then judged again (was the log restored from an older copy?). Give "

@@ -82,7 +82,7 @@ class RecordFramer:
     where: Callable[[], int]
     damage: ArchiveDamage = field(default_factory=ArchiveDamage)
     header: bytes = b""
-    """The last record's header as the file has it: the lines of a WARC up to the blank one, or the line of an ARC."""
+    """The last record's header as the file has it: of a WARC the lines up to the blank one, of an ARC one line."""
     _number: int = 0
     _lost: bool = False
     """Whether the next bytes are known to be damaged."""
@@ -135,9 +135,8 @@ class RecordFramer:
                 self.header = line
                 self._lost = False
                 return arc, True
-            else:
-                self._note("bytes that belong to no record")
-                self.flow.pass_lines(_HEADER_SIGN)
+            self._note("bytes that belong to no record")
+            self.flow.pass_lines(_HEADER_SIGN)
 
     def _warc_fields(self, first: bytes) -> dict[str, bytes] | None:
         """Take the lines after the first one up to a blank one, and the line end before them.

@@ -125,7 +125,7 @@ def _zstd(body: bytes, limit: int) -> bytes:
     out, rest, at = bytearray(), memoryview(body), 0
     with contextlib.suppress(zstd.ZstdError):
         for _ in range(_MAX_FRAMES):
-            if rest[at : at + len(_ZSTD_FRAME)] != _ZSTD_FRAME or len(out) > limit:
+            if not body.startswith(_ZSTD_FRAME, at) or len(out) > limit:
                 break
             unpacker = zstd.ZstdDecompressor(options=_WINDOW)
             while not unpacker.eof and len(out) <= limit and (not unpacker.needs_input or at < len(body)):

@@ -205,7 +205,7 @@ class StatusReader(StatusWithoutLog):
             for one in found:
                 todo = f"set it with {ALTER}"
                 if one.breaks:
-                    todo = remedy(one, f"simstream topics create {self._how}")
+                    todo = remedy(topic, one, f"simstream topics create {self._how}")
                 elif one.setting == RETENTION:
                     todo += "; or run the judge with --state DIR, and keep the log for longer than the window"
                 self._wrong(f"{name} endangers the service ({one})", todo)
