@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Uuid
 
+from simstream.errors import LogError
 from simstream.log.base import PAGES, LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.client_log import RareMessages
@@ -56,6 +57,13 @@ def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
     with pytest.raises(KafkaException, match="did not end a request in time"):
         KafkaCluster("127.0.0.1:1", LogOptions()).answer(UnansweredQuestion(), 0.1)
+
+
+def test_brokers_without_ids_of_topics_are_refused() -> None:
+    described: Future[Any] = Future()
+    described.set_result(SimpleNamespace(topic_id=Uuid(0, 0), partitions=[None]))
+    with pytest.raises(LogError, match=r"give topics no ids.*use Kafka 2\.8 or newer"):
+        KafkaCluster("127.0.0.1:1", LogOptions()).read_descriptions({PAGES: described})
 
 
 def test_a_client_lives_until_the_descriptions_that_it_was_asked_for_have_ended() -> None:

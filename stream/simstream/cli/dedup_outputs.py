@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from simstream.cli.output import places_of, refuse_input, written
+from simstream.cli.output import places_of, refuse_input, refuse_missing_folder, written
 from simstream.cli.progress import counting, say
 from simstream.cli.row_output import RowFile, written_rows
 from simstream.errors import UsageError
@@ -188,6 +188,7 @@ def check(
     if STDIN in files and STDIN in [file.path for file in against]:
         raise UsageError("INPUT and --against are both stdin", "name a file for one of them")
     for path in set(outputs.values()):
+        refuse_missing_folder(path)
         refuse_input(path, [*files, *(file.path for file in against)])
     for (one, first), (other, second) in combinations(outputs.items(), 2):
         if (places_of(first) & places_of(second)) - {"/dev/null"}:

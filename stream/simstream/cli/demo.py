@@ -148,8 +148,12 @@ MEANINGS = {
 
 
 def _kept(kinds: Counter[VerdictKind]) -> str:
-    readable = sum(kinds[kind] for kind in COMPARED_VERDICTS)
-    return f"A crawler would keep {kinds[VerdictKind.NEW]:,} of {readable:,} readable pages." if readable else ""
+    compared = sum(kinds[kind] for kind in COMPARED_VERDICTS)
+    return (
+        f"A crawler would keep {kinds[VerdictKind.NEW]:,} of the {compared:,} pages that can be compared."
+        if compared
+        else ""
+    )
 
 
 def _largest(verdicts: list[Verdict], console: Any) -> None:

@@ -139,6 +139,15 @@ def refuse_input(path: str, inputs: Sequence[str]) -> None:
             raise UsageError(f"{path} is an input, too", "give the output another name")
 
 
+def refuse_missing_folder(path: str) -> None:
+    """Raise UsageError if an output cannot be written for want of its folder."""
+    if protocol_of(path := local_path(path)):
+        return
+    folder = os.path.dirname(path)
+    if folder and not os.path.exists(folder):
+        raise UsageError(f"{path} cannot be written ({os.strerror(errno.ENOENT)})", f"make the folder {folder}")
+
+
 def places_of(path: str) -> set[str]:
     """Return the real paths of all files that `written` makes for an output."""
     if protocol_of(path := local_path(path)):
@@ -173,10 +182,9 @@ def _opened(beside: str, path: str) -> BinaryIO:
     except BlockingIOError as error:
         raise UsageError(f"another command writes {path}", "wait for its end, or name another file") from error
     except OSError as error:
-        folder = os.path.dirname(path)
-        is_missing = error.errno == errno.ENOENT and folder and not os.path.exists(folder)
-        todo = f"make the folder {folder}" if is_missing else "give the output another name"
-        raise UsageError(f"{path} cannot be written ({error.strerror})", todo) from error
+        refuse_missing_folder(path)
+        what = f"{path} cannot be written ({error.strerror})"
+        raise UsageError(what, "give the output another name") from error
 
 
 def _locked(path: str, tries: int = 5) -> BinaryIO:

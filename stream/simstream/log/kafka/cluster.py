@@ -113,6 +113,9 @@ AWAY = NOT_YET | frozenset(
 )
 """Errors that mean only: no broker answered, or the wrong one."""
 
+NO_ID: Final = "A" * 22
+"""The id of every topic where brokers give none."""
+
 _descriptions: Final = dict[Future[Any], tuple[AdminClient, int]]()
 """Descriptions of topics that were asked for, each with the client and the process that asked.
 
@@ -239,6 +242,11 @@ class KafkaCluster:
 
     def _info(self, topic: str, future: Future[Any], patience: float) -> TopicInfo:
         found = self.answer(future, patience)
+        if str(found.topic_id) == NO_ID:
+            raise LogError(
+                f"the brokers at {self.servers} give topics no ids, so one that is created again looks the same",
+                "use Kafka 2.8 or newer, with an inter.broker.protocol.version that is no older",
+            )
         return TopicInfo(self.name(topic), str(found.topic_id), len(found.partitions))
 
     def offsets(self, topic: str, which: Which) -> dict[int, int]:

@@ -226,7 +226,8 @@ class StatusReader(StatusWithoutLog):
         if waiting and not self.status.fingerprinters:
             self._wrong(
                 f"{waiting} pages wait, and no fingerprinter runs",
-                f"start one: simstream serve --roles fingerprint {self._how}"
+                "start one, unless it has just started and compiles: simstream serve --roles fingerprint "
+                + self._how
                 + ("" if self.status.judges else "; no judge runs either: leave out --roles to run both"),
             )
 
