@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,7 +12,18 @@ import pytest
 
 from simstream.log.base import FINGERPRINTS
 from tests.e2e import pages
-from tests.e2e.harness import Program, by_ordinal, read_topic, watching
+from tests.e2e.harness import Program, by_ordinal, environment, read_topic, watching
+
+HANGING = """
+import sys, threading
+from simstream.cli import serve
+from simstream.cli.main import invoke
+from simstream.telemetry.http import HttpServer
+
+serve.CLOSING_S = 0.5
+HttpServer.close = lambda _: threading.Event().wait()
+invoke(["serve", "--log", sys.argv[1], "--http-port", "0"])
+"""
 
 
 def test_sigterm_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
@@ -79,3 +92,21 @@ def test_a_signal_ends_a_service_while_it_compiles_its_kernels(
         assert time.monotonic() - began < 10, "nothing is read yet, so there is nothing to wait for"
         assert service.output.splitlines()[-1].endswith("ended before any role began")
         assert "Traceback" not in service.output
+
+
+def test_a_service_whose_libraries_hang_at_the_end_ends_all_the_same(
+    on_folder: Program, tmp_path: Path, cache: Path
+) -> None:
+    on_folder.good("topics", "create")
+    assert on_folder.place is not None
+    line = [sys.executable, "-c", HANGING, on_folder.place.address]
+    with subprocess.Popen(line, env=environment(cache), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            while "simstream.judge: " not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+            assert "the service does not end within 0.5 s" in process.stderr.read().splitlines()[-1]
+        finally:
+            process.kill()

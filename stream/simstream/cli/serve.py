@@ -49,6 +49,8 @@ JUDGING = frozenset(("judge", "match", "query"))
 """The roles that need the judge's kernels."""
 PROBE_S = 3.0
 """The seconds that a first look for the topics may take."""
+CLOSING_S = 10.0
+"""Seconds that everything else may take to close once the roles have ended."""
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while another thread waits for it. Python's default is 5 ms."""
 
@@ -99,6 +101,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     """Run the roles until a signal or an error."""
     from simstream.log import judged_prefix
     from simstream.roles.context import RoleContext
+    from simstream.roles.stop_deadline import StopDeadline
     from simstream.telemetry.health import ServiceHealth
     from simstream.telemetry.http import HttpServer
     from simstream.telemetry.metrics import Metrics
@@ -109,6 +112,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s), spans=spans)
     try:
         with (
+            StopDeadline("the service", CLOSING_S) as deadline,
             spans or nullcontext(),
             HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
             open_log(settings, patience=settings.give_up_s) as log,
@@ -118,7 +122,14 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
             with service(log, settings, context, chosen, config=config) as supervisor:
                 stop_on_signals(context.stop)  # until here a signal interrupts, also while kernels are compiled
                 supervisor.start()
-                supervisor.wait()
+                failed = None
+                try:
+                    supervisor.wait()
+                except SimstreamError as error:
+                    failed = error
+                    raise
+                finally:
+                    deadline.begin(failed)
     except BaseException as error:
         if not is_interrupt(error):
             raise

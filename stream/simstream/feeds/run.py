@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import socket
-import threading
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +14,6 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from simstream.closing import Closing
 from simstream.compiling import announced
 from simstream.errors import LogError, SimstreamError, UsageError
 from simstream.feeds.comparison import READ_S, PageTexts
@@ -37,6 +34,7 @@ from simstream.feeds.webhook import WebhookSender, WebhookTarget
 from simstream.log import KAFKA, judged_prefix, open_log, options_of
 from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.log.kafka.topics import create_table
+from simstream.roles.stop_deadline import StopDeadline
 from simstream.settings import Settings
 from simstream.telemetry.callers import callers_of
 from simstream.telemetry.news_metrics import NewsMetrics
@@ -77,7 +75,7 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
             events = StoryEvents(feed, webhook.updates)
             beside.append(WebhookSender(webhook.target, events, metrics).run)
         intake = stack.enter_context(NewsIntake(log, feed, of_pages, partial(_open_table, settings, log, feed)))
-        deadline = stack.enter_context(_StopDeadline(settings.stop_timeout_s))
+        deadline = stack.enter_context(StopDeadline("the news page", settings.stop_timeout_s))
         asyncio.run(_serve(web_app, listening, intake, beside, deadline))
 
 
@@ -97,7 +95,7 @@ async def _serve(
     listening: socket.socket,
     intake: NewsIntake,
     beside: list[Work],
-    deadline: _StopDeadline,
+    deadline: StopDeadline,
 ) -> None:
     """Serve the page, read, and do the work beside, until a signal or an error."""
     stop = asyncio.Event()
@@ -130,33 +128,6 @@ async def _serve(
         failed = _named(late)
     if failed is not None:
         raise failed
-
-
-class _StopDeadline(Closing):
-    """Ends the process if it does not end by itself, such as for a task that hangs.
-
-    Nothing is lost: what was not written is read again.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._failed: SimstreamError | None = None
-        self._timer = threading.Timer(seconds, self._over)
-        self._timer.daemon = True
-
-    def begin(self, failed: SimstreamError | None) -> None:
-        """Start the timer: the news page is about to end, after an error or on request."""
-        self._failed = failed
-        self._timer.start()
-
-    def close(self) -> None:
-        """Stop the timer: the news page has ended by itself."""
-        self._timer.cancel()
-
-    def _over(self) -> None:
-        _logger.warning("the news page does not end within stop_timeout: the process ends without it")
-        if self._failed is not None:
-            _logger.error("%s: %s", self._failed.what, self._failed.todo)
-        os._exit(0 if self._failed is None else self._failed.exit_code)
 
 
 def _listen(host: str, port: int) -> socket.socket:
