@@ -122,14 +122,10 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
             with service(log, settings, context, chosen, config=config) as supervisor:
                 stop_on_signals(context.stop)  # until here a signal interrupts, also while kernels are compiled
                 supervisor.start()
-                failed = None
                 try:
                     supervisor.wait()
-                except SimstreamError as error:
-                    failed = error
-                    raise
                 finally:
-                    deadline.begin(failed)
+                    deadline.begin(sys.exception())
     except BaseException as error:
         if not is_interrupt(error):
             raise

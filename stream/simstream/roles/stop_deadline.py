@@ -22,11 +22,11 @@ class StopDeadline(Closing):
         """`what` shall end within so many seconds from `begin` on."""
         self._what = what
         self._seconds = seconds
-        self._failed: SimstreamError | None = None
+        self._failed: BaseException | None = None
         self._timer = threading.Timer(seconds, self._over)
         self._timer.daemon = True
 
-    def begin(self, failed: SimstreamError | None) -> None:
+    def begin(self, failed: BaseException | None) -> None:
         """Start the timer: the end has begun, by this error or on request."""
         self._failed = failed
         self._timer.start()
@@ -37,6 +37,9 @@ class StopDeadline(Closing):
 
     def _over(self) -> None:
         _logger.warning("%s does not end within %g s: the process ends without it", self._what, self._seconds)
-        if self._failed is not None:
-            _logger.error("%s: %s", self._failed.what, self._failed.todo)
-        os._exit(0 if self._failed is None else self._failed.exit_code)
+        failed = self._failed
+        if isinstance(failed, SimstreamError):
+            _logger.error("%s: %s", failed.what, failed.todo)
+        elif failed is not None:
+            _logger.error("%s: %s", type(failed).__name__, failed)
+        os._exit(0 if failed is None else getattr(failed, "exit_code", 1))
