@@ -39,6 +39,11 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
             1,
             "simstream: the system refused: no room (/full/x): make room, or check the permissions\n",
         ),
+        (
+            ImportError("x.so: failed to map segment from shared object"),
+            1,
+            "simstream: there is not enough memory: raise the limit of memory, or `ulimit -v`\n",
+        ),
         (ValueError("odd\nthing"), 1, "simstream: ValueError: odd thing: run again with --debug and report it\n"),
         (click.UsageError("wrong."), 2, "simstream: wrong: see `simstream config --help`\n"),
     ],

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
-from simstream.log import open_log
 from simstream.log.base import Log
 from simstream.roles.context import RoleContext
 from simstream.roles.match.answer_writer import AnswerWriter
@@ -19,17 +14,9 @@ from simstream.roles.match.shard_worker import MatcherContext, ShardWorker, matc
 from simstream.settings import Settings
 from simstream.wire.position import Position
 from tests.unit.test_judge_role import PATIENCE_S, append_frames, policy, until
+from tests.unit.test_shard_worker import SHARDS, log
 
-SHARDS = 4
-__all__ = ["policy"]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    """A log with shards."""
-    with open_log(str(tmp_path / "log")) as opened:
-        opened.create_topics(1, SHARDS)
-        yield opened
+__all__ = ["log", "policy"]
 
 
 class FixedPosition:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
 from email.utils import formatdate
 from hashlib import blake2b
 from typing import Final
@@ -34,12 +33,11 @@ _HOST: Final = re.compile(r"[\w.:\[\]-]{1,255}", re.ASCII)
 
 
 class FeedAnswers:
-    """Makes the answers. `clock` counts seconds since 1970."""
+    """Makes the answers."""
 
-    def __init__(self, feed: FeedState, searches: SearchRunner, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, feed: FeedState, searches: SearchRunner) -> None:
         self._feed = feed
         self._searches = searches
-        self._clock = clock
         self._revision = ""
         self._changed_at = 0
 
@@ -93,7 +91,7 @@ class FeedAnswers:
 
         Each change gets a second of its own, which has begun: a reader that knows it has missed nothing.
         """
-        now = int(self._clock())
+        now = int(time.time())
         if revision != self._revision:
             self._revision, self._changed_at = revision, max(now, self._changed_at + 1)
         return self._changed_at if self._changed_at <= now else None

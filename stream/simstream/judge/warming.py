@@ -15,7 +15,6 @@ from simstream.index.crowds import MAX_UNCROWDED_MATCHES
 from simstream.index.index import Index, join
 from simstream.index.keys import KeyColumns
 from simstream.index.plan import choose
-from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState
 from simstream.model import U64, FingerprintColumns, PageKind, PageSource
@@ -32,16 +31,15 @@ leave the window at once."""
 FEW = ((0, 2, 0), (2, 1, 3 * WINDOW_MS))
 
 
-def warm_judge(policy: Policy, beat: Beat = lambda: None, few: bool = False) -> None:
+def warm_judge(policy: Policy, few: bool = False) -> None:
     """Compile all that a judge of this policy needs, or load it from numba's cache: then no page waits for it.
 
-    `few`: only what the first pages need. Cost: some .1 s, or a minute where nothing is compiled yet. `beat` is
-    called while made-up pages leave.
+    `few`: only what the first pages need. Cost: some .1 s, or a minute where nothing is compiled yet.
     """
     if few:
-        _warm_resolver(policy, beat, FEW)
+        _warm_resolver(policy, FEW)
         return
-    _warm_resolver(policy, beat, STEPS)
+    _warm_resolver(policy, STEPS)
     _warm_index(policy)
 
 
@@ -55,8 +53,8 @@ def _main() -> None:
     warm_judge(policy, few=few)
 
 
-def _warm_resolver(policy: Policy, beat: Beat, steps: Sequence[tuple[int, int, int]]) -> None:
-    state = JudgeState(replace(policy, window_ms=WINDOW_MS), beat=beat)
+def _warm_resolver(policy: Policy, steps: Sequence[tuple[int, int, int]]) -> None:
+    state = JudgeState(replace(policy, window_ms=WINDOW_MS))
     try:
         for first, count, time in steps:
             columns = _columns(first, count, time, policy.sketch_words)

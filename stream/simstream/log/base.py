@@ -502,8 +502,13 @@ class Log(Closing):
 
         Raises BrokerUnreachable, NotPermitted.
         """
+        return self.partitions_of(MATCHES)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """Return the number of partitions of a topic; None if it is missing. Raises BrokerUnreachable,
+        NotPermitted."""
         try:
-            return self.topic(MATCHES).partitions
+            return self.topic(topic).partitions
         except TopicMissing:
             return None
 

@@ -71,9 +71,3 @@ def fold_text(text: str, script: Script = "as-is") -> str:
     """Return `text` with every code point folded, in plain numpy: for table building and tests."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return fold_table(script)[points].tobytes().decode("utf-32-le")
-
-
-def casefold_text(text: str) -> str:
-    """Return a folded text with every code point casefolded."""
-    points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    return (unicode_table().traits[points] & 0x1FFFFF).tobytes().decode("utf-32-le")

@@ -208,17 +208,16 @@ class SpilledChunk(FileChunk):
 
 
 class OpenFiles:
-    """The open files, at most `limit`: a new one closes one that was not read for a while."""
+    """The open files, at most MAX_OPEN_FILES: a new one closes one that was not read for a while."""
 
-    def __init__(self, files: FileSystem | None = None, limit: int = MAX_OPEN_FILES) -> None:
+    def __init__(self, files: FileSystem | None = None) -> None:
         self.files = files or FileSystem()
-        self._limit = limit
         self._open: deque[FileChunk] = deque()
 
     def open(self, source: FileChunk) -> None:
         """Open a file for reading. Raises OSError."""
         source.descriptor = self.files.open(source.path)
-        while len(self._open) >= self._limit:
+        while len(self._open) >= MAX_OPEN_FILES:
             other = self._open[0]
             if other.used:
                 other.used = False

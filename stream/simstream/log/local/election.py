@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from simstream.errors import LogLocked
 from simstream.log.base import VERDICTS, Election
 from simstream.log.local.catalog import TopicCatalog
-from simstream.log.local.lock import FileLock
-
-TRY_EVERY_S = 0.05
-"""Seconds between two tries to take the lock."""
+from simstream.log.local.lock import AwaitedLock
 
 
 def lock_path(catalog: TopicCatalog) -> Path:
@@ -25,23 +20,12 @@ class LocalElection(Election):
     def __init__(self, catalog: TopicCatalog) -> None:
         """Stand for election. Raises TopicMissing."""
         catalog.info(VERDICTS)
-        self._path = lock_path(catalog)
-        self._what = f"judges for {catalog.name(VERDICTS)}"
-        self._lock: FileLock | None = None
-        self._next = 0.0
-        self._closed = False
+        self._lock = AwaitedLock(lock_path(catalog), f"judges for {catalog.name(VERDICTS)}")
 
     @property
     def elected(self) -> bool:
         """See Election. Raises LogError if the file cannot be made."""
-        now = time.monotonic()
-        if self._lock is None and not self._closed and now >= self._next:
-            self._next = now + TRY_EVERY_S
-            try:
-                self._lock = FileLock(self._path, self._what)
-            except LogLocked:
-                return False
-        return self._lock is not None
+        return self._lock.held
 
     @property
     def lost(self) -> bool:
@@ -50,7 +34,4 @@ class LocalElection(Election):
 
     def close(self) -> None:
         """See Closing."""
-        self._closed = True
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.release()
+        self._lock.close()

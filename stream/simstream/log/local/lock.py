@@ -8,11 +8,15 @@ import os
 import time
 from pathlib import Path
 
+from simstream.closing import Closing
 from simstream.errors import DiskFull, LogDamaged, LogError, LogLocked
 from simstream.files.failures import FULL
 
 LOOK_S = 0.005
 """Seconds. A process that only looks at a lock holds it for a shorter time."""
+
+TRY_EVERY_S = 0.05
+"""Seconds between two tries to take an awaited lock."""
 
 
 def cannot_write(path: Path, error: OSError) -> LogError:
@@ -72,6 +76,37 @@ class FileLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+class AwaitedLock(Closing):
+    """A lock that is tried again and again until it is held, and then kept until it is closed."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._path = path
+        self._what = what
+        self._lock: FileLock | None = None
+        self._next = 0.0
+        self._closed = False
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the lock; tries to take it, at most every TRY_EVERY_S.
+
+        Raises LogError if the file cannot be made.
+        """
+        now = time.monotonic()
+        if self._lock is None and not self._closed and now >= self._next:
+            self._next = now + TRY_EVERY_S
+            with contextlib.suppress(LogLocked):
+                self._lock = FileLock(self._path, self._what)
+        return self._lock is not None
+
+    def close(self) -> None:
+        """Release the lock, and wait for it no longer."""
+        self._closed = True
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
 
 def holder(path: Path) -> str | None:

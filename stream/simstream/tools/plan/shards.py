@@ -26,8 +26,6 @@ JUDGE_US: Final = 20.0
 """Microseconds of a page on the judge (measured in the same way)."""
 FRAME_BYTES: Final = 170
 """Bytes of a page in `fingerprints`: 116 in columns, and its id and URL."""
-ANSWER_BYTES: Final = 27
-"""Bytes of a page's match in the answer of a shard that found it."""
 
 
 class FleetRow(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from simstream.errors import TopicMissing
 from simstream.judge.policy import Policy
 from simstream.judge.warming import warm_judge
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
@@ -41,16 +40,8 @@ def missing_topics(log: Log, old_log: Log, recipe_id: str) -> list[TopicReport]:
     """
     log.topic(FINGERPRINTS)  # never create a missing log
     check_recipe(log, recipe_id)
-    partitions = _partitions(log) or _partitions(old_log)
+    partitions = log.partitions_of(VERDICTS) or old_log.partitions_of(VERDICTS)
     return [report for report in log.create_topics(verdict_partitions=partitions) if report.created]
-
-
-def _partitions(log: Log) -> int | None:
-    """Return the number of partitions of `verdicts`; None if it is missing."""
-    try:
-        return log.topic(VERDICTS).partitions
-    except TopicMissing:
-        return None
 
 
 def replay(
