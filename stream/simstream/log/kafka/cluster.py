@@ -348,7 +348,8 @@ class KafkaCluster:
         why = f" ({self._admission.why})" if self._admission.why else ""
         return BrokerUnreachable(
             f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s{why}",
-            "check that the broker runs, that --log has its address, and [kafka] in the settings",
+            "check that the broker runs, that --log has its address, and [kafka] in the settings; --log DIRECTORY "
+            "needs none",
         )
 
 
