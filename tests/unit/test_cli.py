@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -19,6 +20,11 @@ from simstream.errors import BrokerUnreachable, SettingsError
 from simstream.wire import verdict as wire
 from tests.e2e.harness import command_line, environment
 from tests.unit.test_verdict import EXAMPLE, verdict
+
+NO_ROOM = (
+    "simstream: the system gives no more memory or threads: "
+    "raise the container's limits of memory and pids, `ulimit -v` or `ulimit -u`\n"
+)
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -42,8 +48,10 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (
             ImportError("x.so: failed to map segment from shared object"),
             1,
-            "simstream: there is not enough memory: raise the limit of memory, or `ulimit -v`\n",
+            NO_ROOM,
         ),
+        (RuntimeError("can't start new thread"), 1, NO_ROOM),
+        (MemoryError(), 1, NO_ROOM),
         (ValueError("odd\nthing"), 1, "simstream: ValueError: odd thing: run again with --debug and report it\n"),
         (click.UsageError("wrong."), 2, "simstream: wrong: see `simstream config --help`\n"),
     ],
@@ -192,6 +200,28 @@ def test_long_names_keep_their_ends_in_a_narrow_terminal(monkeypatch: pytest.Mon
     name, _, other = shown.partition("  =  ")
     assert (name.endswith("-12"), other) == (True, "b/7")
     assert ("…" in shown) == (room < 50)
+
+
+MATCH = b'{"id": "a\\u001b[2Jb", "similarity": 1, "distance": 0, "cluster_id": 7}'
+
+
+def test_the_matches_that_a_service_names_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = io.BytesIO(b'{"results": [{"reason": null, "matches": [%s]}]}' % MATCH)
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: answer)
+    assert invoke(["match", "some text"]) == 0
+    assert capsys.readouterr().out == "text  1.0000   0 bits  cluster 7  a\ufffd[2Jb\n"
+
+
+@pytest.mark.parametrize("answer", [b"null", b"[]", b"{}", b"<html>", b"[" * 100_000 + b"]" * 100_000])
+def test_an_answer_that_is_none_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: bytes
+) -> None:
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(answer))
+    assert invoke(["match", "some text"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("simstream: http://127.0.0.1:9470 does not answer (")
 
 
 def test_an_id_cannot_steer_the_terminal() -> None:

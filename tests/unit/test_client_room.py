@@ -150,6 +150,18 @@ def test_a_cancelled_future_is_left_alone_and_its_room_comes_back() -> None:
     assert held.left == 1
 
 
+def test_a_callback_that_ends_its_thread_ends_no_thread_of_the_client(caplog: pytest.LogCaptureFixture) -> None:
+    def leave(_: object) -> None:
+        raise SystemExit(3)
+
+    held, page = HeldPages(), entry()
+    page.future.add_done_callback(leave)
+    held.pending.add(page)
+    held.pending.fail(page, ClientClosed("closed", "open it"))
+    assert isinstance(page.future.exception(), ClientClosed)
+    assert "a callback of a page's future failed" in caplog.text
+
+
 def test_closing_ends_every_future_and_lets_nobody_in() -> None:
     held, page = HeldPages(), entry()
     held.pending.add(page)
@@ -183,7 +195,22 @@ def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
     assert sendable({"id": "x" * 3000, "text": ""}).verdict_key.startswith(b"x" * 1024 + b"~")
 
 
-@pytest.mark.parametrize("page", [{"text": "…"}, {"id": 1.5}, {"id": True}, {"id": "a", "text": object()}, "text"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"text": "…"},
+        {"id": 1.5},
+        {"id": True},
+        {"id": "a", "text": object()},
+        {"id": "a", "text": b"JSON would hold Base64"},
+        "text",
+        RawPage("a", "a str"),  # type: ignore[arg-type]
+        RawPage("a", None),  # type: ignore[arg-type]  # else it would withdraw the page
+        RawPage("a", b"x", None),  # type: ignore[arg-type]
+        RawPage(None, b"x"),  # type: ignore[arg-type]
+        RawPage("a", b"x", status="200"),  # type: ignore[arg-type]
+    ],
+)
 def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
     with pytest.raises(UsageError):
         sendable(page)  # type: ignore[arg-type]
@@ -195,7 +222,9 @@ def test_further_headers_come_behind_those_of_the_page() -> None:
     assert [name for name, _ in sendable(RawPage("b", b""), own).headers] == ["content-type", "url", *own]
 
 
-@pytest.mark.parametrize("headers", [{"Content-Type": "x"}, {"url": b"x"}, {"a": 1}, {"a": None}, {1: "x"}])
+@pytest.mark.parametrize(
+    "headers", [{"Content-Type": "x"}, {"url": b"x"}, {"a": 1}, {"a": None}, {1: "x"}, {"\ud800": "x"}]
+)
 def test_a_header_that_says_something_of_the_page_or_is_no_text_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="the header "):
         sendable({"id": "a", "text": ""}, headers)

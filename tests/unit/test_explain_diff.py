@@ -20,6 +20,7 @@ from simstream.tools.explain.difference import (
     units,
 )
 from simstream.tools.explain.explanation import TextPiece
+from tests.cpu_time import least_seconds
 
 WORDS = st.lists(st.sampled_from(["red", "Red", "tea", "kettle", "。", ".", "茶", "壶", "the"]), max_size=60)
 
@@ -47,6 +48,17 @@ def test_runs_cover_both_texts_in_order_and_equal_ones_are_equal(other: list[str
             assert [u.key for u in left[run.a : run.b]] == [u.key for u in right[run.c : run.d]]
         else:
             assert [u.key for u in left[run.a : run.b]] != [u.key for u in right[run.c : run.d]]
+
+
+def test_texts_made_to_be_hard_to_compare_take_a_few_times_as_long_as_others() -> None:
+    def sentences(first: int) -> str:
+        return "".join(f"{chr(0x4E00 + i % 100)}。{chr(first + i)}。" for i in range(9_900))
+
+    hard = cut(sentences(0x20000)), cut(sentences(0x2A700))
+    plain = "".join(f"第{i}条新闻说了{i * 7 % 1000}件事，人们都在谈论它。" for i in range(1_600))
+    alike = cut(plain), cut(plain.replace("人们", "大家", 200))
+    assert least_seconds(lambda: runs(*hard), 1) < 20 * least_seconds(lambda: runs(*alike))
+    assert runs(*hard)[0].same, "the longest matches are found first"
 
 
 @given(WORDS, WORDS)

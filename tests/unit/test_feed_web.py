@@ -69,6 +69,7 @@ def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_a_url() -> None:
     assert site_of("x", "https://www.a.example:8080/b") == "a.example"
     assert site_of("http://[::1]/", None) == "::1"
     assert site_of("https://b.example/", "http://[broken") == "b.example"
+    assert site_of("x", "http://a.example\\@b.example/") == "a.example", "as browsers read it"
     assert site_of("page 7", "javascript://a.example/") == ""
 
 

@@ -19,6 +19,7 @@ from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.client_log import RareMessages
 from simstream.log.kafka.cluster import KafkaCluster
 from tests.forked_process import forked
+from tests.manual_clock import ManualClock
 
 END_S = 30.0
 NO_OFFSET = -1001
@@ -57,6 +58,26 @@ def test_an_answer_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kafka_cluster, "GRACE_S", 0.1)
     with pytest.raises(KafkaException, match="did not end a request in time"):
         KafkaCluster("127.0.0.1:1", LogOptions()).answer(UnansweredQuestion(), 0.1)
+
+
+def test_a_silence_is_told_once_and_not_after_the_answer_to_another_question(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "simstream.log")
+    clock = ManualClock()
+    monkeypatch.setattr(kafka_cluster, "time", clock)
+    cluster, answered = KafkaCluster("127.0.0.1:1", LogOptions()), Future[Any]()
+    answered.set_result("yes")
+    asked_at = clock.now
+    clock.now += 2 * kafka_cluster.MAX_SILENCE_S
+    for _ in range(2):
+        cluster.say_silence(asked_at)
+    cluster.answer(answered, 1.0)
+    cluster.say_silence(asked_at)  # a question from before that answer is still open
+    clock.now += 2 * kafka_cluster.MAX_SILENCE_S
+    cluster.say_silence(asked_at)
+    told = [record.getMessage().split(" at ")[0] for record in caplog.records]
+    assert told == ["no broker answers", "a broker answers again", "no broker answers"]
 
 
 def test_brokers_without_ids_of_topics_are_refused() -> None:

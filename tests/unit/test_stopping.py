@@ -19,7 +19,7 @@ print("stopped")
 """
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_that_comes_while_the_event_is_locked_is_heard(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", AT_A_BAD_MOMENT.format(name=name)], capture_output=True, timeout=60, check=False

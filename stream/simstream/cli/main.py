@@ -51,8 +51,8 @@ COMMANDS = {
 }
 
 
-_NO_ROOM = "failed to map segment"
-"""What the loader says of a library for which the address space has no room."""
+_NO_ROOM = ("failed to map segment from shared object", "can't start new thread")
+"""What the loader says of a library for which the address space has no room, and Python of a thread."""
 _PATH_METAVARS = ("FILE", "DIR", "FOLDER", "OLD", "NEW", "INPUT", "VERDICTS")
 """The metavars of options and arguments that are paths."""
 
@@ -201,8 +201,11 @@ def invoke(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless asked for
         if is_interrupt(error):
             return _fail("interrupted", "", 130, debug=False)
-        if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_ROOM in str(error)):
-            return _fail("there is not enough memory", "raise the limit of memory, or `ulimit -v`", 1, debug)
+        if isinstance(error, MemoryError) or str(error).endswith(_NO_ROOM):
+            what = "the system gives no more memory or threads"
+            return _fail(
+                what, "raise the container's limits of memory and pids, `ulimit -v` or `ulimit -u`", 1, debug
+            )
         return _fail(
             f"{type(error).__name__}: {str(error)[:200]}", "run again with --debug and report it", 1, debug
         )

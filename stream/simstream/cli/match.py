@@ -12,6 +12,7 @@ import msgspec
 from simstream.cli.options import make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
 from simstream.sources.lines import standard_input
+from simstream.terminal import printable
 from simstream.tools.match_questions import PageQuestion, asked, batches
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from simstream.settings import Settings
 
 TIMEOUT_S = 60.0
+MAX_ANSWER_BYTES = 256 << 20
+"""Of a longer answer only the beginning is read, which is refused."""
+
+
+class _Answer(msgspec.Struct):
+    """The answer of a role `query`."""
+
+    results: list[dict[str, Any]]
 
 
 @click.command("match")
@@ -132,11 +141,10 @@ def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[dict[str, An
     request = urllib.request.Request(f"{url}/match", body, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            results: list[dict[str, Any]] = msgspec.json.decode(answer.read())["results"]
-            return results
+            return msgspec.json.decode(answer.read(MAX_ANSWER_BYTES), type=_Answer).results
     except urllib.error.HTTPError as error:
         raise SimstreamError(f"{url} refused the question ({error.code})", _detail(error.read())) from error
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "reason", error)
         raise SimstreamError(
             f"{url} does not answer ({reason})",
@@ -157,11 +165,12 @@ def _show(page: PageQuestion, result: dict[str, Any], as_json: bool) -> None:
         return
     if not result["matches"]:
         reason = page.reason or result["reason"]
-        click.echo(f"{page.id}  {'not compared: ' + reason if reason else 'matches no live page'}")
+        click.echo(printable(f"{page.id}  {'not compared: ' + reason if reason else 'matches no live page'}"))
     for match in result["matches"]:
         similar = "     -" if match["similarity"] is None else f"{match['similarity']:.4f}"
         bits = f"{match['distance']:2d} bits"
-        click.echo(f"{page.id}  {similar}  {bits}  cluster {match['cluster_id']}  {match['id']}{_shares(match)}")
+        line = f"{page.id}  {similar}  {bits}  cluster {match['cluster_id']}  {match['id']}{_shares(match)}"
+        click.echo(printable(line))
 
 
 def _shares(match: dict[str, Any]) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATIENCE_S: Final = 15.0
+"""Seconds that a command waits for a broker; a service waits for the setting `give_up_after`."""
 LEVELS: Final = ("debug", "info", "warning", "error")
 _VERBOSITY: Final = "simstream.verbosity"
 ROLES: Final = ("fingerprint", "judge", "query", "match")
@@ -284,7 +286,7 @@ def make_deduper(settings: Settings, path: Path | None = None, save_s: float = 1
     )
 
 
-def open_log(settings: Settings, patience: float = 15.0) -> Log:
+def open_log(settings: Settings, patience: float = PATIENCE_S) -> Log:
     """Return the log that the settings name. Waits up to `patience` seconds for a broker."""
     from simstream.log import open_log as open_address
     from simstream.log import options_of

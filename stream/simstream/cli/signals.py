@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Set `stop` on SIGTERM and on SIGINT. For the main thread.
+    """Set `stop` on SIGTERM and SIGINT, and on SIGHUP unless it is ignored, as by `nohup`. For the main thread.
 
     A signal's handler runs between two steps of the main thread. If that thread is about to wait for `stop`, it
     holds the lock of `stop`: `stop.set()` in the handler would wait for ever. So the handler only puts a note into
@@ -21,5 +21,6 @@ def stop_on_signals(stop: threading.Event) -> None:
         stop.set()
 
     threading.Thread(target=set_once_asked, name="stop", daemon=True).start()
-    for name in (signal.SIGTERM, signal.SIGINT):
+    kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    for name in (signal.SIGTERM, signal.SIGINT, *(() if kept else (signal.SIGHUP,))):
         signal.signal(name, lambda number, _: notes.put(number))

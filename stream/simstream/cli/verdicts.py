@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.options import PATIENCE_S, log_options, open_log, settings_options, settle
 from simstream.cli.progress import say
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ def command(follow: bool, new: bool, as_json: bool, headers: bool, config: str |
     from simstream.log.base import VERDICTS
     from simstream.log.committed_records import committed
 
-    with open_log(settle(config, **flags)) as log:
+    settings, is_endless = settle(config, **flags), follow or new
+    with open_log(settings) as log:
         log.topic(VERDICTS)  # without the topic, end before the header
+    with open_log(settings, settings.give_up_s if is_endless else PATIENCE_S) as log:
         if not as_json:
             click.echo(verdict_table.header())
         count = 0
-        for records in _endless(log, new) if follow or new else committed(log, VERDICTS, MAX_POLL_RECORDS):
+        for records in _endless(log, new) if is_endless else committed(log, VERDICTS, MAX_POLL_RECORDS):
             _show(records, as_json, headers)
             count += len(records)
         if not count:

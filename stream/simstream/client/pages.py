@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.fields import encoded
+from simstream.text.extraction.extract import without_lone_surrogates
 from simstream.wire.page import PAGE_HEADERS, PageLimits, decode
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -63,11 +64,15 @@ def sendable(page: Submitted, headers: Mapping[str, str | bytes] = MappingProxyT
     """
     further = _further(headers) if headers else ()
     if isinstance(page, RawPage):
+        _check(page)
         return _made(page.id or page.url, page.body, (*_headers(page), *further))
     if not isinstance(page, Mapping):
         raise UsageError(
             f"a page is a {type(page).__name__}, not a mapping", "give a mapping of its fields, or a RawPage"
         )
+    for name, value in page.items():
+        if isinstance(value, bytes | bytearray | memoryview):  # JSON would hold them as Base64
+            raise UsageError(f"the field {name!r} is bytes, not a str", "decode them, or give a RawPage")
     try:
         value = encoded(page)
     except (TypeError, ValueError, RecursionError) as error:
@@ -78,6 +83,16 @@ def sendable(page: Submitted, headers: Mapping[str, str | bytes] = MappingProxyT
     if isinstance(own, int) and not isinstance(own, bool):
         own = str(own)
     return _made(own or page.get("url"), value, further)
+
+
+def _check(page: RawPage) -> None:
+    """Raise UsageError for a value of another type than its field."""
+    kinds = {"url": str, "body": bytes, "content_type": str, "id": str | None, "status": int | None}
+    for name, kind in kinds.items():
+        if not isinstance(value := getattr(page, name), kind):
+            raise UsageError(
+                f"the page's {name} is a {type(value).__name__}", "see RawPage for the types of its fields"
+            )
 
 
 def _made(name: Any, value: bytes, headers: Headers) -> SendablePage:
@@ -94,6 +109,8 @@ def _further(headers: Mapping[str, str | bytes]) -> Headers:
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str | bytes):
             raise UsageError(f"the header {name!r} is a {type(value).__name__}", "give names and values as text")
+        if name != without_lone_surrogates(name):
+            raise UsageError(f"the header {name!r} has a lone surrogate", "give it another name")
         if name.lower() in PAGE_HEADERS:
             raise UsageError(f"the header {name!r} belongs to the page itself", "give a RawPage, or leave it out")
     return tuple(

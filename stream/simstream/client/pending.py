@@ -176,7 +176,10 @@ class PendingPages:
         for entry in entries:
             if not entry.future.set_running_or_notify_cancel():
                 continue
-            if isinstance(with_, Verdict):
-                entry.future.set_result(with_)
-            elif with_ is not None:
-                entry.future.set_exception(with_)
+            try:
+                if isinstance(with_, Verdict):
+                    entry.future.set_result(with_)
+                elif with_ is not None:
+                    entry.future.set_exception(with_)
+            except BaseException:  # such as sys.exit in a callback: the future itself logs an Exception
+                logger.exception("a callback of a page's future failed")

@@ -267,6 +267,7 @@ def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], Non
         "font.family": "sans-serif",
         "font.size": 9.5,
         "text.color": INK,
+        "text.parse_math": False,
         "axes.labelcolor": INK,
         "axes.edgecolor": INK,
         "axes.titlecolor": INK,

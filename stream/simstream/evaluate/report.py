@@ -12,6 +12,7 @@ from simstream.evaluate.intervals import MeanInterval, ShareInterval
 from simstream.evaluate.results import DistanceCurve, EvaluationResults
 from simstream.evaluate.sentences import percent, read
 from simstream.evaluate.store import write_atomically
+from simstream.terminal import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,19 +66,20 @@ def table(results: EvaluationResults) -> Table:
     """Return the main numbers of every contender on every corpus, in 80 columns."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     found = Table(title=_TITLE, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     found.add_column("", no_wrap=True, overflow="ellipsis")
     for name in (*results.bins[:4], "J<.5", "J<.3", "false", "cand."):
         found.add_column(name, justify="right", no_wrap=True)
     for number, info in enumerate(results.corpora):
-        found.add_row(info.name, style="bold")
+        found.add_row(Text(printable(info.name)), style="bold")
         for contender in results.contenders:
             one = contender.corpora[number]
             said = next((row for row in one.judged if row.link == "any"), None)
             false = (one.rule.wrong.value or 0) + (one.rule.loose.value or 0)
             found.add_row(
-                f"  {contender.name}",
+                Text(printable(f"  {contender.name}")),
                 *(_bare(share.value) for share in one.rule.recall[:4]),
                 _bare(said.below_5.value if said else None),
                 _bare(said.below_3.value if said else None),
@@ -90,7 +92,7 @@ def table(results: EvaluationResults) -> Table:
         if (rule := contender.apart_rule) is not None:
             candidates = None if contender.distance is None else (rule.candidates.value or 0) * MILLION
             cells = (_plain((rule.matched.value or 0) * MILLION), _plain(candidates))
-            found.add_row(f"  {contender.name}", *["–"] * 6, *cells)
+            found.add_row(Text(printable(f"  {contender.name}")), *["–"] * 6, *cells)
     return found
 
 

@@ -13,7 +13,7 @@ def site_of(page_id: str, url: str | None) -> str:
     """Return the host of a page's URL, or of an id that is a URL; empty without either."""
     for text in (url, page_id):
         try:
-            parts = urlsplit(text or "")
+            parts = urlsplit((text or "").replace("\\", "/"))  # as browsers read it
             if parts.scheme in ("http", "https") and parts.hostname:
                 return parts.hostname.removeprefix("www.")
         except ValueError:

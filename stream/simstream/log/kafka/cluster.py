@@ -143,6 +143,8 @@ class KafkaCluster:
         """Whether the last question got no answer. Then the client may never get one again (see ClientWatch)."""
         self._lock = threading.Lock()
         self._told = False
+        self._answered_at = 0.0
+        self._telling = threading.Lock()
         self._admission = Admission(servers)
 
     def name(self, topic: str) -> str:
@@ -294,17 +296,24 @@ class KafkaCluster:
             self.say_silence(asked_at)
 
     def say_silence(self, since: float) -> None:
-        """Log, once until a broker answers, that none has for a while; `since` is a time of `time.monotonic`."""
-        if self.options.logs_silence and time.monotonic() - since > MAX_SILENCE_S and not self._told:
-            self._told = True
-            _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
+        """Log, once until a broker answers, that none has for a while; `since` is a time of `time.monotonic`.
+
+        The question of another thread may have got an answer meanwhile.
+        """
+        with self._telling:
+            silent_s = time.monotonic() - max(since, self._answered_at)
+            if self.options.logs_silence and silent_s > MAX_SILENCE_S and not self._told:
+                self._told = True
+                _waiting.warning("no broker answers at %s; waiting up to %g s", self.servers, self.options.patience)
 
     def _note_answer(self) -> None:
         self._admission.admitted()
         self._is_silent = False
-        if self._told:
-            self._told = False
-            _waiting.info("a broker answers again at %s", self.servers)
+        with self._telling:
+            self._answered_at = time.monotonic()
+            if self._told:
+                self._told = False
+                _waiting.info("a broker answers again at %s", self.servers)
 
     def check_admission(self) -> None:
         """Raise NotAdmitted if the brokers do not let this client in, and never did."""

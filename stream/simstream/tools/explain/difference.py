@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from difflib import SequenceMatcher
-from itertools import pairwise
+from difflib import Match, SequenceMatcher
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from simstream.tools.explain.explanation import TextPassage, TextPiece
@@ -17,6 +17,9 @@ CONTEXT_WORDS = 12
 """The number of words shown around a difference."""
 MAX_WORDS = 2_000
 """A longer passage is compared as a whole: comparing by words costs up to the square."""
+LEAST_STEPS, STEPS_A_WORD = 300_000, 10
+"""The steps of a comparison, and further ones for each word of both texts. All of them take some .3 s for texts of
+40,000 characters, which take as long in all if they are alike."""
 MAX_SHOWN_WORDS = 80
 """The number of words of one run that are shown. A longer run is shown by its beginning and its end."""
 _ENDS = frozenset("。！？!?.…；;")
@@ -67,11 +70,15 @@ def units(text: str, tokens: Sequence[str]) -> list[TextUnit]:
 
 
 def runs(other: Sequence[TextUnit], page: Sequence[TextUnit]) -> list[TextRun]:
-    """Return equal and different runs, in order, without a gap. Cost: about linear for similar texts."""
+    """Return equal and different runs, in order, without a gap.
+
+    Cost: linear, as _Budget bounds it. What is not compared within it counts as different.
+    """
     a, b = [unit.key for unit in other], [unit.key for unit in page]
     head = _common(a, b)
     tail = _common(a[head:][::-1], b[head:][::-1])
-    inner = _by_sentences(a[head : len(a) - tail], b[head : len(b) - tail])
+    budget = _Budget(LEAST_STEPS + STEPS_A_WORD * (len(a) + len(b)))
+    inner = _by_sentences(a[head : len(a) - tail], b[head : len(b) - tail], budget)
     found = [TextRun(True, 0, head, 0, head)]
     found += [TextRun(same, i + head, j + head, k + head, m + head) for same, i, j, k, m in inner]
     found.append(TextRun(True, len(a) - tail, len(a), len(b) - tail, len(b)))
@@ -125,20 +132,45 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _by_sentences(a: list[str], b: list[str]) -> Iterator[TextRun]:
+class _Budget:
+    """How many steps a comparison may still take. A stranger's texts could take the cube of their length."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+
+class _BoundedMatcher(SequenceMatcher[Hashable]):
+    """Finds no more matches once the budget is spent; the longest ones are found first."""
+
+    def __init__(self, a: Sequence[Hashable], b: Sequence[Hashable], budget: _Budget) -> None:
+        super().__init__(None, a, b)
+        self._budget = budget
+        places: dict[Hashable, list[int]] = self.b2j  # type: ignore[attr-defined]  # documented, and not declared
+        self._steps = [0, *accumulate(1 + len(places.get(item, ())) for item in a)]
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        """See SequenceMatcher: it looks at each place in `b` of each item of `a`."""
+        self._budget.steps -= self._steps[-1 if ahi is None else ahi] - self._steps[alo]
+        if self._budget.steps < 0:
+            return Match(alo, blo, 0)
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _by_sentences(a: list[str], b: list[str], budget: _Budget) -> Iterator[TextRun]:
     ends_a, ends_b = _sentences(a), _sentences(b)
-    for same, i, j, k, m in _opcodes(_parts(a, ends_a), _parts(b, ends_b)):
+    for same, i, j, k, m in _opcodes(_parts(a, ends_a), _parts(b, ends_b), budget):
         a0, a1, b0, b1 = ends_a[i], ends_a[j], ends_b[k], ends_b[m]
         if same or max(a1 - a0, b1 - b0) > MAX_WORDS:
             yield TextRun(same, a0, a1, b0, b1)
         else:
-            for inner, i2, j2, k2, m2 in _opcodes(a[a0:a1], b[b0:b1]):
+            for inner, i2, j2, k2, m2 in _opcodes(a[a0:a1], b[b0:b1], budget):
                 yield TextRun(inner, a0 + i2, a0 + j2, b0 + k2, b0 + m2)
 
 
-def _opcodes(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[TextRun]:
-    matcher: SequenceMatcher[Hashable] = SequenceMatcher(None, a, b)
-    for tag, i, j, k, m in matcher.get_opcodes():
+def _opcodes(a: Sequence[Hashable], b: Sequence[Hashable], budget: _Budget) -> Iterator[TextRun]:
+    for tag, i, j, k, m in _BoundedMatcher(a, b, budget).get_opcodes():
         yield TextRun(tag == "equal", i, j, k, m)
 
 
