@@ -118,6 +118,25 @@ def test_the_reader_of_a_folder_hears_what_is_left_out(
     assert heard == said
 
 
+def test_links_to_folders_and_what_is_no_file_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>a")
+    (tmp_path / "b.html").symlink_to(tmp_path / "a.html")
+    (tmp_path / "gone.html").symlink_to(tmp_path / "nothing")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.html")
+    said: list[str] = []
+    assert len(list(read_pages([str(tmp_path)], say=said.append))) == 2
+    assert said == [f"{tmp_path}: links to folders, and what is no file, are left out (gone.html, loop, pipe.html)"]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".jsonl.gz"])
+def test_utf_16_is_named(tmp_path: Path, ending: str) -> None:
+    path, data = tmp_path / f"p{ending}", "id,text\n".encode("utf-16")
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    with pytest.raises(InputError, match="is UTF-16: convert it to UTF-8"):
+        list(read_pages([str(path)]))
+
+
 def test_text_files_are_pages_and_a_folder_without_html_is_one_of_text(tmp_path: Path) -> None:
     for name in ("b.txt", "a/z.TXT", "a.md"):
         Path(tmp_path, name).parent.mkdir(exist_ok=True)

@@ -207,9 +207,17 @@ def _folder(folder: str, say: Say) -> list[InputFile]:
         raise _missing(os.fsdecode(error.filename), error) from error
 
     found: list[str] = []
-    for parent, _, names in os.walk(folder, onerror=refuse):
-        paths = [os.path.join(parent, name) for name in names]
-        found += [os.path.relpath(path, folder) for path in paths if os.path.isfile(path)]
+    others: list[str] = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        for name in names:
+            path = os.path.join(parent, name)
+            (found if os.path.isfile(path) else others).append(os.path.relpath(path, folder))
+        links = (os.path.join(parent, name) for name in folders)
+        others += [os.path.relpath(path, folder) for path in links if os.path.islink(path)]
+    if others:
+        shown = ", ".join(map(shown_path, sorted(others, key=os.fsencode)[:_NAMED_ENDINGS]))
+        more = " and more" if len(others) > _NAMED_ENDINGS else ""
+        say(f"{shown_path(folder)}: links to folders, and what is no file, are left out ({shown}{more})")
     pages = sorted(_pages_of(found, folder, say), key=os.fsencode)
     return [_named(os.path.join(folder, path)) for path in pages]
 

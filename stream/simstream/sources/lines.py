@@ -134,7 +134,9 @@ def lines(
 
 
 def refuse_other_format(begin: bytes, path: str) -> None:
-    """Raise InputError if a file whose name says that it is not packed begins as a packed one or a web archive."""
+    """Raise InputError for UTF-16, and for a packed file or a web archive whose name does not say so."""
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path} is UTF-16", "convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`")
     ending = next((ending for magic, ending in _OTHER_FORMATS.items() if begin.startswith(magic)), None)
     if ending is not None and not path.lower().endswith(COMPRESSIONS):
         named = f"{os.path.splitext(path)[0]}.warc" if ending == ".warc" else path + ending
