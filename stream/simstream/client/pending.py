@@ -181,5 +181,7 @@ class PendingPages:
                     entry.future.set_result(with_)
                 elif with_ is not None:
                     entry.future.set_exception(with_)
+            except KeyboardInterrupt:
+                raise
             except BaseException:  # such as sys.exit in a callback: the future itself logs an Exception
                 logger.exception("a callback of a page's future failed")
