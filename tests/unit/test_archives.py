@@ -202,6 +202,12 @@ def test_a_body_is_read_as_it_was_meant(tmp_path: Path, lines: str) -> None:
     assert numbers(pages) == [1]
 
 
+def test_a_body_is_found_behind_a_long_head() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + b"X-A: b\r\n" * 20_000
+    assert response(head + b"\r\n<p>text", LIMIT) == (200, b"text/html", b"<p>text")
+    assert response(b"HTTP/1.1 100 Continue\r\n\r\n" + head + b"\r\n<p>text", LIMIT).body == b"<p>text"
+
+
 def test_blocks_that_hold_nothing_cost_what_they_cost_zlib() -> None:
     """Ten megabytes of empty blocks: what is left of a body is not copied at every step."""
     packed = b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + b"\0\0\0\xff\xff" * 2_000_000

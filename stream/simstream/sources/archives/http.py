@@ -14,6 +14,7 @@ _HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
 _MAX_HEAD_BYTES: Final = 1 << 16
+"""Header fields beyond so many bytes are not read."""
 _STEP_BYTES: Final = 1 << 12
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 _WINDOW: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
@@ -46,12 +47,12 @@ def response(block: bytes, limit: int) -> HttpResponse:
     at, status = 0, _STATUS.match(block)
     if status is None:
         return HttpResponse(None, b"", block[: limit + 1])
-    end = _HEAD.search(block, at, _MAX_HEAD_BYTES)
+    end = _HEAD.search(block, at)
     while end and status[1].startswith(b"1") and (final := _STATUS.match(block, end.end())):
         at, status = end.end(), final
-        end = _HEAD.search(block, at, at + _MAX_HEAD_BYTES)
-    head, body = (block[at : end.start()], block[end.end() :]) if end else (block[at : at + _MAX_HEAD_BYTES], b"")
-    code, fields = int(status[1]), _fields(head)
+        end = _HEAD.search(block, at)
+    head_end, body = (end.start(), block[end.end() :]) if end else (len(block), b"")
+    code, fields = int(status[1]), _fields(block[at : min(head_end, at + _MAX_HEAD_BYTES)])
     if b"chunked" in fields.get(b"transfer-encoding", b"").lower():
         body = _unchunked(body)
     encodings = [name.strip() for name in fields.get(b"content-encoding", b"").lower().split(b",")]
