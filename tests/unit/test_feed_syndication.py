@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 from importlib import resources
+from types import SimpleNamespace
 from typing import Any
 
 import feedparser
@@ -306,7 +307,7 @@ def test_a_reader_without_tags_goes_by_the_second_of_the_last_change_and_misses_
         assert (await get(since="no date")).status == 200
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(web_feeds.FeedAnswers.__init__, "__defaults__", (lambda: clock[0],))
+        patch.setattr(web_feeds, "time", SimpleNamespace(time=lambda: clock[0]))
         ask(feed, talk)
 
 
