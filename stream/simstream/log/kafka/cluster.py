@@ -358,7 +358,7 @@ class KafkaCluster:
         return BrokerUnreachable(
             f"no Kafka broker answered at {self.servers} within {self.options.patience:g} s{why}",
             "check that the broker runs, that --log has its address, and [kafka] in the settings; --log DIRECTORY "
-            "needs none",
+            "works without a broker",
         )
 
 
