@@ -45,11 +45,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
             1,
             "simstream: the system refused: no room (/full/x): make room, or check the permissions\n",
         ),
-        (
-            ImportError("x.so: failed to map segment from shared object"),
-            1,
-            NO_ROOM,
-        ),
+        (ImportError("x.so: failed to map segment from shared object"), 1, NO_ROOM),
         (RuntimeError("can't start new thread"), 1, NO_ROOM),
         (MemoryError(), 1, NO_ROOM),
         (ValueError("odd\nthing"), 1, "simstream: ValueError: odd thing: run again with --debug and report it\n"),

@@ -32,6 +32,7 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
 from simstream.wire.page import PageLimits, decode
 from tests import naive_truth
+from tests.manual_clock import ManualClock
 
 READING = InputReader(PageLimits())
 
@@ -297,15 +298,15 @@ def test_the_truth_and_its_digest_do_not_depend_on_a_fast_recipe() -> None:
 def test_a_long_run_says_now_and_then_how_far_it_is_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = 100.0
-    monkeypatch.setattr(command.time, "monotonic", lambda: now)
+    clock = ManualClock()
+    monkeypatch.setattr(command, "time", clock)
     with command._watcher() as watcher:
         reading, measuring = watcher.task("reading news", None), watcher.task("default: measuring", 1_200)
         reading(5)
-        now += command.AGAIN_S
+        clock.now += command.AGAIN_S
         reading(1_000)
         measuring(1)
-        now += command.AGAIN_S
+        clock.now += command.AGAIN_S
         measuring(2)
     assert capsys.readouterr().err.splitlines() == [
         "simstream: reading news, 1,005",

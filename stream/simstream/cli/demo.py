@@ -149,11 +149,9 @@ MEANINGS = {
 
 def _kept(kinds: Counter[VerdictKind]) -> str:
     compared = sum(kinds[kind] for kind in COMPARED_VERDICTS)
-    return (
-        f"A crawler would keep {kinds[VerdictKind.NEW]:,} of the {compared:,} pages that can be compared."
-        if compared
-        else ""
-    )
+    if not compared:
+        return ""
+    return f"A crawler would keep {kinds[VerdictKind.NEW]:,} of the {compared:,} pages that can be compared."
 
 
 def _largest(verdicts: list[Verdict], console: Any) -> None:

@@ -126,7 +126,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
                     supervisor.wait()
                 finally:
                     deadline.begin(sys.exception())
-    except BaseException as error:
+    except BaseException as error:  # a library may have put another error in the place of an interrupt
         if not is_interrupt(error):
             raise
         _logger.info("ended before any role began")

@@ -21,6 +21,8 @@ def stop_on_signals(stop: threading.Event) -> None:
         stop.set()
 
     threading.Thread(target=set_once_asked, name="stop", daemon=True).start()
-    kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    for name in (signal.SIGTERM, signal.SIGINT, *(() if kept else (signal.SIGHUP,))):
+    names = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        names.append(signal.SIGHUP)
+    for name in names:
         signal.signal(name, lambda number, _: notes.put(number))

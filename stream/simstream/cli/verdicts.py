@@ -31,10 +31,13 @@ def command(follow: bool, new: bool, as_json: bool, headers: bool, config: str |
     from simstream.log.base import VERDICTS
     from simstream.log.committed_records import committed
 
-    settings, is_endless = settle(config, **flags), follow or new
-    with open_log(settings) as log:
+    settings, patience, is_endless = settle(config, **flags), PATIENCE_S, follow or new
+    if is_endless:
+        with open_log(settings) as log:
+            log.topic(VERDICTS)  # a broker that is away at the start is told soon
+        patience = settings.give_up_s
+    with open_log(settings, patience) as log:
         log.topic(VERDICTS)  # without the topic, end before the header
-    with open_log(settings, settings.give_up_s if is_endless else PATIENCE_S) as log:
         if not as_json:
             click.echo(verdict_table.header())
         count = 0

@@ -1,4 +1,4 @@
-"""The log lines of the Kafka client, without those that only repeat or tell of a short wait."""
+"""Keeps what the Kafka client logs short."""
 
 from __future__ import annotations
 

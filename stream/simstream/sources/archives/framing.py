@@ -19,6 +19,7 @@ _WARC: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r?\n\Z")
 _HEAD_END: Final = re.compile(rb"\n(?:([ \t\r\v\f]{0,16}\n)|(?=WARC/[01]\.\d{1,2}[ \t]{0,16}\r?\n))")
 """The blank line after a header. A header without one ends before the next header."""
 _HEAD_END_BYTES: Final = 32
+"""No match of _HEAD_END has more bytes."""
 _ARC_URL: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\n]{0,8191}\Z")
 _ARC_BEGIN: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,20}(?::[^\n]*)?\Z")
 _ARC_DATE: Final = re.compile(rb" (?:\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:]+|-) (\d{14}) ")

@@ -17,9 +17,9 @@ CONTEXT_WORDS = 12
 """The number of words shown around a difference."""
 MAX_WORDS = 2_000
 """A longer passage is compared as a whole: comparing by words costs up to the square."""
-LEAST_STEPS, STEPS_A_WORD = 300_000, 10
-"""The steps of a comparison, and further ones for each word of both texts. All of them take some .3 s for texts of
-40,000 characters, which take as long in all if they are alike."""
+MAX_STEPS, MAX_STEPS_A_WORD = 300_000, 10
+"""The most steps of a comparison, and how many more for each word of both texts. All of them take some .3 s for
+texts of 40,000 characters, as long as texts that are alike take in all."""
 MAX_SHOWN_WORDS = 80
 """The number of words of one run that are shown. A longer run is shown by its beginning and its end."""
 _ENDS = frozenset("。！？!?.…；;")
@@ -77,7 +77,7 @@ def runs(other: Sequence[TextUnit], page: Sequence[TextUnit]) -> list[TextRun]:
     a, b = [unit.key for unit in other], [unit.key for unit in page]
     head = _common(a, b)
     tail = _common(a[head:][::-1], b[head:][::-1])
-    budget = _Budget(LEAST_STEPS + STEPS_A_WORD * (len(a) + len(b)))
+    budget = _Budget(MAX_STEPS + MAX_STEPS_A_WORD * (len(a) + len(b)))
     inner = _by_sentences(a[head : len(a) - tail], b[head : len(b) - tail], budget)
     found = [TextRun(True, 0, head, 0, head)]
     found += [TextRun(same, i + head, j + head, k + head, m + head) for same, i, j, k, m in inner]
