@@ -40,6 +40,23 @@ def test_the_client_is_heard_once_in_half_a_minute_and_not_about_short_waits() -
     assert passes(failed + "Broker: Cluster authorization failed: retrying")
 
 
+def test_clients_that_say_the_same_of_a_broker_are_heard_once_and_without_their_guess() -> None:
+    heard = RareMessages()
+    guess = "probably due to broker version < 0.10 (see api.version.request configuration)"
+
+    def said(client: int, broker: int) -> str | None:
+        text = (
+            f"FAIL [simstream#consumer-{client}] [thrd:127.0.0.1:9092/{broker}]: 127.0.0.1:9092/{broker}: "
+            f"ApiVersionRequest failed: Local: Timed out: {guess} (after 100{client}ms in state APIVERSION_QUERY)"
+        )
+        record = logging.LogRecord("k", logging.WARNING, "", 0, "%s", (text,), None)
+        return record.getMessage() if heard.filter(record) else None
+
+    first, *others = [said(client, broker) for broker in (1, 2) for client in (1, 2, 3)]
+    assert first is not None and "Timed out (after 1001ms" in first and "0.10" not in first
+    assert [bool(each) for each in others] == [False, False, True, False, False]
+
+
 class UnansweredQuestion(Future[Any]):
     """A question that the client forgets; nobody may wait for it for END_S seconds."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 
 from confluent_kafka import KafkaError
@@ -11,8 +12,9 @@ from confluent_kafka import KafkaError
 class RareMessages(logging.Filter):
     """Lets each message of the client through once in half a minute: it repeats itself while a broker is away.
 
-    Lets none through that only tells of a short wait: a new writer waits until the brokers have ended what the one
-    before it left open, and for a coordinator that has just started.
+    Two messages are the same if they differ only in the client that says it and in how long it waited. It lets none
+    through that only tells of a short wait: a new writer waits until the brokers have ended what the one before it
+    left open, and for a coordinator that has just started. And it leaves out a guess about old brokers.
     """
 
     def __init__(self) -> None:
@@ -26,7 +28,10 @@ class RareMessages(logging.Filter):
         whole, now = record.getMessage(), time.monotonic()
         if any(wait in whole for wait in SHORT_WAITS):
             return False
-        message = whole[:80]
+        if WRONG_GUESS in whole:
+            whole = whole.replace(WRONG_GUESS, "")
+            record.msg, record.args = whole, ()
+        message = _SPEAKER.sub("", whole).split(" after ")[0].split(" (after ")[0][:160]
         if now - self._last.get(message, -QUIET_S) < QUIET_S:
             return False
         if len(self._last) > 1000:
@@ -40,6 +45,9 @@ SHORT_WAITS = (
     "Coordinator load in progress: retrying",
 )
 """Parts of the messages that RareMessages leaves out."""
+WRONG_GUESS = ": probably due to broker version < 0.10 (see api.version.request configuration)"
+"""What the client guesses of a broker that is silent. No such broker would be served."""
+_SPEAKER = re.compile(r"\[[^\]]*\] ?")
 QUIET_S = 30.0
 """Seconds between two equal log lines of the client."""
 logger = logging.getLogger(__name__)
