@@ -250,6 +250,20 @@ def test_a_damaged_corpus_leaves_every_output_as_it_was(alone: Program) -> None:
     assert (done.returncode, done.stdout, kept.read_text()) == (1, b"", "before")
 
 
+def test_broken_lines_of_a_corpus_end_the_run_unless_a_share_is_allowed(alone: Program) -> None:
+    corpus, source = alone.folder / "corpus.jsonl", alone.folder / "pages.jsonl"
+    corpus.write_bytes(line("a", STORY) + b"\ngarbage\n")
+    source.write_bytes(line("b", STORY))
+    done = alone.run("dedup", source, "--against", corpus, "-o", "v")
+    assert (done.returncode, (alone.folder / "v").exists()) == (1, False)
+    assert b"1 of 2 pages to compare with could not be read: 1 bad_json (first " in done.stderr
+    assert b"corpus.jsonl, line 2" in done.stderr
+    done = alone.run("dedup", source, "--against", corpus, "--max-unreadable", ".5", "-o", "v")
+    assert done.returncode == 0
+    assert b"1 of 2 pages to compare with could not be read" in done.stderr
+    assert [verdict["near_duplicate_of"] for verdict in read(alone.folder / "v")] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -91,6 +91,14 @@ def test_control_characters_and_direction_marks_are_left_out_and_length_is_bound
     assert tidy("x" * 1000) == "x" * (MAX_CHARACTERS - 1) + "…"
 
 
+def test_joiners_stay_and_a_title_that_cannot_be_seen_is_none() -> None:
+    for whole in ("\U0001f468\u200d\U0001f469 family", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"):
+        assert tidy(whole) == whole
+    for blank in ("\u3164" * 10, "\u200d \u200c", "\u2800\xad", "\u202e"):
+        assert tidy(blank) == ""
+    assert title({"title": "\u3164\u200d", "text": "the first line"}) == "the first line"
+
+
 def test_markup_in_a_title_stays_the_text_that_it_is() -> None:
     assert title({"title": "<script>alert(1)</script>", "text": "x"}) == "<script>alert(1)</script>"
 

@@ -71,6 +71,9 @@ def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_a_url() -> None:
     assert site_of("https://b.example/", "http://[broken") == "b.example"
     assert site_of("x", "http://a.example\\@b.example/") == "a.example", "as browsers read it"
     assert site_of("page 7", "javascript://a.example/") == ""
+    for broken in ("http://..../", "http://a.example:99999/", "https://\u202egnp.example/", "http://[broken/"):
+        assert site_of("page 7", broken) == ""
+        assert safe_url(broken) is None
 
 
 def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:

@@ -196,9 +196,8 @@ def _state(given: DedupOptions, settings: Settings, inputs: list[InputFile], aga
 
 def _judge_unread(run: DedupRun, most: float | None) -> None:
     """Report the pages that could not be read. Raises InputError if there are too many, or an input is damaged."""
-    if run.damage is None and run.unread.too_many(most):
-        advice = "repair these lines, or allow a share of unreadable pages with --max-unreadable"
-        raise InputError(str(run.unread), advice)
+    if run.damage is None:
+        run.unread.check(most)
     if str(run.unread):
         say(str(run.unread))
     if run.damage is not None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from simstream.cli.amounts import say_pages
 from simstream.cli.dedup_judging import FileJudge
 from simstream.cli.dedup_outputs import FINAL, FurtherOutputs
 from simstream.cli.options import make_deduper
@@ -106,10 +107,19 @@ class DedupRun:
         return make_deduper(self.settings, self.state.judge_folder, self.given.save_every_s)
 
     def _compare_with(self, judge: FileJudge) -> None:
-        """Make the pages of a corpus live."""
-        kinds = Counter[str](verdict.verdict for verdict in self._verdicts(judge, of_corpus=True))
+        """Make the pages of a corpus live. Raises InputError if it is damaged, or too much of it is unreadable."""
+        kinds, unread = Counter[str](), UnreadPages("pages to compare with")
+        try:
+            for verdict in self._verdicts(judge, of_corpus=True):
+                kinds[verdict.verdict] += 1
+                unread.take(verdict)
+            unread.check(self.given.max_unreadable)
+        except InputError as error:
+            raise InputError(error.what, f"{error.todo}; no page was judged, as the corpus comes first") from error
+        if str(unread):
+            say(str(unread))
         left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
-        say(f"{kinds.total():,} pages to compare with; {left_out:,} of them are too short or unreadable")
+        say(f"{say_pages(kinds.total())} to compare with; too short or unreadable: {left_out:,}")
 
     def _verdicts(
         self, judge: FileJudge, copy: InputCopier | None = None, *, of_corpus: bool = False

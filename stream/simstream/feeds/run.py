@@ -153,6 +153,12 @@ def _named(error: BaseException | None) -> SimstreamError:
     return LogError(f"the news page ended ({type(error).__name__}: {error})", "start it again")
 
 
+def _take_error(task: asyncio.Future[Any]) -> None:
+    """Take the error of a task whose caller may have given up, or asyncio would log it as nobody's."""
+    if not task.cancelled():
+        task.exception()
+
+
 class _ComparisonRunner:
     """Compares two pages in a thread, two comparisons at once. Raises LogError if too many wait."""
 
@@ -167,7 +173,9 @@ class _ComparisonRunner:
         if self._waiting >= MAX_COMPARED:
             raise LogError(*REASONS["many_comparisons"])
         # A caller may give up, but a thread cannot: it keeps its turn until it is done.
-        return await asyncio.shield(self._take_turn(*pages))
+        task = asyncio.ensure_future(self._take_turn(*pages))
+        task.add_done_callback(_take_error)
+        return await asyncio.shield(task)
 
     async def _take_turn(self, *pages: tuple[str, PageVersion]) -> dict[str, Any]:
         self._waiting += 1

@@ -10,13 +10,18 @@ from publicsuffixlist import PublicSuffixList
 
 
 def site_of(page_id: str, url: str | None) -> str:
-    """Return the host of a page's URL, or of an id that is a URL; empty without either."""
+    """Return the host of a page's URL, or of an id that is a URL; empty without either.
+
+    An address that no browser opens has no host, and neither has one with signs that cannot be seen: a direction
+    mark could show another host than the one that is there.
+    """
     for text in (url, page_id):
         try:
             parts = urlsplit((text or "").replace("\\", "/"))  # as browsers read it
-            if parts.scheme in ("http", "https") and parts.hostname:
-                return parts.hostname.removeprefix("www.")
-        except ValueError:
+            host = parts.hostname or ""
+            if parts.scheme in ("http", "https") and host.strip(".") and host.isprintable() and parts.port != -1:
+                return host.removeprefix("www.")
+        except ValueError:  # also of a port that is none
             continue
     return ""
 

@@ -75,8 +75,8 @@ def left_out(fold: VerdictFold) -> dict[str, int]:
 
 
 def safe_url(url: str | None) -> str | None:
-    """Return a URL that a reader may follow; None if it is not an address of the web."""
-    return url if url and url[:8].lower().startswith(("http://", "https://")) else None
+    """Return a URL that a reader may follow; None if it is not an address of the web that has a host."""
+    return url if url and url[:8].lower().startswith(("http://", "https://")) and site_of("", url) else None
 
 
 def _version(page_id: str, version: PageVersion) -> dict[str, Any]:

@@ -12,21 +12,31 @@ MAX_CHARACTERS: Final = 200
 """A longer title is cut."""
 _MAX_BYTES: Final = 20 * MAX_CHARACTERS
 _LONGEST_REFERENCE: Final = 40
+_JOINERS: Final = "\u200c\u200d"
+"""They shape the letters and emoji around them."""
+_FILLERS: Final = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that are blank."""
 
 
 def tidy(text: str) -> str:
     """Return a title in one line: runs of space become one space, control characters and direction marks go.
 
-    Reads only the beginning of a longer text, so it costs at most some 2 ms.
+    It is empty if nothing of it can be seen. Reads only the beginning of a longer text: at most some 2 ms.
     """
     beginning = text[: 20 * MAX_CHARACTERS]
-    kept = "".join(" " if char.isspace() else char for char in beginning if not _is_control(char))
-    line = " ".join(kept.split())
+    kept = "".join(" " if _is_blank(char) else char for char in beginning if not _is_control(char))
+    line = " ".join(word for word in kept.split() if word.strip(_JOINERS))
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1].rstrip() + "…"
 
 
+def _is_blank(char: str) -> bool:
+    return char.isspace() or char in _FILLERS
+
+
 def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") and not char.isspace()
+    return (
+        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") and char not in _JOINERS and not char.isspace()
+    )
 
 
 def html_title(html: bytes, parts: PageParts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simstream.errors import InputError
 from simstream.model import Verdict, VerdictKind
 from simstream.sources.input_files import place
 
@@ -9,9 +10,10 @@ _MAX_SHOWN = 8
 
 
 class UnreadPages:
-    """Counts the unreadable pages of a run by reason."""
+    """Counts the unreadable pages of a run by reason; `of` names the pages for people."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "pages") -> None:
+        self._of = of
         self._pages = 0
         self._counts: dict[str, int] = {}
         self._first: dict[str, str] = {}
@@ -25,14 +27,13 @@ class UnreadPages:
             if reason not in self._first:
                 self._first[reason] = place(verdict.source.topic, verdict.source.offset)
 
-    def too_many(self, share: float | None) -> bool:
-        """Return whether more than this share of the pages could not be read.
-
-        None: whether any page was not JSON.
-        """
-        if share is None:
-            return "bad_json" in self._counts
-        return sum(self._counts.values()) > share * self._pages
+    def check(self, share: float | None) -> None:
+        """Raise InputError if more than this share of the pages could not be read; None: if any was not JSON."""
+        unread = sum(self._counts.values())
+        if "bad_json" in self._counts if share is None else unread > share * self._pages:
+            raise InputError(
+                str(self), "repair these lines, or allow a share of unreadable pages with --max-unreadable"
+            )
 
     def __str__(self) -> str:
         """Return a sentence for people; it is empty if every page could be read."""
@@ -40,4 +41,4 @@ class UnreadPages:
             return ""
         order = sorted(self._counts, key=lambda reason: -self._counts[reason])
         each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_MAX_SHOWN]]
-        return f"{sum(self._counts.values()):,} of {self._pages:,} pages could not be read: {', '.join(each)}"
+        return f"{sum(self._counts.values()):,} of {self._pages:,} {self._of} could not be read: {', '.join(each)}"
