@@ -47,6 +47,7 @@ def command(
     options = options_of(settings, 0.0)
     how = where(settings.log, options, config)
     asked = StatusWithoutLog(settings.log, settings.prefix)
+    kept = snapshots_in(settings.state) if settings.state else []  # first: the position of a running judge moves on
     try:
         with open_log(settings) as log:
             asked = looking = StatusReader(log, settings.log, options, how)
@@ -55,7 +56,7 @@ def command(
         if not addresses and not settings.state:
             raise
         asked.unreached(error)
-    asked.add(ask_processes(addresses), snapshots_in(settings.state) if settings.state else [])
+    asked.add(ask_processes(addresses), kept)
     if as_json:
         print_json(asked.status)
     else:
@@ -128,11 +129,22 @@ def _source(status: ServiceStatus) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for name in ("pages, partition", "first", "read up to", "end", "waiting"):
+    names = ["pages, partition", "first", "read up to", "end", "waiting"]
+    if any(lag.uncommitted for lag in status.source):
+        names.append("uncommitted")
+    for name in names:
         table.add_column(name, justify="right")
     for lag in status.source:
         read = "-" if lag.read is None else f"{lag.read:,}"
-        table.add_row(str(lag.partition), f"{lag.first:,}", read, f"{lag.end:,}", f"{lag.waiting:,}")
+        row = [
+            str(lag.partition),
+            f"{lag.first:,}",
+            read,
+            f"{lag.end:,}",
+            f"{lag.waiting:,}",
+            f"{lag.uncommitted:,}",
+        ]
+        table.add_row(*row[: len(names)])
     return table
 
 

@@ -527,6 +527,10 @@ class Log(Closing):
         A reader of a growing topic can stop there.
         """
 
+    def uncommitted(self, topic: str) -> dict[int, int]:
+        """Return how many offsets lie behind the first open transaction of each partition that has one."""
+        return {}
+
     @abstractmethod
     def open_appender(self, topic: str) -> Appender:
         """Return an appender to this topic. Raises TopicMissing, BrokerUnreachable."""

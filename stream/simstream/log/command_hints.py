@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from simstream.log.base import MATCHES, PAGES, TABLE, LogOptions
+from simstream.log.base import MATCHES, PAGES, POSITIONS, TABLE, LogOptions
 
 USUAL_SHARDS = 8
 """The number of shards that the command for a missing topic of answers proposes."""
@@ -25,7 +25,8 @@ def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
     shards = f" --shards {USUAL_SHARDS}" if topic == MATCHES else ""
     if shards and options.matches != MATCHES:
         shards += f" --matches {options.matches}"
-    return f"create it with: simstream topics create {where(address, options)}{shards}"
+    rest = "; if it had records, publish under another prefix: simstream replay --to" if topic == POSITIONS else ""
+    return f"create it with: simstream topics create {where(address, options)}{shards}{rest}"
 
 
 def where(address: str, options: LogOptions, config: str | None = None) -> str:

@@ -256,6 +256,12 @@ class KafkaCluster:
         partitions = range(self.describe([topic])[topic].partitions)
         return self.offsets_of(topic, partitions, which)
 
+    def uncommitted(self, topic: str) -> dict[int, int]:
+        """Return how many offsets lie behind the first open transaction of each partition that has one."""
+        open_ends = self.offsets(topic, "open end")
+        ends = self.offsets(topic, "end")  # last: pages that come meanwhile belong to no open transaction
+        return {p: open_end - ends[p] for p, open_end in open_ends.items() if p in ends and ends[p] < open_end}
+
     def offsets_of(
         self, topic: str, partitions: Sequence[int], which: Which, timeout: float | None = None
     ) -> dict[int, int]:
@@ -347,6 +353,18 @@ class KafkaCluster:
             )
         if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             return LogError(f"Kafka refuses a record of {what} for its size", "raise the topic's max.message.bytes")
+        if cause.code() == KafkaError.INVALID_RECORD:
+            return LogError(
+                f"Kafka refuses records of {what} as invalid",
+                "run `simstream status`, which names a setting of the topic that does not fit, such as "
+                "cleanup.policy; else read the broker's log files",
+            )
+        if cause.code() == KafkaError.INVALID_SESSION_TIMEOUT:
+            return LogError(
+                "the brokers refuse the session.timeout.ms of this service's consumer groups",
+                "let it lie between their group.min.session.timeout.ms and group.max.session.timeout.ms, or set it "
+                "in [kafka]",
+            )
         return LogError(
             f"Kafka refused ({what}): {cause.str()}",
             "read the broker's log files, and check [kafka] in the settings",

@@ -92,6 +92,10 @@ class KafkaLog(Log):
         """See Log. The last offsets before the end may be markers, which no reader sees."""
         return self._cluster.offsets(topic, "end")
 
+    def uncommitted(self, topic: str) -> dict[int, int]:
+        """See Log. Raises TopicMissing, BrokerUnreachable."""
+        return self._cluster.uncommitted(topic)
+
     def open_appender(self, topic: str) -> Appender:
         """See Log. Raises TopicMissing, BrokerUnreachable."""
         return KafkaAppender(self._cluster, topic)

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from simstream.errors import LogError, TransactionOutlived
+from simstream.errors import BrokerUnreachable, LogError, TransactionOutlived
 from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
@@ -70,6 +70,7 @@ class KafkaPublisher(Publisher):
         self._positions = cluster.name(POSITIONS)
         self._claim = PublisherClaim(cluster)
         self._transaction_ms = transaction_ms
+        self._id = f"{cluster.options.judged_prefix}.judge"
         self._producer: Any = None
         self._last: bytes | None = None
         """The committed position, as far as this publisher knows."""
@@ -110,7 +111,7 @@ class KafkaPublisher(Publisher):
         self._drop()
         self._producer = make(Producer, self._config())
         try:
-            self._call(self._producer.init_transactions)
+            self._end_the_last()
             self._wait_until_settled()
         except (_FencedError, _AgainError) as error:
             self._claim.check()
@@ -119,6 +120,18 @@ class KafkaPublisher(Publisher):
         if record is None and has_records(self._cluster, VERDICTS):
             raise position_missing(self._verdicts, self._positions)
         return record.value if record else None
+
+    def _end_the_last(self) -> None:
+        """Have the broker end what the producer before left open. Raises LogError if it answers and does not."""
+        try:
+            self._call(self._producer.init_transactions)
+        except BrokerUnreachable as error:
+            self._cluster.describe([VERDICTS, POSITIONS])
+            waited = f"{self._cluster.options.patience:g} s"
+            raise LogError(
+                f"the brokers did not end the last transaction of {self._id} in {waited}",
+                "look at it with Kafka's kafka-transactions.sh (describe), and at the brokers' log files",
+            ) from error
 
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """See Publisher. Raises BrokerUnreachable, TakenOver, LogError. It publishes all or nothing, so call it
@@ -184,11 +197,11 @@ class KafkaPublisher(Publisher):
 
     def _unsettled(self) -> list[tuple[str, int]]:
         """Return the partitions (topic's full name, number) in which a transaction is open."""
-        found = []
-        for topic in (VERDICTS, POSITIONS):
-            ends, open_ends = self._cluster.offsets(topic, "end"), self._cluster.offsets(topic, "open end")
-            found += [(self._cluster.name(topic), p) for p, end in ends.items() if end != open_ends[p]]
-        return found
+        return [
+            (self._cluster.name(topic), partition)
+            for topic in (VERDICTS, POSITIONS)
+            for partition in self._cluster.uncommitted(topic)
+        ]
 
     def _abort_by_hand(self, partitions: Sequence[tuple[str, int]]) -> None:
         """End this transactional id's open transactions there, through the abort marker of another transaction."""
@@ -204,7 +217,7 @@ class KafkaPublisher(Publisher):
             "judge",
             {**DEFAULTS, "socket.timeout.ms": patience},
             {
-                "transactional.id": f"{self._cluster.options.judged_prefix}.judge",
+                "transactional.id": self._id,
                 "transaction.timeout.ms": self._transaction_ms,
                 "acks": "all",
                 "partitioner": "murmur2_random",
@@ -247,6 +260,8 @@ class KafkaPublisher(Publisher):
                 if time.monotonic() > end:
                     raise self._cluster.unreachable() from None
             except KafkaException as error:
+                if error.args[0].code() == KafkaError._STATE:  # what was sent before has failed: this call says why
+                    self._call(self._producer.begin_transaction, timed=False)
                 self._judge(error)
 
     def _call(self, call: Callable[..., Any], replace_after_s: float | None = None, timed: bool = True) -> None:
@@ -278,15 +293,19 @@ class KafkaPublisher(Publisher):
         if error.code() in MISSING:
             if error.txn_requires_abort():
                 self._abort()
-            raise self._cluster.make_error(
-                caught, VERDICTS, "Write", f"{self._cluster.options.judged_prefix}.judge"
-            ) from None
+            raise self._cluster.make_error(caught, VERDICTS, "Write", self._id) from None
+        if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            raise LogError(
+                f"the brokers allow no transaction of {self._transaction_ms / 1000:g} s",
+                f"set transaction.max.timeout.ms of the brokers to at least {self._transaction_ms}",
+            ) from caught
         if has_ended(error):
             raise _FencedError from caught
         if error.txn_requires_abort():
             self._abort()
             if error.code() in LASTING:
-                raise self._cluster.make_error(caught, VERDICTS) from None
+                topic = POSITIONS if f"{self._positions} [" in error.str() else VERDICTS
+                raise self._cluster.make_error(caught, topic) from None
             raise _AgainError from caught
         if not error.retriable() and error.code() not in AWAY:
             raise self._cluster.make_error(caught, VERDICTS) from None

@@ -35,6 +35,7 @@ class RetentionWatch(Closing):
         self._watch = TopicWatch(log, topics, context)
         self._metrics = context.metrics
         self._retention_s: float | None = None
+        self._first = 0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
         self._thread.start()
@@ -47,9 +48,13 @@ class RetentionWatch(Closing):
         self._thread.join(CLOSE_S)
 
     def _margin_s(self) -> float:
-        """Return the seconds until retention takes a needed frame. If there is no frame behind the snapshot, none
-        can be lost."""
+        """Return the seconds until retention takes a needed frame, 0 if one is gone.
+
+        If there is no frame behind the snapshot, none can be lost.
+        """
         appended_ms = self._snapshots.needs_since_ms
+        if appended_ms is not None and self._first > self._snapshots.kept:
+            return 0.0
         if self._retention_s is None or appended_ms is None:
             return float("inf")
         return appended_ms / 1000 + self._retention_s - time.time()
@@ -59,7 +64,8 @@ class RetentionWatch(Closing):
             try:
                 kept_for = self._log.retention_ms(FINGERPRINTS)
                 self._retention_s = None if kept_for is None else kept_for / 1000
-                self._metrics.log_begins.set(self._log.low_watermarks(FINGERPRINTS)[0])
+                self._first = self._log.low_watermarks(FINGERPRINTS)[0]
+                self._metrics.log_begins.set(self._first)
                 self._watch.look()
             except SimstreamError as error:
                 _logger.debug("cannot read how long the log is kept: %s", error.what)

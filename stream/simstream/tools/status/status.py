@@ -55,13 +55,15 @@ class TopicStatus(msgspec.Struct, frozen=True):
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
-    """One partition of `pages`. `read` is None if no fingerprinter has committed. `waiting` counts offsets."""
+    """One partition of `pages`. `read` is None if no fingerprinter has committed. `waiting` counts offsets, and
+    `uncommitted` those from the first open transaction of a writer on: nobody can read these yet."""
 
     partition: int
     first: int
     read: int | None
     end: int
     waiting: int
+    uncommitted: int = 0
 
 
 class ServiceStatus(msgspec.Struct):
@@ -211,12 +213,16 @@ class StatusReader(StatusWithoutLog):
                 self._wrong(f"{name} endangers the service ({one})", todo)
 
     def _look_at_source(self) -> None:
-        lows, ends = self._log.low_watermarks(PAGES), self._log.end_offsets(PAGES)
-        read = self._log.source_offsets()
-        for partition, end in sorted(ends.items()):
-            low, next_one = lows[partition], read.get(partition)
+        lows, read = self._log.low_watermarks(PAGES), self._log.source_offsets()
+        uncommitted, ends = (
+            self._log.uncommitted(PAGES),
+            self._log.end_offsets(PAGES),
+        )  # after what was read of them
+        for partition, low in sorted(lows.items()):
+            next_one, end = read.get(partition), ends.get(partition, low)
             waiting = max(0, end - max(low, next_one or 0))
-            self.status.source.append(PartitionLag(partition, low, next_one, end, waiting))
+            lag = PartitionLag(partition, low, next_one, end, waiting, uncommitted.get(partition, 0))
+            self.status.source.append(lag)
             if next_one is not None and next_one < low:
                 self._wrong(
                     f"partition {partition} of pages lost offsets {next_one} to {low - 1} before they were read",
@@ -234,9 +240,9 @@ class StatusReader(StatusWithoutLog):
     def _look_at_publishing(self) -> None:
         status = self.status
         log_id = self._log.topic(FINGERPRINTS).id
-        end = self._log.end_offsets(FINGERPRINTS)[0]
         with self._log.open_publisher() as publisher:
             data = publisher.committed()
+        end = self._log.end_offsets(FINGERPRINTS)[0]  # after the position, which would else be ahead of it at work
         status.published = published = positions.decode(data) if data is not None else None
         status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
@@ -254,9 +260,11 @@ class StatusReader(StatusWithoutLog):
                 "restore the topic `fingerprints`, or choose another --prefix",
             )
         if status.unpublished_frames and not status.judges:
+            first = self._log.low_watermarks(FINGERPRINTS)[0]
+            hint = f"; give it its --state, as the log begins at frame {first}" if first and not self._kept else ""
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
-                f"start one: simstream serve --roles judge {self._how}{self._kept}",
+                f"start one: simstream serve --roles judge {self._how}{self._kept}{hint}",
             )
 
     def _count_shards(self, settings: Settings) -> int:

@@ -1,0 +1,88 @@
+"""What `status` and the margin of retention say while a service works, or after records were deleted."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from simstream.log import open_log
+from simstream.log.base import FINGERPRINTS, Log, LogOptions, Publisher
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.retention import RetentionWatch
+from simstream.roles.judge.snapshots import NoSnapshots
+from simstream.settings import Settings
+from simstream.tools.status.status import StatusReader
+from simstream.wire import position as positions
+from simstream.wire.position import Position
+from tests.contract.helpers import until
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    made = open_log(str(tmp_path))
+    made.create_topics(1)
+    return made
+
+
+def go_on(log: Log) -> None:
+    """Append a frame and publish its position, as a service does between any two questions."""
+    with log.open_appender(FINGERPRINTS) as appender:
+        appender.append(b"frame")
+        appender.flush(10)
+    with log.open_publisher() as publisher:
+        publisher.start()
+        end = log.end_offsets(FINGERPRINTS)[0]
+        publisher.publish([], positions.encode(Position(log.topic(FINGERPRINTS).id, end, end, "0" * 16, "P")))
+
+
+def test_a_service_that_publishes_while_it_is_looked_at_has_no_position_behind_the_log(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, publishers = log.end_offsets, log.open_publisher
+
+    def end_offsets(topic: str) -> dict[int, int]:
+        found = ends(topic)
+        with monkeypatch.context() as real:
+            real.setattr(log, "end_offsets", ends)
+            real.setattr(log, "open_publisher", publishers)
+            go_on(log)
+        return found
+
+    def open_publisher() -> Publisher:
+        with monkeypatch.context() as real:
+            real.setattr(log, "end_offsets", ends)
+            real.setattr(log, "open_publisher", publishers)
+            go_on(log)
+        return publishers()
+
+    go_on(log)
+    monkeypatch.setattr(log, "end_offsets", end_offsets)
+    monkeypatch.setattr(log, "open_publisher", open_publisher)
+    reader = StatusReader(log, "log", LogOptions(), "--log log")
+    reader._look_at_publishing()
+    assert reader.status.published is not None
+    assert reader.status.published.frame > 1
+    assert not [problem for problem in reader.status.wrong if "the log ends" in problem.what]
+
+
+@pytest.mark.parametrize(("first", "kept", "margin"), [(33, 0, 0.0), (33, 40, float("inf")), (0, 0, float("inf"))])
+def test_a_log_that_was_cut_before_the_snapshot_leaves_no_margin(first: int, kept: int, margin: float) -> None:
+    snapshots = NoSnapshots()
+    snapshots.kept = kept
+    cut: Any = SimpleNamespace(
+        retention_ms=lambda _: None, low_watermarks=lambda _: {0: first}, topic=lambda _: None
+    )
+    context = RoleContext(Settings())
+
+    def metric(name: str) -> float | None:
+        return context.metrics.registry.get_sample_value(f"simstream_{name}")
+
+    with RetentionWatch(cut, snapshots, context, ()):
+        until(lambda: metric("log_first_frame") == first, "it has asked")
+        assert metric("retention_margin_seconds") == float("inf"), "nothing is read yet, so nothing is known"
+        snapshots.note_frame(kept, int(time.time() * 1000))
+        assert metric("retention_margin_seconds") == margin
