@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamError
+from simstream.log import command_hints
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
-from simstream.log.command_hints import where
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
@@ -278,7 +278,7 @@ class KafkaPageConsumer(PageConsumer):
         """Return the error for an offset that the broker no longer has."""
         what = f"{self._name} has no offset {offset} in partition {partition} any more"
         if offset < low:
-            how = where(f"kafka://{self._cluster.servers}", self._cluster.options)
+            how = command_hints.where(f"kafka://{self._cluster.servers}", self._cluster.options)
             return LogError(what, f"give up the pages that were removed unread: simstream source skip {how}")
         return LogError(
             f"{what}: the broker has lost pages that it had accepted",
