@@ -168,6 +168,28 @@ def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None
     assert log.open_publisher().start() == b"one"
 
 
+def test_pages_behind_an_open_transaction_are_counted_as_uncommitted(kafka_place: TopicPlace) -> None:
+    log = kafka_place.open()
+    log.create_topics(2)
+    crawler = Producer({"bootstrap.servers": kafka_place.address.removeprefix("kafka://"), "transactional.id": "c"})
+    crawler.init_transactions(20)
+    assert log.uncommitted(PAGES) == {}
+    crawler.begin_transaction()
+    crawler.produce(f"{kafka_place.prefix}.pages", b"one", partition=1)
+    crawler.flush(5)
+    with log.open_appender(PAGES) as appender:
+        for partition in (0, 1):
+            appender.append(b"page", partition=partition)
+        appender.flush(10)
+    assert log.uncommitted(PAGES) == {1: 2}
+    assert log.end_offsets(PAGES) == {0: 1, 1: 0}
+    crawler.abort_transaction(20)
+    end = time.monotonic() + 20
+    while log.uncommitted(PAGES) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert log.uncommitted(PAGES) == {}
+
+
 def test_two_sources_share_the_partitions_and_every_page_is_read_on(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
