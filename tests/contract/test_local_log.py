@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.errors import LogDamaged, LogError, LogLocked, SettingsError
+from simstream.errors import LogDamaged, LogError, LogLocked, SettingsError, TopicMissing
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
 from simstream.log.local.log import LocalLog
@@ -168,6 +168,26 @@ def test_murmur2_gives_the_hashes_that_javas_client_documents() -> None:
 @given(st.lists(st.binary(max_size=40), max_size=60), st.integers(1, 20))
 def test_the_partitions_of_many_keys_are_those_of_each(keys: list[bytes], partitions: int) -> None:
     assert partitions_of(keys, partitions) == [partition_of(key, partitions) for key in keys]
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_a_file_that_is_gone_is_named_and_a_pipe_in_its_place_does_not_hang(
+    local_place: TopicPlace, local_log: Log, is_pipe: bool
+) -> None:
+    with local_log.open_publisher() as publisher:
+        publisher.start()
+        publisher.publish([], b"position")
+    [path] = Path(local_place.address).glob("*verdicts.log")
+    path.unlink()
+    if is_pipe:
+        os.mkfifo(path)
+    log = local_place.open()
+    with log.open_publisher() as publisher:
+        if not is_pipe:
+            with pytest.raises(TopicMissing, match=r"verdicts\.log is gone: restore the file"):
+                publisher.committed()
+        with pytest.raises((LogError, OSError)):
+            publisher.start()
 
 
 def test_all_partitions_of_a_topic_share_one_file(local_place: TopicPlace, local_log: Log) -> None:

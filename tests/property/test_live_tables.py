@@ -124,6 +124,33 @@ def test_an_earlier_snapshot_whose_chains_lead_nowhere_is_refused() -> None:
         RowTable().restore(named)
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "numbers", "said"),
+    [
+        ("clusters", "into", {1: 2**32 - 16}, "record leads to cluster 4294967280"),
+        ("clusters", "into", {1: 2, 2: 1}, "lead to each other in a ring"),
+        ("clusters", "into", {1: 2, 2: 3, 3: 1}, "lead to each other in a ring"),
+        ("nodes", "cluster", {3: 4}, "member leads to cluster 4"),
+    ],
+)
+def test_clusters_that_lead_nowhere_are_refused(
+    table: str, column: str, numbers: dict[int, int], said: str
+) -> None:
+    rows = RowTable()
+    ages: dict[int, int] = {}
+    clusters = Clusters(rows, lambda row: ages[row])
+    for row in rows.take(6).tolist():
+        rows.table.state[row], ages[row] = LIVE, row
+        if row % 2 == 0:
+            clusters.join(clusters.of(row - 1), row, row)
+    parts = {part.name: part for part in clusters.parts()}
+    Clusters(rows, lambda row: ages[row]).restore(parts)
+    for at, number in numbers.items():
+        parts[table].arrays[column][at] = number
+    with pytest.raises(StateDamaged, match=said):
+        Clusters(rows, lambda row: ages[row]).restore(parts)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_clusters_keep_their_ids_and_know_their_oldest(seed: int) -> None:
     rng, rows = random.Random(seed), RowTable()

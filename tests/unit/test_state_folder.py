@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from simstream.errors import StateDamaged, StateFormat, StateLocked, UsageError
+from simstream.errors import StateDamaged, StateError, StateFormat, StateLocked, UsageError
 from simstream.files import blocks, checksum, header, manifest
 from simstream.files.blocks import BLOCK_BYTES
 from simstream.files.file_system import FileSystem
@@ -441,9 +442,20 @@ def test_a_file_of_somebody_else_stays_beside_a_state(tmp_path: Path) -> None:
 def test_a_new_disk_counts_as_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / ".snapshot").mkdir()
+    (tmp_path / "suspect").touch()  # what a service leaves whose state was removed while it ran
+    (tmp_path / "damaged").mkdir()
     with StateFolder(tmp_path) as folder:
         take(folder, 1)
     assert found(tmp_path) == [1]
+
+
+def test_a_pipe_in_place_of_a_file_is_damage_and_waits_for_no_writer(tmp_path: Path) -> None:
+    with StateFolder(tmp_path) as folder:
+        take(folder, 1)
+    (tmp_path / manifest.NEWEST).unlink()
+    os.mkfifo(tmp_path / manifest.NEWEST)
+    with pytest.raises(StateError, match=manifest.NEWEST):
+        manifest.read(FileSystem(), tmp_path / manifest.NEWEST)
 
 
 def test_other_users_cannot_read_a_state(tmp_path: Path) -> None:

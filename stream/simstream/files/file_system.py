@@ -45,8 +45,8 @@ class FileSystem:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, self.mode)
 
     def open(self, path: Path) -> int:
-        """Open a file for reading, and return its descriptor."""
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        """Open a file for reading, and return its descriptor. A pipe in its place does not wait for a writer."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)

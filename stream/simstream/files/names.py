@@ -23,7 +23,7 @@ SEALED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}\.\d+\.sealed(\.part
 """Sealed files, whole or half-written: the part's name, and the number of the snapshot that wrote it."""
 
 
-OTHERS: Final = frozenset({SHARDS, QUERY, "lost+found"})
+OTHERS: Final = frozenset({SHARDS, QUERY, SUSPECT, ASIDE, "lost+found"})
 """Other names that may stand in a state folder."""
 
 

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
+from simstream.files.failures import START_OVER
 from simstream.judge.numbers import (
     NO_NODE,
     Age,
@@ -310,6 +312,27 @@ class Clusters:
         taken[self._clusters.free_numbers()] = True
         used = np.arange(1, self._clusters.used, dtype=np.uint32)
         into = self._clusters.column("into")
+        members = self._nodes.column("cluster")[: self._nodes.used].copy()
+        members[self._nodes.free_numbers()] = 0
+        _check_roots(np.where(taken, np.arange(taken.size, dtype=np.uint32), into[: taken.size]), members)
         self._make_rings()
         self._ring[1 : self._clusters.used] = used
         link_rings(used[(into[used] != used) & ~taken[used]], into, self._ring)
+
+
+def _check_roots(into: NDArray[np.uint32], members: NDArray[np.uint32]) -> None:
+    """Raise StateDamaged unless each member leads to a record, and each record to one that leads to itself.
+
+    A kernel would go on for ever, or outside the arrays. Cost: a few passes, and 8 bytes a record for as long.
+    """
+    for what, numbers in (("a cluster's record", into), ("a member", members)):
+        if numbers.size and numbers.max() >= into.size:
+            raise StateDamaged(f"{what} leads to cluster {numbers.max()}, and there is none", START_OVER)
+    roots = into
+    for _ in range(into.size.bit_length()):
+        further = roots[roots]
+        if np.array_equal(further, roots):
+            break
+        roots = further
+    if not np.array_equal(into[roots], roots):
+        raise StateDamaged("records of clusters lead to each other in a ring", START_OVER)
