@@ -96,6 +96,16 @@ def test_a_topic_that_allows_larger_records_than_a_client_is_fine(
         assert appender.flush(10) == 1
 
 
+def test_the_topic_that_refuses_a_record_for_its_size_is_named(kafka_place: TopicPlace, kafka_log: Log) -> None:
+    alter(kafka_place, POSITIONS, "max.message.bytes", "500")  # room for the markers of transactions
+    with kafka_log.open_publisher() as publisher:
+        publisher.start()
+        with pytest.raises(LogError, match=r"refuses a record of \S+\.positions for its size"):
+            publisher.publish([OutgoingVerdict(b"a", b"{}", ())], b"p" * 1000)
+        publisher.publish([OutgoingVerdict(b"a", b"{}", ())], b"position")
+    assert len(read_all(kafka_log, VERDICTS, least=1)) == 1
+
+
 def rot(broker: KafkaBroker, place: TopicPlace, topic: str, value: bytes) -> None:
     """Flip a bit of this value on the broker's disk."""
     for path in broker.data.rglob(f"{place.prefix}.{topic}-*/*.log"):

@@ -111,7 +111,7 @@ class KafkaPublisher(Publisher):
         self._drop()
         self._producer = make(Producer, self._config())
         try:
-            self._end_the_last()
+            self._end_open_transaction()
             self._wait_until_settled()
         except (_FencedError, _AgainError) as error:
             self._claim.check()
@@ -121,12 +121,12 @@ class KafkaPublisher(Publisher):
             raise position_missing(self._verdicts, self._positions)
         return record.value if record else None
 
-    def _end_the_last(self) -> None:
+    def _end_open_transaction(self) -> None:
         """Have the broker end what the producer before left open. Raises LogError if it answers and does not."""
         try:
             self._call(self._producer.init_transactions)
         except BrokerUnreachable as error:
-            self._cluster.describe([VERDICTS, POSITIONS])
+            self._cluster.offsets_of(POSITIONS, [0], "end", CALL_S)  # is any broker there?
             waited = f"{self._cluster.options.patience:g} s"
             raise LogError(
                 f"the brokers did not end the last transaction of {self._id} in {waited}",
