@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.interrupts import interrupts_held
 from simstream.text.recipe import Script
 
 POINTS: Final = 0x110000
@@ -37,7 +38,8 @@ class UnicodeTables(NamedTuple):
 @cache
 def unicode_table() -> UnicodeTables:
     """Return the table, expanded at the first call (about 10 ms and 9 MB). Do not write into it."""
-    rows = np.load(_PATH)
+    with interrupts_held():  # numpy would put an error of its own in the place of one
+        rows = np.load(_PATH)
     points = np.arange(POINTS, dtype=np.int32)
     lengths = np.diff(rows[:, 0], append=POINTS)
     fold = (points + np.repeat(rows[:, 1], lengths)).astype(np.uint32)

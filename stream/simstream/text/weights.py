@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret, process_secret
+from simstream.interrupts import interrupts_held
 from simstream.kernels.hashing import hash_words
 from simstream.kernels.text.simhash import fill_word_table, known_weights
 from simstream.kernels.text.tokenize import slots_of
@@ -222,8 +223,9 @@ def _write(path: Path, arrays: CachedWeights) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_MAGIC)
-                for array in arrays:
-                    np.save(file, array)
+                with interrupts_held():
+                    for array in arrays:
+                        np.save(file, array)
                 file.write(b"".join(_digest(array) for array in arrays))
             os.replace(name, path)
         except OSError:
@@ -243,7 +245,8 @@ def _read(path: Path) -> CachedWeights | None:
 def _read_arrays(file: BinaryIO) -> CachedWeights | None:
     if file.read(len(_MAGIC)) != _MAGIC:
         return None
-    arrays = CachedWeights(*(np.load(file, allow_pickle=False) for _ in CachedWeights._fields))
+    with interrupts_held():  # numpy would put an error of its own in the place of one
+        arrays = CachedWeights(*(np.load(file, allow_pickle=False) for _ in CachedWeights._fields))
     if file.read() != b"".join(_digest(array) for array in arrays):
         return None
     return arrays
