@@ -298,7 +298,7 @@ class TopicWriter:
         except OSError as error:
             raise cannot_write(self.path, error) from error
         if torn:
-            _logger.warning("%s: cut off %d bytes that were never whole on the disk", self.path, torn)
+            _logger.warning("%s: cut off %d bytes, from a group on that is not whole", self.path, torn)
 
 
 def _holds_firm_header(chunk: bytes) -> bool:
