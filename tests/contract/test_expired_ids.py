@@ -11,6 +11,7 @@ from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogError
 from simstream.log import open_log
 from simstream.log.base import VERDICTS, Log, LogOptions, OutgoingVerdict
+from simstream.log.kafka.publisher import KafkaPublisher
 from tests.contract.helpers import read_all
 
 pytestmark = pytest.mark.kafka
@@ -54,6 +55,7 @@ def test_verdicts_behind_a_forgotten_id_are_published_once(forgetful: Log, numbe
 
 def test_a_broker_that_allows_only_shorter_transactions_is_no_rival(forgetful: Log) -> None:
     with forgetful.open_publisher() as publisher:
-        publisher._transaction_ms = 13_000  # type: ignore[attr-defined]
+        assert isinstance(publisher, KafkaPublisher)
+        publisher._transaction_ms = 13_000
         with pytest.raises(LogError, match=r"allow no transaction of 13 s: set transaction\.max\.timeout\.ms"):
             publisher.start()

@@ -59,13 +59,13 @@ def test_a_judge_whose_clock_is_ahead_publishes_into_topics_of_our_making(kafka_
     assert abs(record.timestamp / 1000 - time.time()) < 60
 
 
+@pytest.mark.parametrize("topic", [VERDICTS, POSITIONS])
 def test_a_judge_hears_at_once_that_its_clock_is_wrong_where_its_own_time_counts(
-    kafka_place: TopicPlace, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log, topic: str
 ) -> None:
-    for topic in (VERDICTS, POSITIONS):
-        alter(kafka_place, topic, "message.timestamp.type", "CreateTime")
+    alter(kafka_place, topic, "message.timestamp.type", "CreateTime")
     began = time.monotonic()
-    with pytest.raises(LogError, match=r"of \S+\.(verdicts|positions) for their time.*correct the clocks"):
+    with pytest.raises(LogError, match=rf"refuses records of \S+\.{topic} for their time.*correct the clocks"):
         published(kafka_log, ahead=True)
     assert time.monotonic() - began < 5
     published(kafka_log, ahead=False)  # set right, it goes on

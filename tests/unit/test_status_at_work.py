@@ -44,19 +44,19 @@ def test_a_service_that_publishes_while_it_is_looked_at_has_no_position_behind_t
 ) -> None:
     ends, publishers = log.end_offsets, log.open_publisher
 
-    def end_offsets(topic: str) -> dict[int, int]:
-        found = ends(topic)
+    def work() -> None:
         with monkeypatch.context() as real:
             real.setattr(log, "end_offsets", ends)
             real.setattr(log, "open_publisher", publishers)
             go_on(log)
+
+    def end_offsets(topic: str) -> dict[int, int]:
+        found = ends(topic)
+        work()
         return found
 
     def open_publisher() -> Publisher:
-        with monkeypatch.context() as real:
-            real.setattr(log, "end_offsets", ends)
-            real.setattr(log, "open_publisher", publishers)
-            go_on(log)
+        work()
         return publishers()
 
     go_on(log)

@@ -129,22 +129,12 @@ def _source(status: ServiceStatus) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    names = ["pages, partition", "first", "read up to", "end", "waiting"]
-    if any(lag.uncommitted for lag in status.source):
-        names.append("uncommitted")
-    for name in names:
+    counts = ["end", "waiting", *(["uncommitted"] if any(lag.uncommitted for lag in status.source) else [])]
+    for name in ("pages, partition", "first", "read up to", *counts):
         table.add_column(name, justify="right")
     for lag in status.source:
         read = "-" if lag.read is None else f"{lag.read:,}"
-        row = [
-            str(lag.partition),
-            f"{lag.first:,}",
-            read,
-            f"{lag.end:,}",
-            f"{lag.waiting:,}",
-            f"{lag.uncommitted:,}",
-        ]
-        table.add_row(*row[: len(names)])
+        table.add_row(str(lag.partition), f"{lag.first:,}", read, *(f"{getattr(lag, name):,}" for name in counts))
     return table
 
 

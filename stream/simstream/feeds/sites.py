@@ -18,10 +18,10 @@ def site_of(page_id: str, url: str | None) -> str:
     for text in (url, page_id):
         try:
             parts = urlsplit((text or "").replace("\\", "/"))  # as browsers read it
-            host = parts.hostname or ""
-            if parts.scheme in ("http", "https") and host.strip(".") and host.isprintable() and parts.port != -1:
+            host, _ = parts.hostname or "", parts.port  # which raises ValueError if it is none
+            if parts.scheme in ("http", "https") and host.strip(".") and host.isprintable():
                 return host.removeprefix("www.")
-        except ValueError:  # also of a port that is none
+        except ValueError:
             continue
     return ""
 

@@ -288,9 +288,8 @@ class Clusters:
         """Return the number of live members of every cluster with a record, without an order. Cost: linear."""
         self.settle()
         used = np.arange(1, self._clusters.used, dtype=np.uint32)
-        taken = np.zeros(self._clusters.used, np.bool_)
-        taken[self._clusters.free_numbers()] = True
-        heads = used[(self._clusters.column("into")[used] == used) & ~taken[used]]
+        free = _are_free(self._clusters)
+        heads = used[(self._clusters.column("into")[used] == used) & ~free[used]]
         live: NDArray[np.uint32] = self._clusters.column("live")[heads]
         return live
 
@@ -308,16 +307,21 @@ class Clusters:
         for table in (self._nodes, self._clusters):
             table.restore(parts[table.name])
         self._untidy.clear()
-        taken = np.zeros(self._clusters.used, np.bool_)
-        taken[self._clusters.free_numbers()] = True
+        free = _are_free(self._clusters)
         used = np.arange(1, self._clusters.used, dtype=np.uint32)
         into = self._clusters.column("into")
-        members = self._nodes.column("cluster")[: self._nodes.used].copy()
-        members[self._nodes.free_numbers()] = 0
-        _check_roots(np.where(taken, np.arange(taken.size, dtype=np.uint32), into[: taken.size]), members)
+        members = np.where(_are_free(self._nodes), 0, self._nodes.column("cluster")[: self._nodes.used])
+        _check_roots(np.where(free, np.arange(free.size, dtype=np.uint32), into[: free.size]), members)
         self._make_rings()
         self._ring[1 : self._clusters.used] = used
-        link_rings(used[(into[used] != used) & ~taken[used]], into, self._ring)
+        link_rings(used[(into[used] != used) & ~free[used]], into, self._ring)
+
+
+def _are_free(table: RecordTable) -> NDArray[np.bool_]:
+    """Return for each number of a table whether no record has it now."""
+    free = np.zeros(table.used, np.bool_)
+    free[table.free_numbers()] = True
+    return free
 
 
 def _check_roots(into: NDArray[np.uint32], members: NDArray[np.uint32]) -> None:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from simstream.errors import LogDamaged, TopicMissing, TopicRecreated
 from simstream.files.file_system import FileSystem, write_whole
@@ -182,7 +182,7 @@ class RecordCounts:
 
     def advance(self, most: int | None = None, below: Mapping[int, int] | None = None) -> None:
         """Count up to `most` further groups; stop at a group with a record at or above these offsets."""
-        with _open(self.path) as file:
+        with open(_descriptor(self.path, os.O_RDONLY), "rb") as file:
             if os.fstat(file.fileno()).st_size <= self.at:
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
@@ -311,23 +311,17 @@ def _holds_firm_header(chunk: bytes) -> bool:
     return False
 
 
-def _open(path: Path) -> BinaryIO:
+def _descriptor(path: Path, flags: int) -> int:
+    """Open a topic's file. A pipe in its place does not wait for a writer."""
     try:
-        return open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # a pipe does not hang
+        return os.open(path, flags | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise _gone(path) from None
-
-
-def _gone(path: Path) -> TopicMissing:
-    return TopicMissing(f"the file {path} is gone", "restore the file, or use another folder")
+        raise TopicMissing(f"the file {path} is gone", "restore the file, or use another folder") from None
 
 
 def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:
     """Open a topic's file and make sure that it is of this topic's id."""
-    try:
-        fd = os.open(path, flags | os.O_NONBLOCK)  # a pipe in its place does not wait for a writer
-    except FileNotFoundError:
-        raise _gone(path) from None
+    fd = _descriptor(path, flags)
     head = os.pread(fd, FILE_HEADER, 0)
     if head == FILE_MAGIC + uuid.UUID(topic.id).bytes:
         return fd

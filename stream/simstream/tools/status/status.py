@@ -214,10 +214,8 @@ class StatusReader(StatusWithoutLog):
 
     def _look_at_source(self) -> None:
         lows, read = self._log.low_watermarks(PAGES), self._log.source_offsets()
-        uncommitted, ends = (
-            self._log.uncommitted(PAGES),
-            self._log.end_offsets(PAGES),
-        )  # after what was read of them
+        uncommitted = self._log.uncommitted(PAGES)
+        ends = self._log.end_offsets(PAGES)  # last: what was read of them lies before
         for partition, low in sorted(lows.items()):
             next_one, end = read.get(partition), ends.get(partition, low)
             waiting = max(0, end - max(low, next_one or 0))
