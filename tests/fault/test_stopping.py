@@ -18,12 +18,32 @@ HANGING = """
 import sys, threading
 from simstream.cli import serve
 from simstream.cli.main import invoke
+from simstream.interrupts import keep_interrupts
 from simstream.telemetry.http import HttpServer
 
+keep_interrupts()
 serve.CLOSING_S = 0.5
 HttpServer.close = lambda _: threading.Event().wait()
 invoke(["serve", "--log", sys.argv[1], "--http-port", "0"])
 """
+LOSING = """
+import sys, time
+from simstream.cli import serve
+from simstream.cli.main import invoke
+from simstream.interrupts import keep_interrupts
+
+def lose(*_):
+    try:
+        print("losing", file=sys.stderr, flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+
+keep_interrupts()
+serve._refuse_missing_topic = lose
+invoke(["serve", "--log", sys.argv[1], "--http-port", "0"])
+"""
+HTTP_LINE = "metrics and health on"
 
 
 def test_sigterm_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
@@ -94,19 +114,30 @@ def test_a_signal_ends_a_service_while_it_compiles_its_kernels(
         assert "Traceback" not in service.output
 
 
+@pytest.mark.parametrize("after", [HTTP_LINE, "simstream.judge: "])
 def test_a_service_whose_libraries_hang_at_the_end_ends_all_the_same(
-    on_folder: Program, tmp_path: Path, cache: Path
+    on_folder: Program, cache: Path, after: str
 ) -> None:
     on_folder.good("topics", "create")
-    assert on_folder.place is not None
-    line = [sys.executable, "-c", HANGING, on_folder.place.address]
+    assert "the service does not end within 0.5 s" in last_line_of(HANGING, on_folder, cache, after)
+
+
+def test_a_service_ends_at_its_start_even_if_a_library_drops_the_interrupt(on_folder: Program, cache: Path) -> None:
+    on_folder.good("topics", "create")
+    assert last_line_of(LOSING, on_folder, cache, "losing").endswith("ended before any role began")
+
+
+def last_line_of(code: str, program: Program, cache: Path, after: str) -> str:
+    """Run a service until it says `after`, end it by SIGTERM, and return the last line that it says."""
+    assert program.place is not None
+    line = [sys.executable, "-c", code, program.place.address]
     with subprocess.Popen(line, env=environment(cache), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            while "simstream.judge: " not in process.stderr.readline():
+            while after not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
-            assert "the service does not end within 0.5 s" in process.stderr.read().splitlines()[-1]
+            return process.stderr.read().splitlines()[-1]
         finally:
             process.kill()

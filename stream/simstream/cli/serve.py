@@ -29,7 +29,7 @@ from simstream.cli.options import (
     settle,
 )
 from simstream.cli.progress import say
-from simstream.cli.signals import stop_on_signals
+from simstream.cli.signals import StartSignals, stop_on_signals
 from simstream.errors import BrokerUnreachable, SimstreamError, Unavailable
 from simstream.interrupts import is_interrupt
 from simstream.telemetry.logging import log_to_stderr
@@ -113,6 +113,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     try:
         with (
             StopDeadline("the service", CLOSING_S) as deadline,
+            StartSignals(deadline.begin) as signals,
             spans or nullcontext(),
             HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
             open_log(settings, patience=settings.give_up_s) as log,
@@ -120,7 +121,8 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
             _logger.info("metrics and health on http://%s:%d", settings.http_host, http.port)
             _refuse_missing_topic(settings, chosen)
             with service(log, settings, context, chosen, config=config) as supervisor:
-                stop_on_signals(context.stop)  # until here a signal interrupts, also while kernels are compiled
+                signals.started()  # until here a signal interrupts, also while kernels are compiled
+                stop_on_signals(context.stop)
                 supervisor.start()
                 try:
                     supervisor.wait()

@@ -26,8 +26,8 @@ class StopDeadline(Closing):
         self._timer = threading.Timer(seconds, self._over)
         self._timer.daemon = True
 
-    def begin(self, failed: BaseException | None) -> None:
-        """Start the timer: the end has begun, by this error or on request."""
+    def begin(self, failed: BaseException | None = None) -> None:
+        """Start the timer: the end has begun, by this error or on request. For once."""
         self._failed = failed
         self._timer.start()
 
