@@ -18,7 +18,7 @@ ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 @asynccontextmanager
 async def served(slow: asyncio.Event) -> AsyncIterator[int]:
-    """The port of pages: `/quick`, `/large`, and `/slow`, which answers after an event."""
+    """The port of pages: `/quick`, `/large`, `/failing`, and `/slow`, which answers after an event."""
 
     async def quick(request: web.Request) -> web.Response:
         return web.Response(text="quick")
@@ -30,8 +30,12 @@ async def served(slow: asyncio.Event) -> AsyncIterator[int]:
     async def large(request: web.Request) -> web.Response:
         return web.Response(body=bytes(64 << 20))
 
+    async def fail(request: web.Request) -> web.Response:
+        raise ValueError("a mistake of ours")
+
     app = web.Application()
     app.router.add_get("/quick", quick)
+    app.router.add_get("/failing", fail)
     app.router.add_get("/slow", wait)
     app.router.add_get("/large", large)
     runner = BoundedRunner(app)
@@ -126,3 +130,30 @@ def test_a_client_that_asks_again_and_again_keeps_its_connection(monkeypatch: py
                 await asyncio.sleep(0.02)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /quick HTTP/1.1\r\nno colon\r\n\r\n", b"GET /quick HTTP/9\r\n\r\n", b"G T / HTTP/1.1\r\n\r\n"]
+)
+def test_a_malformed_request_gets_its_answer_and_fills_no_log(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            malformed = await asyncio.open_connection("127.0.0.1", port)
+            malformed[1].write(sent)
+            assert b" 400 " in await asyncio.wait_for(malformed[0].readline(), 30)
+
+    asyncio.run(run())
+    assert not caplog.records
+
+
+def test_a_mistake_of_the_page_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(ASK % b"failing")
+            assert b" 500 " in await asyncio.wait_for(reader.readline(), 30)
+
+    asyncio.run(run())
+    assert "a mistake of ours" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from typing import cast
 
 import pytest
@@ -89,6 +90,15 @@ def test_a_histogram_in_bulk_is_the_same_as_one_by_one() -> None:
         assert counts[str(float(bound))] == sum(value <= bound for value in values)
     assert counts["+Inf"] == len(values)
     assert one.samples[-1].value == pytest.approx(other.samples[-1].value)
+
+
+def test_a_page_of_a_producer_without_a_clock_has_no_latency() -> None:
+    histogram, now_ms = Histogram("h", "h", (3600,)), int(time.time() * 1000)
+    histogram.observe_since({-1: 5, 0: 7, now_ms - 60_000: 2, now_ms + 60_000: 1})
+    [family] = histogram.collect()
+    values = {each.name: each.value for each in family.samples}
+    assert values["h_count"] == 3
+    assert 120 <= values["h_sum"] < 3600
 
 
 def test_totals_that_others_count_are_carried_over_once() -> None:

@@ -6,15 +6,26 @@ aiohttp has no limit of its own for clients that connect in great number, or tha
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 MAX_CONNECTIONS = 256
 HEAD_S = 10.0
 """Seconds in which the whole head of a request must come, on a new connection or after an answer."""
 REQUEST_S = 20.0
 """Seconds in which a request must be answered, and the answer be read; at most twice as long."""
+_logger = logging.getLogger("simstream.news.http")
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Whether a line of the server's log is about more than a malformed request, which got its answer."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_logger.addFilter(_is_our_fault)
 
 
 class BoundedRunner(web.AppRunner):
@@ -24,7 +35,7 @@ class BoundedRunner(web.AppRunner):
     """
 
     def __init__(self, app: web.Application) -> None:
-        super().__init__(app, access_log=None, keepalive_timeout=HEAD_S)
+        super().__init__(app, access_log=None, keepalive_timeout=HEAD_S, logger=_logger)
         self._answers: dict[Any, int] = {}
         """The number of answers that have begun, by open connection."""
         app.on_response_prepare.append(self._count)

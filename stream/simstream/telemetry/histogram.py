@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -68,6 +69,17 @@ class Histogram(Collector):
     def observe_all(self, values: Mapping[float, int]) -> None:
         """Count every value as often as `values` says, in a histogram without a label."""
         self._of[""].observe_all(values)
+
+    def observe_since(self, times_ms: Mapping[int, int]) -> None:
+        """Count the seconds since each time, in ms of Unix time, as often as `times_ms` says.
+
+        A time that is not positive counts nothing: it comes from a producer without a clock. Cost: about 1 us a
+        distinct time.
+        """
+        now = time.time()
+        for milliseconds, times in times_ms.items():
+            if milliseconds > 0:
+                self.observe(max(0.0, now - milliseconds / 1000), times)
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
         """Return the samples for one scrape of the registry."""

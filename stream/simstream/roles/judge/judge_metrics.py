@@ -55,12 +55,10 @@ class JudgeMetrics:
         `appended` counts pages by the ms at which their frame came to the log. `arrival_counts` counts them by the
         ms at which they came to the topic `pages`. Any thread may call it.
         """
-        now = time.time()
         for kind, number in kinds.items():
             self._metrics.verdicts.labels(kind).inc(number)
-        for histogram, times in ((self._metrics.latency, appended), (self._metrics.whole_latency, arrival_counts)):
-            for milliseconds, number in times.items():
-                histogram.observe(max(0.0, now - milliseconds / 1000), number)
+        self._metrics.latency.observe_since(appended)
+        self._metrics.whole_latency.observe_since(arrival_counts)
 
     def _positions(self) -> None:
         metrics = self._metrics
