@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simstream.errors import StateDamaged
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.policy import make_policy
 from simstream.judge.state import JudgeState
@@ -151,3 +152,26 @@ def test_a_snapshot_keeps_the_order_in_which_topics_began() -> None:
     state.acceptor.positions = {("z", 0): 1, ("a", 0): 2}
     assert list(restore_acceptor(state.facts("log"), "log").positions) == [("z", 0), ("a", 0)]
     state.close()
+
+
+FACTS = JudgeState(make_policy(preset("default"), RECIPE)).facts("a log")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"ordinal": -1},
+        {"frame": 2**63},
+        {"live_pages": -5},
+        {"digest": "no number"},
+        {"digest": "00000000deadbee"},
+        {"positions": [("T", 0, -3)]},
+        {"gaps": [("T", -1, 3)]},
+        {"stream_time": 2**63 - 1},
+        {"shards": 0},
+    ],
+)
+def test_facts_that_no_judge_has_written_are_damage(odd: dict[str, object]) -> None:
+    restore_acceptor(FACTS, "a log")
+    with pytest.raises(StateDamaged, match="facts in the state's manifest do not fit"):
+        restore_acceptor({**FACTS, **odd}, "a log")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -67,7 +67,7 @@ class ChangingPart(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """One snapshot. `number` ascends, and no two kept files share one."""
 
-    number: int
+    number: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
     facts: dict[str, Any]
     sealed: tuple[ManifestFile, ...]
     changing: tuple[ChangingPart, ...]

@@ -9,9 +9,15 @@ import msgspec
 
 from simstream.errors import StateDamaged, WrongLog
 from simstream.files.failures import START_OVER
+from simstream.index.shard import MAX_SHARDS
 from simstream.judge.acceptor import Acceptor
 from simstream.model import PYTHON
 from simstream.text.recipe import count_sketch_words
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""Ordinals, frames, offsets and numbers of pages."""
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{16}\Z")]
 
 
 class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -21,25 +27,25 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """The unique id of its topic `fingerprints`."""
     policy: str
     recipe: str
-    sketch_bits: int
-    window_ms: int | None
+    sketch_bits: Count
+    window_ms: Count | None
     link: str
-    frame: int
+    frame: Count
     """The next frame of the log."""
-    ordinal: int
-    digest: str
-    positions: list[tuple[str, int, int]]
+    ordinal: Count
+    digest: Digest
+    positions: list[tuple[str, Count, Count]]
     """(unique id of the source topic, partition, next offset), in the order in which they began"""
-    gaps: list[tuple[str, int, int]]
-    stream_time: int | None
-    live_pages: int
+    gaps: list[tuple[str, Count, Count]]
+    stream_time: Annotated[int, msgspec.Meta(gt=-1 << 62, lt=1 << 62)] | None
+    live_pages: Count
     fingerprints: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
     sketch_lookups: Annotated[int, msgspec.Meta(ge=0, le=3)] = 0
-    shard: int = 0
+    shard: Count = 0
     """The number of the shard that the state belongs to."""
-    shards: int = 1
+    shards: Annotated[int, msgspec.Meta(ge=1, le=MAX_SHARDS)] = 1
     """The number of shards: 1 for a judge with its own index."""
-    answers: tuple[int, ...] = ()
+    answers: tuple[Count, ...] = ()
     """Per partition of `matches` the offset at which a judge without an index goes on; else empty."""
 
 
