@@ -14,7 +14,6 @@ from simstream.judge.acceptor import Acceptor
 from simstream.model import PYTHON
 from simstream.text.recipe import count_sketch_words
 
-
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 """Ordinals, frames, offsets and numbers of pages."""
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{16}\Z")]
