@@ -76,6 +76,22 @@ def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_a_url() -> None:
         assert safe_url(broken) is None
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("müller.example", "müller.example"),
+        ("新闻.中国", "新闻.中国"),
+        ("новости.рф", "новости.рф"),
+        ("p\u0430ypal.example", "xn--pypal-4ve.example"),  # one Cyrillic letter
+        ("\u0430\u0440\u0440\u04cf\u0435.example", "xn--80ak6aa92e.example"),  # Cyrillic letters alone
+        ("p\u0430ypal.рф", "xn--pypal-4ve.xn--p1ai"),
+        ("\u03bf.example.", "xn--0xa.example."),
+    ],
+)
+def test_a_host_that_may_look_like_another_is_shown_in_ascii(host: str, shown: str) -> None:
+    assert site_of("x", f"https://{host}/") == shown
+
+
 def test_the_page_names_no_other_host_and_makes_no_html_of_text() -> None:
     folder = resources.files("simstream.feeds") / "static"
     assert {name for name, _ in FILES.values()} == {file.name for file in folder.iterdir()}
