@@ -369,6 +369,7 @@ def test_a_state_that_does_not_say_with_what_it_was_made_is_refused(
         (["a.jsonl", "--state", "new", "--least-jaccard", ".8"], "--state keeps no texts, which --least-jaccard"),
         (["a.jsonl", "--state", "new", "--exact", "--pairs", "p"], "--state keeps no texts, which --exact needs"),
         (["a.jsonl", "--state", "new", "--save-every", "soon"], "--save-every is 'soon'"),
+        (["a.jsonl", "--save-every", "soon"], "--save-every is 'soon'"),
     ],
 )
 def test_what_cannot_go_on_is_refused_before_a_page_is_read(

@@ -43,7 +43,7 @@ class DedupOptions(NamedTuple):
     text_field: str | None
     id_field: str | None
     state: str | None
-    save_every: str
+    save_every_s: float
 
     @property
     def fields(self) -> FieldNames:
@@ -51,11 +51,6 @@ class DedupOptions(NamedTuple):
         from simstream.sources.fields import FieldNames
 
         return FieldNames(self.text_field, self.id_field)
-
-    @property
-    def save_every_s(self) -> float:
-        """The seconds between two saves of the state. Raises SettingsError."""
-        return duration_ms("--save-every", self.save_every) / 1000
 
     @property
     def places(self) -> dict[str, str]:
@@ -136,6 +131,7 @@ def command(config: str | None, **flags: Any) -> None:
     Fingerprints and sketches only choose which texts are compared, within --distance and
     --similarity (default: J - 0.25). Short pages are compared like all others.
     """
+    flags["save_every_s"] = duration_ms("--save-every", flags.pop("save_every")) / 1000
     given = DedupOptions(**{name: flags.pop(name) for name in DedupOptions._fields})
     settings, automatic = settle_for_files(config, flags)
     from simstream.cli.dedup_judging import with_candidates
