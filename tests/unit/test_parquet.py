@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import subprocess
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,10 +16,12 @@ from simstream.errors import InputError, Unavailable, UsageError
 from simstream.model import Page
 from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages, size_of
+from simstream.sources.row_groups import batches_of, open_parquet
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+pq_encryption = pytest.importorskip("pyarrow.parquet.encryption")
 LIMITS = PageLimits(1 << 20)
 
 
@@ -224,3 +228,64 @@ def test_a_value_around_the_limit_is_read_or_too_large(tmp_path: Path, kind: Any
     found = pages(path)
     assert [page.reason == "too_large" for page in found] == [False, beyond > 0, True]
     assert found[0].kind == found[0].kind.READABLE
+
+
+class NoSecret(pq_encryption.KmsClient):
+    """Keys that are wrapped by writing them down."""
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+
+@pytest.mark.parametrize("plain_footer", [False, True])
+def test_an_encrypted_file_is_called_encrypted(tmp_path: Path, plain_footer: bool) -> None:
+    settings = pq_encryption.EncryptionConfiguration(
+        footer_key="one", column_keys={"two": ["text"]}, plaintext_footer=plain_footer
+    )
+    factory = pq_encryption.CryptoFactory(lambda _: NoSecret())
+    secrets = factory.file_encryption_properties(pq_encryption.KmsConnectionConfig(), settings)
+    path = written(tmp_path / "a.parquet", {"id": ["a"], "text": ["one"]}, encryption_properties=secrets)
+    with pytest.raises(InputError, match="is encrypted"):
+        pages(path)
+
+
+def test_rows_that_share_a_long_value_are_read_few_at_a_time(tmp_path: Path) -> None:
+    long = "".join(map(str, range(6 << 20)))
+    for value, rows in ((long[: 40 << 20], 3), (long[: 12 << 20], 10), (long[: 3 << 20], 42), ("short", 64)):
+        column = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int32()), pa.array([value]))
+        path = written(tmp_path / "a.parquet", {"text": column}, dictionary_pagesize_limit=1 << 30)
+        with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+            first = next(iter(batches_of(file, handle, 0)))
+            assert first.num_rows == rows
+
+
+DAMAGING = """
+import io, random, sys
+import pyarrow as pa, pyarrow.parquet as pq
+from simstream.sources.row_groups import batches_of, open_parquet
+
+columns = {"id": list(map(str, range(200))), "text": [f"word{n} " * 20 for n in range(200)], "n": list(range(200))}
+out = io.BytesIO()
+pq.write_table(pa.table(columns), out, row_group_size=50)
+whole, chosen, damaged = out.getvalue(), random.Random(1), 0
+footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+for _ in range(700):
+    data = bytearray(whole)
+    for _ in range(chosen.choice([1, 1, 2, 4])):
+        at = chosen.randrange(footer, len(whole) - 8)
+        data[at] = chosen.randrange(256) if chosen.random() < 0.5 else data[at] ^ 1 << chosen.randrange(8)
+    handle = io.BytesIO(data)
+    try:
+        with open_parquet(pa, handle) as file:
+            for group in range(file.metadata.num_row_groups):
+                list(batches_of(file, handle, group))
+    except (pa.ArrowException, OSError, MemoryError):
+        damaged += 1
+print(damaged)
+"""
+
+
+def test_no_damage_to_the_footer_ends_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", DAMAGING], capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert 100 < int(done.stdout) < 600

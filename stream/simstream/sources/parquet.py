@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Final
+from itertools import chain
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from simstream.errors import InputError, UsageError
+from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, steps_of
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
+from simstream.sources.row_groups import batches_of, open_parquet, parquet_damaged
 from simstream.wire.field_paths import Steps, value_at
 from simstream.wire.page import NO_TIME, own_name, time_ms
 
-BATCH_ROWS: Final = 64
-"""Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
-BATCH_BYTES: Final = 16 << 20
-_PLAUSIBLE_RATIO: Final = 64
-"""No text of pages is packed so well, unless it repeats one value."""
-_BUFFER_BYTES: Final = 1 << 20
 PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 """Key, value and headers of a page's record."""
 
@@ -47,8 +43,8 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
             paths = list(_paths_of(arrow, file.schema_arrow, wanted, fields))
-            rows = rows_at_once(file.metadata)
-            for batch in file.iter_batches(rows, columns=paths, use_threads=False):
+            groups = (batches_of(file, handle, group, paths) for group in range(file.metadata.num_row_groups))
+            for batch in chain.from_iterable(groups):
                 for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1
                     yield Record(topic, 0, row - 1, key or prefix + b"%d" % row, value, headers, NO_TIME)
@@ -56,37 +52,6 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     except (arrow.ArrowException, OSError) as error:
         raise parquet_damaged(path, error, f"; {row:,} rows were read") from error
     handle.taken = size
-
-
-def open_parquet(arrow: Any, file: IO[bytes] | CountedFile) -> Any:
-    """Return an open Parquet file, to be read in small pieces whose checksums are verified."""
-    return arrow.parquet.ParquetFile(
-        file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-    )
-
-
-def rows_at_once(metadata: Any) -> int:
-    """Return how many rows of a file to read at once: BATCH_ROWS, or fewer for about BATCH_BYTES.
-
-    If a column unpacks to far more than the file has, each of its values may be as long as all of it.
-    """
-    row = 1
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        sizes = [
-            (one.total_uncompressed_size, one.total_compressed_size)
-            for one in map(group.column, range(group.num_columns))
-        ]
-        mean = sum(unpacked for unpacked, _ in sizes) // max(1, group.num_rows)
-        row = max(row, mean, *(unpacked for unpacked, packed in sizes if unpacked > _PLAUSIBLE_RATIO * packed))
-    return min(BATCH_ROWS, max(1, BATCH_BYTES // row))
-
-
-def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputError:
-    """Return the error for a file that pyarrow cannot read; `read` says how far it came."""
-    first = str(error).partition("\n")[0][:200]
-    what = f"{shown_path(path)} is damaged or not a Parquet file{read} ({first})"
-    return InputError(what, "get the file again")
 
 
 def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:

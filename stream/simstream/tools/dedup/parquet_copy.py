@@ -13,7 +13,7 @@ from simstream.model import PageSource, Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET, Inputs, files_of, opened, shown_path
 from simstream.sources.noted_lines import file_stamp, opened_unchanged
-from simstream.sources.parquet import open_parquet, parquet_damaged, rows_at_once
+from simstream.sources.row_groups import batches_of, open_parquet, parquet_damaged
 from simstream.tools.dedup.table_file import TableFile, finished
 
 
@@ -71,11 +71,11 @@ class ParquetCopier:
         """
         try:
             with open_parquet(self._arrow, handle) as file:
-                begin, rows = 0, rows_at_once(file.metadata)
+                begin = 0
                 for group in range(file.metadata.num_row_groups):
                     end = begin + file.metadata.row_group(group).num_rows
                     if len(_within(numbers, begin, end)):
-                        for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
+                        for batch in batches_of(file, handle, group):
                             yield from _rows_of(batch, _within(numbers, begin, begin + batch.num_rows))
                             begin += batch.num_rows
                     begin = end

@@ -13,7 +13,7 @@ from simstream.log.committed_records import committed
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import STDIN, FileKind, InputFile, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, standard_input, unpacked
-from simstream.sources.parquet import open_parquet, parquet_damaged
+from simstream.sources.row_groups import open_parquet, parquet_damaged
 from simstream.tools.patterns.seen_pages import PatternVerdict
 from simstream.wire import verdict as wire
 
