@@ -53,8 +53,8 @@ def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputErr
 def _rows_at_once(file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> int:
     """Return how many rows of a group to read at once: BATCH_ROWS, or fewer for about BATCH_BYTES.
 
-    If a column unpacks to far more than the file has, each of its values may be as long as all of it. Otherwise each
-    may be as long as its dictionary.
+    If a column unpacks to far more than the file has, each of its values may be as long as all of it. Otherwise
+    each may be as long as its dictionary.
     """
     metadata, total, row, dictionary = file.metadata.row_group(group), 0, 1, 1
     for leaf in range(metadata.num_columns):
