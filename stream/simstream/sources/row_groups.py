@@ -69,7 +69,8 @@ def _rows_at_once(file: Any, handle: OpenFile, group: int, paths: Sequence[str] 
         elif unpacked * BATCH_ROWS > _SHARED_BYTES and column.has_dictionary_page:
             dictionary = max(dictionary, _unpacked_size(handle, column.dictionary_page_offset))
     row = max(row, total // max(1, metadata.num_rows))
-    return max(1, min(BATCH_ROWS, BATCH_BYTES // row, _SHARED_BYTES // dictionary))
+    rows: int = min(BATCH_ROWS, BATCH_BYTES // row, _SHARED_BYTES // dictionary)
+    return max(1, rows)
 
 
 def _unpacked_size(handle: OpenFile, offset: int) -> int:
