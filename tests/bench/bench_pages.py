@@ -124,7 +124,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
     line(f"pages: append {spent / size:.0f} ns (longest batch {longest:.1f} ms, that which seals a chunk)")
     line(
         f"pages: {store.nbytes() / size:.2f} bytes of memory a page with {size % 65536:,} of them not on disk, "
-        f"{grown / size:.2f} by the system; {store.disk_bytes() / size:.1f} bytes of disk"
+        f"{grown / size:.2f} by the system"
     )
     asked = colds[rng.integers(0, size - size % 65536, 20_000)].tolist()
     for name, call in (("read", store.read), ("id", store.id), ("order", store.order)):

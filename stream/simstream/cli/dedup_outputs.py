@@ -52,7 +52,7 @@ class FurtherOutputs:
     Memory: that of `KeepSelector` for --keep, and of `DuplicateGroups` for --clusters and --final.
     """
 
-    def __init__(self, policy: Policy, options: Collection[str], exact: ExactPairs | None = None) -> None:
+    def __init__(self, policy: Policy, options: Collection[str], exact: ExactPairs | None) -> None:
         self._exact = exact
         self._matcher: TrueMatcher | None = None
         self.wants_pairs = PAIRS in options

@@ -31,10 +31,9 @@ def compare(cluster: NDArray[np.integer], group: NDArray[np.integer]) -> Cluster
         return None
     _, clusters, cluster_size = np.unique(cluster, return_inverse=True, return_counts=True)
     _, groups, group_size = np.unique(group, return_inverse=True, return_counts=True)
-    cells, cell, cell_size = np.unique(
+    _, cell, cell_size = np.unique(
         clusters * np.int64(len(group_size)) + groups, return_inverse=True, return_counts=True
     )
-    del cells
     here = cell_size[cell]
     precision = float((here / cluster_size[clusters]).mean())
     recall = float((here / group_size[groups]).mean())

@@ -19,6 +19,7 @@ from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, NotPermitted, StateDamaged
 from simstream.log import KAFKA, options_of
 from simstream.log.base import TABLE, TopicInfo
+from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make
@@ -261,10 +262,7 @@ class TableTopic(Closing):
 
     def _drop(self) -> None:
         producer, self._producer = self._producer, None
-        if producer is not None:
-            with contextlib.suppress(KafkaException):
-                producer.purge()
-                producer.flush(0)
+        drop_producer(producer)
 
     def _todo(self) -> str:
         return f"delete the topic {self._name}, and start the news page again: it then reads everything again"

@@ -41,7 +41,7 @@ def format_of(data: bytes) -> int:
     return int(number)
 
 
-def check_format(path: Path, data: bytes, reads: int = FORMAT) -> None:
+def check_format(path: Path, data: bytes, reads: int) -> None:
     """Raise StateFormat unless the file is of the format `reads`. Call it once the checksum has agreed."""
     _, number, writer = _LAYOUT.unpack(data[:SIZE_BYTES])
     if number == reads:

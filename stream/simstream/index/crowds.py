@@ -82,7 +82,7 @@ class EntryCrowds:
     the middle. `most` is the greatest number of entries of all these crowds together.
     """
 
-    def __init__(self, distance: int, draw: int = 0, most: int = MAX_ENTRIES) -> None:
+    def __init__(self, distance: int, draw: int, most: int) -> None:
         self._distance, self.draw, self._most = distance, draw, most
         self._crowds: list[EntryCrowd] = []
         self._middles: U64 = np.empty(0, np.uint64)

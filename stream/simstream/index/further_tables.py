@@ -78,7 +78,7 @@ class FurtherTables:
 
     @classmethod
     def of_arrays(
-        cls, draw: int, found: Arrays, plan: Plan, distance: int, count: int, shard: Shard = WHOLE
+        cls, draw: int, found: Arrays, plan: Plan, distance: int, count: int, shard: Shard
     ) -> FurtherTables | None:
         """Return the tables whose arrays are among these; None if they do not fit `count` entries."""
         end = f"_{draw + 1}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simstream.index.packed import Pause
 from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import count_released, merge_live, take_released
-from simstream.memory import IN_MEMORY, ArrayRoom
+from simstream.memory import ArrayRoom
 from simstream.model import U64
 
 FACTOR = 4
@@ -93,7 +93,7 @@ class ReleasedCounter:
             self.counts.append(count_released(segment.rows, self.released))
 
 
-def merge_two(left: EntryRun, right: EntryRun | None, released: U64, room: ArrayRoom = IN_MEMORY) -> EntryRun:
+def merge_two(left: EntryRun, right: EntryRun | None, released: U64, room: ArrayRoom) -> EntryRun:
     """Return the live entries of two runs, in order; they lie in `room`."""
     right = right or EntryRun(left.fingerprints[:0], left.rows[:0], left.sketches[:0])
     size = len(left) + len(right)

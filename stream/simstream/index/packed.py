@@ -112,7 +112,7 @@ class PackedTables:
     Memory: 6 bytes an entry and table (8 if a prefix has fewer than 16 bits), and the directories.
     """
 
-    def __init__(self, arrays: Arrays, plan: Plan, distance: int, shard: Shard = WHOLE) -> None:
+    def __init__(self, arrays: Arrays, plan: Plan, distance: int, shard: Shard) -> None:
         self.layout, self._masks, self._groups = plan.layout(distance, shard.bits)
         self._distance, self._shard = distance, shard
         self._high: NDArray[np.uint32] = frozen(arrays["high"], np.uint32)

@@ -112,14 +112,14 @@ class Plan:
     def probes(self, distance: int | None = None) -> int:
         """Return the lookups a page: all prefixes of all tables with up to the needed number of flipped bits."""
         flips = self.flips_for(self.complete_for if distance is None else distance)
-        return sum(_balls(b, f) for b, f in zip(self.prefix_bits, flips, strict=True))
+        return sum(ball_size(b, f) for b, f in zip(self.prefix_bits, flips, strict=True))
 
     def expected_candidates(self, entries: int, distance: int | None = None) -> float:
         """Return the values compared a page among `entries` random fingerprints."""
         if not self.tables:
             return float(entries)
         flips = self.flips_for(self.complete_for if distance is None else distance)
-        shares = (_balls(b, f) / (1 << b) for b, f in zip(self.prefix_bits, flips, strict=True))
+        shares = (ball_size(b, f) / (1 << b) for b, f in zip(self.prefix_bits, flips, strict=True))
         return entries * float(sum(shares))
 
     def nbytes(self, entries: int, distance: int) -> int:
@@ -167,8 +167,8 @@ SCAN = Plan(0, (), 0)
 """The plan without tables, which compares every value."""
 
 
-def _balls(bits: int, flips: int) -> int:
-    """Return how many prefixes differ from one in at most `flips` of `bits` bits."""
+def ball_size(bits: int, flips: int) -> int:
+    """Return how many values differ from one in at most `flips` of `bits` bits."""
     return sum(comb(bits, i) for i in range(flips + 1))
 
 

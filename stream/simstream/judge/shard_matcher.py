@@ -102,7 +102,7 @@ class ShardMatcher(LiveState):
     `index` must be empty and made for the policy and the shard. Raises SettingsError for link = "canonical".
     """
 
-    def __init__(self, policy: Policy, index: Index, shard: Shard, beat: Beat = lambda: None) -> None:
+    def __init__(self, policy: Policy, index: Index, shard: Shard, beat: Beat) -> None:
         check_link(policy)
         super().__init__(policy, LivePages(index, policy.window_ms, False, SizeAlert(), beat))
         self.shard = shard

@@ -20,9 +20,6 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(4 * cores()),
     "spark.default.parallelism": str(4 * cores()),
 }
-_ALWAYS = {
-    "spark.ui.showConsoleProgress": "false",
-}
 
 
 @contextmanager
@@ -35,10 +32,10 @@ def session(master: str | None) -> Iterator[SparkSession]:
     local = not submitted if master is None else master.startswith("local")
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("simstream")
+    builder = SparkSession.builder.appName("simstream").config("spark.ui.showConsoleProgress", "false")
     if master is not None:
         builder = builder.master(master)
-    for name, value in (_ALWAYS | (_LOCAL if local else {})).items():
+    for name, value in (_LOCAL if local else {}).items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()

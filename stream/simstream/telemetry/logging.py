@@ -20,7 +20,7 @@ MAX_KINDS = 1_000
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
-def log_to_stderr(kind: Literal["text", "json"], level: str = "info") -> None:
+def log_to_stderr(kind: Literal["text", "json"], level: str) -> None:
     """Send the events of all loggers to stderr from now on.
 
     `level` is the least severe one that is sent: debug, info, warning or error. Other packages are a step quieter:

@@ -18,7 +18,6 @@ from simstream.text.recipe import Script
 
 POINTS: Final = 0x110000
 OTHER, HAN, LETTER, DIGIT, MARK, BIGRAM = range(6)
-CLASS_NAMES: Final = ("OTHER", "HAN", "LETTER", "DIGIT", "MARK", "BIGRAM")
 LETTER_OR_NUMBER: Final = 8
 _PATH = Path(__file__).parent / "tables" / "unicode.npy"
 _SIMPLIFIED = Path(__file__).parent / "tables" / "simplified.txt"

@@ -47,7 +47,7 @@ class LogCoverage(NamedTuple):
     gaps: frozenset[int]
 
 
-def read_through(log: Log, state: str | None = None) -> LogCoverage:
+def read_through(log: Log, state: str | None) -> LogCoverage:
     """Read the log as the acceptor does: all of it, or its part after the newest snapshot of the folder `state`.
 
     Raises UsageError if the log has no frame yet, or the first frames that are needed are gone; WrongLog for the

@@ -41,8 +41,6 @@ class ChunkSource(Protocol):
     def nbytes(self) -> int:
         """Return its bytes of memory."""
 
-    def disk_bytes(self) -> int: ...
-
     def damaged(self, what: str) -> StateDamaged:
         """Return an error that names this source."""
 
@@ -74,9 +72,6 @@ class MemoryChunk:
 
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
-
-    def disk_bytes(self) -> int:
-        return 0
 
     def damaged(self, what: str) -> StateDamaged:
         return damaged(Path(self._name), what)
@@ -133,9 +128,6 @@ class FileChunk:
 
     def nbytes(self) -> int:
         return 0
-
-    def disk_bytes(self) -> int:
-        return self._size
 
     def damaged(self, what: str) -> StateDamaged:
         return damaged(self.path, what)

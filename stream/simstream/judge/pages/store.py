@@ -201,10 +201,6 @@ class PageStore:
         """Return the bytes of memory in use."""
         return sum(chunk.nbytes() for chunk in self._chunks.in_order) + self._chunks.live.nbytes
 
-    def disk_bytes(self) -> int:
-        """Return the bytes of the files that it reads from."""
-        return sum(chunk.source.disk_bytes() for chunk in self._chunks.in_order)
-
     def parts(self) -> list[SnapshotPart]:
         """Return the whole store, at a batch boundary. A chunk that is already on disk has no arrays."""
         if self._chunks.settle():

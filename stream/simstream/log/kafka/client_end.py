@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+from confluent_kafka import KafkaException, Producer
 
 MAX_END_S = 10.0
 """Seconds that `end_client` waits for one client. Most end within a few ms."""
@@ -18,6 +21,14 @@ def free_clients(clients: list[Any]) -> None:
     """Empty the list in a thread, so that clients which only the list holds are freed there. Does not wait."""
     if clients:
         threading.Thread(target=clients.clear, name="free", daemon=True).start()
+
+
+def drop_producer(producer: Producer | None) -> None:
+    """Let a producer forget all that it holds; the next one ends its open transaction."""
+    if producer is not None:
+        with suppress(KafkaException):  # a fenced producer raises its fencing here again
+            producer.purge()
+            producer.flush(0)
 
 
 def end_client(end: Callable[[], object]) -> None:

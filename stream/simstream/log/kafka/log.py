@@ -45,7 +45,7 @@ _PORT = re.compile(r":([^,:\]]*)(?=,|$)")
 class KafkaLog(Log):
     """A log on a Kafka cluster."""
 
-    def __init__(self, servers: str, options: LogOptions | None = None) -> None:
+    def __init__(self, servers: str, options: LogOptions) -> None:
         """`servers` is `HOST:PORT,...`. Connects at the first request. Raises SettingsError."""
         if not servers:
             raise SettingsError("the address kafka:// names no broker", "give kafka://HOST:PORT")
@@ -59,7 +59,7 @@ class KafkaLog(Log):
                 raise SettingsError(
                     f"the address {KAFKA}{servers} has the port {port}", "name a port from 1 to 65535"
                 )
-        self._cluster = KafkaCluster(servers, options or LogOptions())
+        self._cluster = KafkaCluster(servers, options)
 
     def check(self) -> None:
         """See Log. Makes each kind of client once, to see whether it accepts the settings."""

@@ -53,7 +53,7 @@ def commit_metadata(infos: Mapping[str, TopicInfo]) -> str:
 class KafkaPageConsumer(PageConsumer):
     """See PageConsumer. Rebalances are cooperative: partitions that stay go on undisturbed."""
 
-    def __init__(self, cluster: KafkaCluster, linger_ms: int = 0) -> None:
+    def __init__(self, cluster: KafkaCluster, linger_ms: int) -> None:
         """A broker holds pages back for `linger_ms`, unless MIN_GATHERED_BYTES of them wait."""
         self._cluster = cluster
         self._linger_ms = linger_ms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from simstream.errors import BrokerUnreachable, LogError, TransactionOutlived
 from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
+from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make
 from simstream.log.kafka.reader import has_records, last_record
@@ -330,9 +330,5 @@ class KafkaPublisher(Publisher):
             time.sleep(PAUSE_S)
 
     def _drop(self) -> None:
-        """Drop the producer and all that it holds; the next producer ends its open transaction."""
         producer, self._producer = self._producer, None
-        if producer is not None:
-            with contextlib.suppress(KafkaException):  # a fenced producer raises its fencing here again
-                producer.purge()
-                producer.flush(0)
+        drop_producer(producer)

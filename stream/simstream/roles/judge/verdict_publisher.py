@@ -15,7 +15,7 @@ from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.roles.judge.traced_pages import traced_pages
-from simstream.roles.judge.verdict_format import PLAIN_JSON, VerdictFormat
+from simstream.roles.judge.verdict_format import VerdictFormat
 from simstream.telemetry.metrics import RisingCounter
 from simstream.wire import page_headers
 from simstream.wire import position as positions
@@ -40,7 +40,7 @@ class VerdictPublisher:
         log_judge: LogJudge,
         snapshots: NoSnapshots,
         context: RoleContext,
-        verdict_format: VerdictFormat = PLAIN_JSON,
+        verdict_format: VerdictFormat,
     ) -> None:
         self._log_id = log_id
         self._format = verdict_format

@@ -77,9 +77,9 @@ def articles_of(pages: Sequence[bytes], trees: NDArray[np.int16] = TREES) -> lis
     return _articles(pages, trees, TAKE_APART | CHOOSE, make_parts(max(map(len, pages)))) if pages else []
 
 
-def article_in(parts: PageParts, html: bytes, trees: NDArray[np.int16] = TREES) -> bytes:
+def article_in(parts: PageParts, html: bytes) -> bytes:
     """Return the article of a page from its parts, which stay as they are."""
-    return _articles([html], trees, CHOOSE, parts)[0]
+    return _articles([html], TREES, CHOOSE, parts)[0]
 
 
 def _articles(pages: Sequence[bytes], trees: NDArray[np.int16], steps: int, parts: PageParts) -> list[bytes]:

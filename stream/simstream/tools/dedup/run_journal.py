@@ -50,9 +50,9 @@ class RunJournal(Closing):
     raise StateFull and StateUnwritable if the disk refuses them.
     """
 
-    def __init__(self, path: Path, files: FileSystem | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._files = files or FileSystem()
+        self._files = FileSystem()
         with writing(path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FileSystem.mode)
             self._files.sync_folder(path.parent)

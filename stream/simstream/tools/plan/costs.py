@@ -82,9 +82,7 @@ class PlanReport(msgspec.Struct, frozen=True):
 FINGERPRINT_ALONE: Final = PageLookups()
 
 
-def weigh_here(
-    pages: int, distance: int, memory_bytes: int | None, each: PageLookups = FINGERPRINT_ALONE
-) -> PlanReport:
+def weigh_here(pages: int, distance: int, memory_bytes: int | None, each: PageLookups) -> PlanReport:
     """Call `weigh` with the speed of this machine, which is measured if that is useful. Takes about a second."""
     weigh(pages, distance, memory_bytes, UNKNOWN, each)
     flips = max(choose(distance, pages).flips_for(distance), default=0)

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
-from math import comb
 from typing import Final
 
 from simstream.errors import SettingsError
-from simstream.index.plan import MAX_DISTANCE, NARROW_BITS, Plan, choose, plans_for
+from simstream.index.plan import MAX_DISTANCE, NARROW_BITS, Plan, ball_size, choose, plans_for
 
 ALL: Final = (1 << 64) - 1
 MAX_DIRECTORY_BITS: Final = 24
@@ -42,13 +41,13 @@ class TableDesign:
 
     def probes(self) -> int:
         """Return the number of lookups of a query: each prefix with up to so many of its bits flipped."""
-        return sum(_within(bits, flips) for bits, flips in zip(self.bits, self.flips, strict=True))
+        return sum(ball_size(bits, flips) for bits, flips in zip(self.bits, self.flips, strict=True))
 
     def expected_candidates(self, entries: int) -> float:
         """Return the number of fingerprints that a query is compared with, among so many random fingerprints."""
         if not self.masks:
             return float(entries)
-        shares = (_within(b, f) / 2**b for b, f in zip(self.bits, self.flips, strict=True))
+        shares = (ball_size(b, f) / 2**b for b, f in zip(self.bits, self.flips, strict=True))
         return entries * float(sum(shares))
 
     def searched_steps(self, entries: int) -> int:
@@ -138,11 +137,6 @@ def _of_plan(plan: Plan, distance: int) -> TableDesign:
     used = [(mask, flips) for mask, flips in zip(masks, plan.flips_for(distance), strict=True) if flips >= 0]
     name = f"{len(used)} x {plan.prefix_bits[0]} bits" if used else "scan"
     return TableDesign(name, tuple(mask for mask, _ in used), tuple(flips for _, flips in used), plan)
-
-
-def _within(bits: int, flips: int) -> int:
-    """Return how many values differ from a value in at most `flips` of `bits` bits."""
-    return sum(comb(bits, number) for number in range(flips + 1))
 
 
 def _directory_bits(bits: int, entries: int) -> int:

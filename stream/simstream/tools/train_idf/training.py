@@ -56,12 +56,12 @@ class TrainingRun:
         fingerprinter: Fingerprinter,
         folder: TrainingFolder,
         limits: PageLimits,
-        options: TrainingOptions | None = None,
+        options: TrainingOptions,
     ) -> None:
         self._fingerprinter = fingerprinter
         self._folder = folder
         self._limits = limits
-        self._options = options or TrainingOptions()
+        self._options = options
         self._table = WordTable(self._options.memory_bytes)
         self._state = folder.load(fingerprinter.recipe_id)
         self._runs: list[CountRun] = list(self._state.runs)
