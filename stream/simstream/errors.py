@@ -30,7 +30,7 @@ SimstreamError                what happened, and what to do
 │   ├── WrongAnswer           a shard and the judge do not agree on the log or on the live pages
 │   ├── WrongSchema           the published verdicts have another schema
 │   ├── WrongVerdict          the log does not give the verdict that was published
-│   ├── PositionMissing       the topic `verdicts` has records, and `positions` has none
+│   ├── PositionMissing       the topic `verdicts` has or had records, and `positions` has none
 │   ├── StateDamaged          a file of the state is damaged or half-written
 │   ├── StateFormat           the state has the format of another version
 │   ├── FrameFormat           a frame of the log has the format of another version

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
 from tests.disks import fill, small_disk
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
@@ -45,12 +45,16 @@ def loaded(service: Service) -> int:
     return int(found[1])
 
 
-def cut(program: Program, frame: int) -> None:
-    """Let retention take the log's frames below this one."""
-    assert program.place is not None
-    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
-    where = TopicPartition(f"{program.place.prefix}.{FINGERPRINTS}", 0, frame)
+def cut(program: Program, frame: int, topic: str = FINGERPRINTS) -> None:
+    """Let retention take the records of partition 0 below this offset; -1: all."""
+    admin, where = admin_of(program), TopicPartition(f"{program.place.prefix}.{topic}", 0, frame)
     admin.delete_records([where])[where].result()
+
+
+def admin_of(program: Program) -> AdminClient:
+    """A client to keep until its answers have come."""
+    assert program.place is not None
+    return AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
 
 
 def end_of(log: Log) -> int:
@@ -144,6 +148,40 @@ def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
             watcher.wait(300, service)
             assert service.end() == 0
         assert len(by_ordinal(watcher.rest())) == 300
+
+
+@pytest.mark.kafka
+def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    assert on_kafka.place is not None
+    feed(on_kafka, 100, seed=1)
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
+        watcher.wait(100, service)
+        assert service.end() == 0
+    cut(on_kafka, -1, VERDICTS)
+    admin, name = admin_of(on_kafka), f"{on_kafka.place.prefix}.{POSITIONS}"
+    admin.delete_topics([name])[name].result()
+    on_kafka.good("topics", "create", "--partitions", 1)
+    with on_kafka.serve(**SMALL) as service:
+        assert service.wait() == 1
+        assert "has or had records" in last_line(service)
+    found = json.loads(on_kafka.on_log("status", "--json").stdout)
+    assert any("has or had records" in one["what"] for one in found["wrong"])
+
+
+@pytest.mark.kafka
+def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    served(on_kafka, seed=1)
+    assert on_kafka.place is not None
+    with on_kafka.place.open() as log:
+        cut(on_kafka, end_of(log))
+    assert on_kafka.on_log("status", *KEPT).returncode == 0
+    empty = on_kafka.on_log("status", "--state", "nothing")
+    assert empty.returncode == 1
+    assert "no snapshot reaches it: no judge can start" in empty.stdout.decode()
+    with on_kafka.serve("--state", "nothing") as service:
+        assert service.wait() == 1
 
 
 def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Program) -> None:

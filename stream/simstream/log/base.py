@@ -316,7 +316,7 @@ class Publisher(Closing):
     def start(self) -> bytes | None:
         """Fence the predecessor at once, end its open transaction, and return the last committed position, or None.
 
-        Raises PositionMissing if `verdicts` has records and `positions` has none.
+        Raises PositionMissing if `verdicts` has or had records and `positions` has none.
         """
 
     @abstractmethod
@@ -593,6 +593,6 @@ class Log(Closing):
 def position_missing(verdicts: str, positions: str) -> PositionMissing:
     """Return the error for verdicts without a position to go on from."""
     return PositionMissing(
-        f"{verdicts} has records, {positions} has none",
+        f"{verdicts} has or had records, {positions} has none",
         "restore the topic `positions`, or publish under another prefix: otherwise every verdict would come twice",
     )

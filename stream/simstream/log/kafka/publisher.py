@@ -16,7 +16,7 @@ from simstream.log.kafka.claim import PublisherClaim, taken_over
 from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make
-from simstream.log.kafka.reader import has_records, last_record
+from simstream.log.kafka.reader import had_records, last_record
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
 
 DEFAULTS: Mapping[str, Any] = {
@@ -117,7 +117,7 @@ class KafkaPublisher(Publisher):
             self._claim.check()
             raise LogError("another judge starts at the same moment", "start this judge again") from error
         record = last_record(self._cluster, POSITIONS)
-        if record is None and has_records(self._cluster, VERDICTS):
+        if record is None and had_records(self._cluster, VERDICTS):
             raise position_missing(self._verdicts, self._positions)
         return record.value if record else None
 

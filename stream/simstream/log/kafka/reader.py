@@ -276,8 +276,11 @@ def last_record(cluster: KafkaCluster, topic: str) -> Record | None:
     return None
 
 
-def has_records(cluster: KafkaCluster, topic: str) -> bool:
-    """Whether a topic has any committed record. Reads until the first."""
+def had_records(cluster: KafkaCluster, topic: str) -> bool:
+    """Whether a topic has a committed record, or had records that are gone: of those nobody can tell whether they
+    were committed. Reads until the first."""
+    if any(cluster.offsets(topic, "first").values()):
+        return True
     with KafkaReader(cluster, topic, 0) as reader:
         while not reader.caught_up():
             if reader.poll(1, 0.1):

@@ -99,6 +99,10 @@ class StatusWithoutLog:
 
     def __init__(self, address: str, prefix: str) -> None:
         self.status = ServiceStatus(address, prefix)
+        self._first_frame = 0
+        """The first frame that the log still has."""
+        self._kept = ""
+        """The flag `--state DIR` for advice, if the setting is given."""
 
     def unreached(self, error: BrokerUnreachable) -> None:
         """Note that no broker answered, so that nothing of the log is known."""
@@ -129,6 +133,12 @@ class StatusWithoutLog:
                 f"every snapshot is ahead of the published position (frame {min(frames)}, {published.frame})",
                 "check that --state belongs to this log; or delete the folder, and the judge reads the log again",
             )
+        if self._kept and self._first_frame > max(frames, default=0):
+            self._wrong(
+                f"the log begins at frame {self._first_frame}, but no snapshot reaches it: no judge can start",
+                "leave a running judge alone until its next snapshot (`snapshot_every`); else give --state the "
+                "folder of the last judge's state, or choose another --prefix",
+            )
 
     def _wrong(self, what: str, todo: str) -> None:
         self.status.wrong.append(StatusProblem(what, todo))
@@ -145,8 +155,6 @@ class StatusReader(StatusWithoutLog):
         self._log = log
         self._options = options
         self._how = how
-        self._kept = ""
-        """The flag `--state DIR` for advice, if the setting is given."""
         self._matches = ""
         """The flag `--matches NAME` likewise."""
 
@@ -241,10 +249,12 @@ class StatusReader(StatusWithoutLog):
         with self._log.open_publisher() as publisher:
             data = publisher.committed()
         end = self._log.end_offsets(FINGERPRINTS)[0]  # after the position, which would else be ahead of it at work
+        self._first_frame = self._log.low_watermarks(FINGERPRINTS)[0]
         status.published = published = positions.decode(data) if data is not None else None
         status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
-        if published is None and any(committed(self._log, VERDICTS, 1)):
+        removed = published is None and any(self._log.low_watermarks(VERDICTS).values())
+        if published is None and (removed or any(committed(self._log, VERDICTS, 1))):
             missing = position_missing(*map(self._options.full_name, (VERDICTS, POSITIONS)))
             self._wrong(missing.what, missing.todo)
         elif published is not None and published.log_id != log_id:
@@ -258,7 +268,7 @@ class StatusReader(StatusWithoutLog):
                 "restore the topic `fingerprints`, or choose another --prefix",
             )
         if status.unpublished_frames and not status.judges:
-            first = self._log.low_watermarks(FINGERPRINTS)[0]
+            first = self._first_frame
             hint = f"; give it its --state, as the log begins at frame {first}" if first and not self._kept else ""
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
