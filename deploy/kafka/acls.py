@@ -75,6 +75,8 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
             ("Read", "Write", "DescribeConfigs"),
             "its frames; the log's recipe; the topic's limit",
         ),
+        AclGrant(TOPIC, "positions", ("Read",), "the recipe of a log whose frames have all expired"),
+        AclGrant(TOPIC, "verdicts", ("Describe",), "whether it is there, before a position is read"),
         AclGrant(TOPIC, "dead-letters", ("Write", "DescribeConfigs"), "unreadable pages"),
         AclGrant(GROUP, "fingerprint", ("Read",), "shares and commits"),
         QUIET,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -57,7 +58,7 @@ OPERATIONS = {
 COUNT = 60
 NOT_USED_HERE = {
     QUIET,
-    *[one for one in GRANTS["fingerprint"] if one.name == "dead-letters"],
+    *[one for one in GRANTS["fingerprint"] if one.name in ("dead-letters", "positions", "verdicts")],
     *[one for one in GRANTS["match"] if one.name == "matchers-3"],
 }
 
@@ -215,6 +216,11 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     assert published(secured, new) == COUNT + 2
     program.good("dead-letters", "replay", "--again", *user["operator"])
     program.good("source", "rewind", *user["operator"])
+    admin, where = AdminClient(secured.admin()), TopicPartition(f"{prefix}.fingerprints", 0, -1)
+    admin.delete_records([where])[where].result()
+    with program.serve("--roles", "fingerprint", *user["fingerprint"]) as fingerprinter:
+        fingerprinter.ready()
+        assert fingerprinter.end() == 0, fingerprinter.output
 
 
 def test_the_whole_service_works_by_client_certificate_set_by_variables(

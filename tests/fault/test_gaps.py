@@ -116,6 +116,36 @@ def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: P
     assert [v["source"]["offset"] for v in verdicts] == [*range(50), *range(70, 100)]
 
 
+@pytest.mark.kafka
+def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_again(
+    on_kafka: Program, tmp_path: Path
+) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
+    serve_until(on_kafka, 50)
+    on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
+    with on_kafka.place.open() as log, watching(log) as watcher:
+        log.set_group_offsets({0: 80})  # 30 pages with lost frames
+        with on_kafka.serve(**SHORT) as service:
+            service.until(lambda: "from offset 50 on" in service.get("/health/ready")[1], "the gap is named")
+            assert "pages of partition 0 from offset 50 to 79 are missing" in service.output
+            assert service.end() == 0
+        expire(on_kafka, 70)
+        found = on_kafka.on_log("status", "--gaps")
+        assert found.returncode == 1
+        assert "source skip" in found.stdout.decode()
+        refused = on_kafka.on_log("source", "rewind")
+        assert refused.returncode == 2
+        assert "lacks offsets 50 to 69 for good" in refused.stderr.decode()
+        assert on_kafka.good("source", "skip") == "partition 0: offsets 50 to 69 are given up\n"
+        with on_kafka.serve(**SHORT) as service:
+            watcher.wait(80, service)
+            service.ready()
+            assert service.end() == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    assert [v["source"]["offset"] for v in verdicts] == [*range(50), *range(70, 100)]
+
+
 def produce_in_a_transaction(program: Program, count: int) -> None:
     """Pages that are committed together, which leaves a marker behind them."""
     assert program.place is not None

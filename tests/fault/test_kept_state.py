@@ -184,6 +184,27 @@ def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program
         assert service.wait() == 1
 
 
+@pytest.mark.kafka
+def test_a_log_whose_frames_have_all_expired_keeps_its_recipe(on_kafka: Program) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1)
+    served(on_kafka, seed=1)
+    assert on_kafka.place is not None
+    with on_kafka.place.open() as log, watching(log) as watcher:
+        recipe = json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"]
+        cut(on_kafka, -1)
+        assert json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"] == recipe
+        feed(on_kafka, 50, seed=2)
+        end = end_of(log)
+        for roles in ("fingerprint", "fingerprint,judge"):
+            with on_kafka.serve("--roles", roles, *KEPT, "--recipe", "google2007") as service:
+                assert service.wait() == 1
+                assert f"the log began under recipe {recipe}" in last_line(service)
+        assert end_of(log) == end
+        with on_kafka.serve(*KEPT) as service:
+            watcher.wait(250, service)
+            assert service.end() == 0
+
+
 def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
     assert on_folder.place is not None

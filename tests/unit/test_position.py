@@ -25,6 +25,14 @@ def test_the_record_is_json_that_a_person_can_read() -> None:
     )
 
 
+def test_an_earlier_position_has_no_recipe_and_a_new_one_its_log_s() -> None:
+    earlier = b'{"log_id":"log","frame":3,"ordinal":42,"digest":"d","policy":"p","version":1}'
+    assert not positions.decode(earlier).recipe
+    data = positions.encode(Position("log", 3, 42, "d", "p", recipe="5be0c2d1"))
+    assert data == earlier[:-1] + b',"recipe":"5be0c2d1"}'
+    assert positions.decode(data).recipe == "5be0c2d1"
+
+
 def test_the_schema_of_verdicts_stands_in_a_record_that_earlier_versions_refuse() -> None:
     place = Position("log", 3, 42, "00ff00ff00ff00ff", "5be0c2d1")
     made = positions.with_schema(place, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,12 +84,26 @@ def _begun(log: Log, state: str | None) -> Acceptor:
     return acceptor
 
 
+def removed_pages(log: Log, positions: Mapping[int, int | None]) -> dict[int, tuple[int, int]]:
+    """Return, for each partition whose next page was removed, the next offset and the first that still exists."""
+    lows = log.low_watermarks(PAGES)
+    return {
+        p: (offset, lows[p]) for p, offset in positions.items() if offset is not None and offset < lows.get(p, 0)
+    }
+
+
 def rewind(log: Log, state: str | None = None) -> dict[int, int | None]:
     """Set the fingerprinters' committed offsets to the accepted positions, and return them.
 
     A partition without a position has None: its commit is deleted, and all its pages are read again. Raises
-    LogLocked while a fingerprinter runs, and what `read_through` raises."""
+    UsageError, and changes nothing, if retention removed some of the missing pages; LogLocked while a fingerprinter
+    runs; and what `read_through` raises."""
     positions = read_through(log, state).positions
+    for partition, (start, to) in sorted(removed_pages(log, positions).items()):
+        raise UsageError(
+            f"partition {partition} lacks offsets {start} to {to - 1} for good: retention removed these pages",
+            "run `simstream source skip` instead: it gives up these pages, and the others are read again",
+        )
     log.set_group_offsets(positions)
     return positions
 
@@ -101,9 +116,8 @@ def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
     """
     read = read_through(log, state)
     positions = {partition: offset for partition, offset in read.positions.items() if offset is not None}
-    lows = log.low_watermarks(PAGES)
-    log.set_group_offsets({p: max(offset, lows.get(p, 0)) for p, offset in positions.items()})
-    lost = {p: (offset, lows[p]) for p, offset in positions.items() if lows.get(p, 0) > offset}
+    lost = removed_pages(log, positions)
+    log.set_group_offsets({p: lost[p][1] if p in lost else offset for p, offset in positions.items()})
     info = log.topic(PAGES)
     with log.open_appender(FINGERPRINTS) as appender:
         for partition, (start, to) in sorted(lost.items()):

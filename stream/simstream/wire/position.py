@@ -27,6 +27,8 @@ class Position(msgspec.Struct, frozen=True):
     """2 if there is a `schema_id`, else 1."""
     schema_id: int | msgspec.UnsetType = msgspec.UNSET
     """The id of the schema of the verdicts in a schema registry; plain JSON has none."""
+    recipe: str | msgspec.UnsetType = msgspec.UNSET
+    """The log's recipe, also when the log has no frame any more. Earlier versions wrote none."""
 
     @property
     def published_schema(self) -> int | None:

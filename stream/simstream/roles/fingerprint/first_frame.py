@@ -1,11 +1,15 @@
-"""Reads the log's first frame, which fixes the recipe of the log."""
+"""Reads the log's first frame, which fixes the recipe of the log.
+
+Retention may have removed all frames. The published position then still has the recipe.
+"""
 
 from __future__ import annotations
 
 from simstream.errors import FrameDamaged, WrongRecipe
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import FINGERPRINTS, POSITIONS, Log
 from simstream.text.recipe import name_recipe
 from simstream.wire import frame as frames
+from simstream.wire import position as positions
 
 
 def first_header(log: Log) -> frames.FrameHeader | None:
@@ -23,11 +27,30 @@ def first_header(log: Log) -> frames.FrameHeader | None:
                 return None
 
 
+def recipe_of(log: Log) -> str | None:
+    """Return the recipe of the log's first readable frame; if retention removed all frames, that of the published
+    position. None for a new log, and for an emptied one of which nothing was published.
+
+    Raises FrameFormat, and WrongLog for an unreadable position.
+    """
+    header = first_header(log)
+    if header is not None:
+        return header.recipe
+    if not log.low_watermarks(FINGERPRINTS)[0] or log.partitions_of(POSITIONS) is None:
+        return None
+    with log.open_publisher() as publisher:
+        data = publisher.committed()
+    published = positions.decode(data) if data is not None else None
+    if published is None or published.log_id != log.topic(FINGERPRINTS).id:
+        return None
+    return published.recipe or None
+
+
 def check_recipe(log: Log, recipe_id: str) -> None:
     """Raise WrongRecipe if the log began under another recipe, and FrameFormat if a newer version began it."""
-    header = first_header(log)
-    if header is not None and header.recipe != recipe_id:
-        raise wrong_recipe(header.recipe, recipe_id)
+    theirs = recipe_of(log)
+    if theirs is not None and theirs != recipe_id:
+        raise wrong_recipe(theirs, recipe_id)
 
 
 def wrong_recipe(theirs: str, mine: str) -> WrongRecipe:

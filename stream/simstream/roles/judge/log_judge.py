@@ -143,7 +143,7 @@ class LogJudge(Closing):
 
     def position(self, log_id: str, place: LogPlace) -> Position:
         """Return a place of this log as a position to publish."""
-        return Position(log_id, *place, self._policy.id)
+        return Position(log_id, *place, self._policy.id, recipe=self._policy.recipe_id)
 
     def check(self, published: Position) -> None:
         """Raise WrongLog unless this log leads to the published position. Its frame must be the next one here."""
@@ -164,8 +164,16 @@ class LogJudge(Closing):
         self._gap_since = now if self._gap_since is None else self._gap_since
         if now - self._gap_since < self._context.settings.gap_patience_s:
             return None
-        (_, partition), start = next(iter(self._acceptor.gaps.items()))
-        return f"partition {partition} has a gap before offset {start}: close it with `simstream source rewind`"
+        _, partition = key = next(iter(self._acceptor.gaps))
+        return (
+            f"partition {partition} has a gap: the log waits for pages from {self._awaited(key)} on; close it with "
+            "`simstream source rewind`, or `source skip` if retention removed these pages"
+        )
+
+    def _awaited(self, key: tuple[str, int]) -> str:
+        """Say which page of a source partition must come next."""
+        offset = self._acceptor.positions.get(key)
+        return "its beginning" if offset is None else f"offset {offset}"
 
     def name_outgrown(self) -> None:
         """Log one line for a cluster that has become too large, and one for each doubling. Most of them hold no
@@ -189,7 +197,11 @@ class LogJudge(Closing):
         self._context.metrics.frames_ignored.labels(reason.value).inc()
         level = logging.INFO if reason is IgnoreReason.REPEATED else logging.WARNING
         where: dict[str, object] = {"frame": record.offset, "reason": reason.value}
+        why = reason.value
         if reason is not IgnoreReason.DAMAGED:
             header = frames.decode(record.value or b"").header
             where |= {"partition": header.partition, "offset": header.start}
-        _logger.log(level, "frame %d of the log was ignored: %s", record.offset, reason.value, extra=where)
+            if reason in (IgnoreReason.GAP, IgnoreReason.UNBEGUN):
+                awaited = self._awaited((header.topic_id, header.partition))
+                why += f": pages of partition {header.partition} from {awaited} to {header.start - 1} are missing"
+        _logger.log(level, "frame %d of the log was ignored: %s", record.offset, why, extra=where)

@@ -25,11 +25,11 @@ from simstream.log.base import (
 from simstream.log.committed_records import committed
 from simstream.log.participants import GroupMember
 from simstream.model import Record
-from simstream.roles.fingerprint.first_frame import first_header
+from simstream.roles.fingerprint.first_frame import recipe_of
 from simstream.roles.topics import ALTER, RETENTION, remedy, unfit_settings
 from simstream.settings import Settings
 from simstream.telemetry.health import WORKING
-from simstream.tools.gaps import read_through
+from simstream.tools.gaps import read_through, removed_pages
 from simstream.tools.status.processes import ProcessStatus, SnapshotStatus
 from simstream.tools.status.shards import ShardStatus, look_at_shards
 from simstream.wire import frame as frames
@@ -182,14 +182,13 @@ class StatusReader(StatusWithoutLog):
                 f"{running.stranger} is elected in the judges' group, and is no judge: no verdict can be published",
                 "stop that program, or give it another group",
             )
-        header = first_header(self._log)
-        status.recipe = header.recipe if header else None
+        status.recipe = recipe_of(self._log)
         self._look_at_source()
         self._look_at_publishing()
         if sharded:
             status.shards = look_at_shards(self._log, running.matchers)
             self._look_for_owners()
-        if gaps and header is not None:
+        if gaps and status.recipe is not None:
             self._look_for_gaps(settings.state)
 
     def _look_at_topics(self) -> list[str]:
@@ -314,11 +313,18 @@ class StatusReader(StatusWithoutLog):
     def _look_for_gaps(self, state: str | None) -> None:
         found = read_through(self._log, state)
         self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
+        removed = removed_pages(self._log, self.status.gaps)
+        how = "skip" if removed else "rewind"  # to skip also rewinds: only what was removed is given up
         for partition, offset in self.status.gaps.items():
             where = "its beginning" if offset is None else f"offset {offset}"
+            gone = (
+                f", and retention removed those before offset {removed[partition][1]}"
+                if partition in removed
+                else ""
+            )
             self._wrong(
-                f"partition {partition} has a gap: the log waits for pages from {where} on",
-                f"stop the fingerprinters, then: simstream source rewind {self._how}{self._kept}",
+                f"partition {partition} has a gap: the log waits for pages from {where} on{gone}",
+                f"stop the fingerprinters, then: simstream source {how} {self._how}{self._kept}",
             )
 
 
