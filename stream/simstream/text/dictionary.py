@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import mmap
-import os
-import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +19,7 @@ from simstream.kernels.text.modes import full_tokens, search_tokens, separate
 from simstream.kernels.text.tokenize import MIN_FLOAT, HiddenMarkovModel, cut, make_scratch
 from simstream.kernels.text.trie import I32, NO_WORD, NODE, Points, Trie, build
 from simstream.text import jieba_tables
+from simstream.text.cached_file import put_in_cache
 from simstream.text.user_words import WordChange, WordFrequencies, apply
 
 FORMAT = 1
@@ -69,7 +67,8 @@ def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
     arrays = _read_cache(file, key)
     if arrays is None:
         trie, hmm = _build_trie(_changed(changes)), _build_hmm()
-        _write_cache(file, _encode(key, _named(trie, hmm)))
+        content = _encode(key, _named(trie, hmm))
+        put_in_cache(file, lambda out: out.write(content))
         arrays = _read_cache(file, key)
         if arrays is None:
             return Dictionary(trie, hmm, key, changes)
@@ -228,23 +227,6 @@ def _decode(content: mmap.mmap, key: str) -> dict[str, NDArray[Any]] | None:
 def _array(content: mmap.mmap, begin: int, column: _TableColumn) -> NDArray[Any]:
     flat = np.frombuffer(content, np.dtype(column.dtype), math.prod(column.shape), begin + column.offset)
     return flat.reshape(column.shape)
-
-
-def _write_cache(file: Path, content: bytes) -> None:
-    """Put the file in place at once or not at all."""
-    # Without the cache everything works, only slower. So a folder that cannot be written is no error here.
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            os.replace(temporary, file)
-        except OSError:
-            os.unlink(temporary)
-            raise
 
 
 def _read_cache(file: Path, key: str) -> dict[str, NDArray[Any]] | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -21,6 +19,7 @@ from simstream.kernels.text.tokenize import slots_of
 from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
 from simstream.text import jieba_tables, word_lists
 from simstream.text import unicode_tables as tables
+from simstream.text.cached_file import put_in_cache
 from simstream.text.dictionary import Dictionary
 from simstream.text.recipe import Recipe, Script
 
@@ -77,7 +76,7 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | N
     arrays = _read(path)
     if arrays is None:
         arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped, secret)
-        _write(path, arrays)
+        put_in_cache(path, partial(_write, arrays))
     fold, traits = tables.fold_table(recipe.script), tables.unicode_table().traits
     factors = tf_factors(recipe.tf_power, recipe.tf_cap)
     placed = _place(arrays.hashes, arrays.weights, secret)
@@ -215,22 +214,13 @@ def _digest(array: NDArray[np.generic]) -> bytes:
     return mmh3.mmh3_x64_128_digest(np.ascontiguousarray(array).data.cast("B"))
 
 
-def _write(path: Path, arrays: CachedWeights) -> None:
-    """Write magic, each array as .npy, and the digests of all; put the file in place at once or not at all."""
-    with contextlib.suppress(OSError):  # without a cache everything works, only slower
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC)
-                with interrupts_held():
-                    for array in arrays:
-                        np.save(file, array)
-                file.write(b"".join(_digest(array) for array in arrays))
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-            raise
+def _write(arrays: CachedWeights, file: BinaryIO) -> None:
+    """Write magic, each array as .npy, and the digests of all."""
+    file.write(_MAGIC)
+    with interrupts_held():
+        for array in arrays:
+            np.save(file, array)
+    file.write(b"".join(_digest(array) for array in arrays))
 
 
 def _read(path: Path) -> CachedWeights | None:
