@@ -5,6 +5,7 @@ SimstreamError                what happened, and what to do
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
 │   └── InputMissing          a named file or folder does not exist or cannot be read
 ├── InputError                exit 1: an input file is cut off or damaged
+│   └── InputChanged          another program wrote to an input file while it was read twice
 ├── StoreError                exit 1: an object store or a web server broke off, or does not answer
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
 │   └── NotPut                a store did not take a whole output; it stays on the disk
@@ -91,6 +92,10 @@ class InputMissing(UsageError):
 
 class InputError(SimstreamError):
     """An input is cut off or damaged."""
+
+
+class InputChanged(InputError):
+    """An input differs at its second reading. Outputs keep nothing of it: it may be of two files."""
 
 
 class StoreError(SimstreamError):

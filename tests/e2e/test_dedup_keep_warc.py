@@ -196,7 +196,7 @@ def test_archives_and_names_that_do_not_fit_are_refused(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_an_archive_that_changes_costs_no_record_of_another(
+def test_an_archive_that_changes_leaves_every_output_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -212,7 +212,7 @@ def test_an_archive_that_changes_costs_no_record_of_another(
     monkeypatch.setattr(KeepSelector, "choose", changed)
     assert invoke(["dedup", "a.arc", "b.arc", "-o", "v", "--keep", "kept.arc", "--distance", "0"]) == 1
     assert "a.arc changed while it was judged" in capsys.readouterr().err
-    assert Path("kept.arc").read_bytes() == b"".join(pages([3, 4], arc))
+    assert not [name for name in ("v", "kept.arc") if Path(name).exists()]
 
 
 LONG_VERSION = b"filedesc://a.arc 0.0.0.0 20260102030405 text/plain %d\n%s\n"

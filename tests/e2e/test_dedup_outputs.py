@@ -231,12 +231,14 @@ def test_lines_are_kept_as_they_were_judged_or_not_at_all(
 
     monkeypatch.setattr(KeepSelector, "choose", choose_late)
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
-    kept = tmp_path / "kept"
-    code = invoke(["dedup", *map(str, (empty, first, second)), "-o", str(tmp_path / "out"), "--keep", str(kept)])
+    kept, out = tmp_path / "kept", tmp_path / "out"
+    kept.write_bytes(b"before")
+    out.write_bytes(b"before")
+    code = invoke(["dedup", *map(str, (empty, first, second)), "-o", str(out), "--keep", str(kept)])
     if changed in ("longer", "after"):
         assert (code, kept.read_bytes()) == (0, judged)
     else:
-        assert (code, kept.read_bytes()) == (1, judged.splitlines(keepends=True)[0])
+        assert (code, kept.read_bytes(), out.read_bytes()) == (1, b"before", b"before")
         assert f"{first} changed while it was judged" in capsys.readouterr().err
 
 

@@ -306,7 +306,7 @@ def test_a_recipe_file_is_measured_beside_its_preset(
 
 
 def test_pages_that_are_all_too_short_are_measured_as_far_as_that_goes(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     (tmp_path / "short.jsonl").write_text(
@@ -314,6 +314,7 @@ def test_pages_that_are_all_too_short_are_measured_as_far_as_that_goes(
     )
     assert invoke(["evaluate", str(tmp_path / "short.jsonl"), "--peers", "-o", str(tmp_path / "out")]) == 0
     [one] = json.loads((tmp_path / "out" / "results.json").read_bytes())["contenders"][0]["corpora"]
+    assert "1 of 3 pages of short could not be read: 1 bad_json (first " in capsys.readouterr().err
     assert one["readable"]["value"] == 0
     assert one["rule"]["precision"]["value"] is None
 

@@ -64,6 +64,7 @@ def test_html_and_folders_count_as_dedup_reads_them_and_broken_pages_do_not(alon
     done = alone.run("train-idf", "site", "more.jsonl", "-o", "own.idf", "--min-pages", 1)
     assert done.returncode == 0, done.stderr.decode()
     assert "of 1 page in" in done.stderr.decode()
+    assert "2 of 5 pages could not be read: 1 wrong_type (first more.jsonl, line 1)" in done.stderr.decode()
     assert "火箭" in table(alone.folder / "own.idf")
 
 

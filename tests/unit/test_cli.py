@@ -272,6 +272,19 @@ def test_a_program_without_a_standard_stream_does_its_work(
         assert b'"verdict":"new"' in (tmp_path / "v.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii:surrogateescape"])
+def test_what_stdout_has_no_character_for_is_an_escape(cache: Path, encoding: str) -> None:
+    done = subprocess.run(
+        command_line("plan", "--pages", "10M"),
+        env=environment(cache) | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u2192" in done.stdout
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     "arguments", ["--version", "dedup --help", "config", "plan --pages 9", "plan --pages 9 --json"]

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simstream.cli.main import invoke
+from simstream.errors import InputError
+from simstream.tools.find import lists
 from simstream.tools.find import pairs as find_pairs
 from simstream.tools.find.clusters import clusters
 from simstream.tools.find.lists import read_fingerprints
@@ -121,6 +123,8 @@ def test_clusters_are_connected_however_the_pairs_come(count: int, data: st.Data
         (b"18446744073709551615\n", (1 << 64) - 1),
         (b" \t5\n", 5),
         (b"5 x\n", 5),
+        (b"5\t1e3\r\n", 5),
+        (b"5,page\n", 5),
         (b"5\r\n", 5),
         (b"+5", 5),
         (b"-3\n", (1 << 64) - 3),
@@ -131,7 +135,23 @@ def test_a_line_is_read_as_c_reads_it(line: bytes, value: int) -> None:
     assert read_fingerprints(io.BytesIO(b"1\n" + line), "list").tolist() == [1, value]
 
 
-@pytest.mark.parametrize("line", ["", "x7", "18446744073709551616", "1" * 5000])
+def test_numbers_between_old_line_ends_are_refused() -> None:
+    with pytest.raises(InputError, match="line 1 of list is not an unsigned 64-bit number"):
+        read_fingerprints(io.BytesIO(b"1\r2\r"), "list")
+
+
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "_PART_BYTES", 10)
+    assert read_fingerprints(io.BytesIO(b"1 2345\n22 45\n3"), "list").tolist() == [1, 22, 3]
+    source = io.BytesIO(b"1\n2 " + 1000 * b"x")
+    with pytest.raises(InputError, match="line 2 of list has more than 10 bytes"):
+        read_fingerprints(source, "list")
+    assert source.tell() <= 30
+
+
+@pytest.mark.parametrize(
+    "line", ["", "x7", "18446744073709551616", "1" * 5000, "3ba8eddec5657931", "1e3", "1.5", "0x10", "1_0"]
+)
 def test_a_line_that_is_no_number_ends_with_1_and_is_named(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simstream.errors import InputError, UsageError
+from simstream.errors import InputChanged, InputError, UsageError
 from simstream.model import PageSource
 from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
@@ -71,6 +72,16 @@ def test_a_row_that_has_changed_ends_the_copy(tables: list[str]) -> None:
     path.write_bytes(path.read_bytes().replace("三".encode(), "四".encode()))
     assert copied(copier, [1, 4]).count(b"\n") > 2
     with pytest.raises(InputError, match="changed while it was judged"):
+        copied(copier, [2])
+
+
+def test_a_file_that_is_damaged_only_at_its_second_reading_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(b'{"text": "page %d"}\n' % number for number in range(3))))
+    copier = make_copier([str(path)], "kept.jsonl", LIMIT, FieldNames())
+    list(copier.noted(read_pages([str(path)])))
+    path.write_bytes(path.read_bytes()[:12])
+    with pytest.raises(InputChanged, match="changed while it was judged"):
         copied(copier, [2])
 
 

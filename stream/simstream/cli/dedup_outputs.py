@@ -136,7 +136,7 @@ class FurtherOutputs:
     def finish(self) -> None:
         """Write the outputs that are known only at the end. For --keep, read the inputs again.
 
-        Raises InputError if a page to keep has changed.
+        Raises InputChanged if a page to keep has changed.
         """
         if self._exact is not None and (out := self._rows.get(PAIRS)):
             self._write_exact(self._exact, out)

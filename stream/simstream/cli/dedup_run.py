@@ -16,19 +16,19 @@ from simstream.cli.options import make_deduper
 from simstream.cli.progress import say, shown
 from simstream.cli.repeated_names import separate
 from simstream.cli.row_output import written_rows
-from simstream.errors import InputError
+from simstream.errors import InputChanged, InputError
 from simstream.model import INCOMPARABLE_VERDICTS, Verdict
 from simstream.settings import Settings
 from simstream.sources.input_files import InputFile
 from simstream.sources.read import PageReader, read_pages, size_of
 from simstream.sources.read_ahead import ReadAhead
 from simstream.sources.repeated_names import PageNames
+from simstream.sources.unread import UnreadPages
 from simstream.tools.dedup.exact_pairs import ExactPairs
 from simstream.tools.dedup.input_copy import InputCopier, make_copier
 from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
 from simstream.tools.dedup.run_state import RunState
 from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
-from simstream.tools.dedup.unread import UnreadPages
 from simstream.tools.dedup.verdict_spool import VerdictSpool
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class DedupRun:
                 (out if held is None else held).write(verdict)
                 self.kinds[verdict.verdict] += 1
                 self.unread.take(verdict)
+        except InputChanged:  # whatever was read may be of two files
+            raise
         except InputError as error:
             self.damage = error  # what was read before the damage counts
         if held is not None:

@@ -6,6 +6,7 @@ Nothing heavy is imported here: `simstream --help` must answer at once.
 from __future__ import annotations
 
 import atexit
+import codecs
 import importlib
 import io
 import os
@@ -147,13 +148,15 @@ def _open_standard_streams() -> None:
 
 
 def _name_stdout_in_errors() -> None:
-    """Replace `sys.stdout` by a stream like it, whose errors name it."""
+    """Replace `sys.stdout` by a stream like it, whose errors name it.
+
+    What an encoding other than UTF-8 does not have becomes an escape, such as \\u2192.
+    """
     given: Any = sys.stdout
     raw = CheckedWriter(io.FileIO(given.fileno(), "w", closefd=False), "-")
     buffer: Any = raw if given.write_through else io.BufferedWriter(raw)
-    sys.stdout = io.TextIOWrapper(
-        buffer, given.encoding, given.errors, None, given.line_buffering, given.write_through
-    )
+    errors = given.errors if codecs.lookup(given.encoding).name == "utf-8" else "backslashreplace"
+    sys.stdout = io.TextIOWrapper(buffer, given.encoding, errors, None, given.line_buffering, given.write_through)
 
 
 def _leave(codes: list[int]) -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from simstream.cli.checked_writer import CheckedWriter
 from simstream.cli.progress import say
-from simstream.errors import InputError, NotPut, OutputError, SimstreamError, UsageError
+from simstream.errors import InputChanged, InputError, NotPut, OutputError, SimstreamError, UsageError
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.stores import check_writable, put
@@ -38,8 +38,8 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
 
     `-` is stdout. Devices and pipes are written directly. The file of an address lies in a temporary file until it
     is whole. The file is compressed if its name ends in .gz, .xz or .zst, unless `compressed` is False. After an
-    InputError, or NotPut of another output, the file keeps what was written. After any other error `path` is
-    unchanged.
+    InputError (but not InputChanged), or NotPut of another output, the file keeps what was written. After any other
+    error `path` is unchanged.
     Raises UsageError if `path` cannot be written, is an input, or another command writes it, OutputError if the
     system accepts no more bytes, and NotPut if the store does not take the whole file, or Ctrl-C comes. Then the
     temporary file stays.
@@ -61,6 +61,8 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
                 try:
                     yield out
                     keep = True
+                except InputChanged:
+                    raise
                 except (InputError, NotPut):
                     keep = True
                     raise

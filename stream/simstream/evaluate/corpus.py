@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simstream.errors import InputMissing, UsageError
 from simstream.model import Page, PageKind, Record
 from simstream.sources.input_files import shown_path
+from simstream.sources.unread import UnreadPages
 from simstream.text.extraction.extractor import make_extractor
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.recipe import HtmlPart, Recipe
@@ -39,6 +40,8 @@ class Corpus:
     group: NDArray[np.int32]  # (n,) number of its group, or NO_GROUP
     place: dict[str, int]
     digest: str
+    unread: UnreadPages
+    """The pages that could not be read."""
     fast: Corpus | None = None
     """The same pages as recipes with `extract = "fast"` read them; None if no such recipe does."""
 
@@ -96,20 +99,24 @@ def read_corpus(name: str, records: Iterable[Record], reading: InputReader) -> C
 
     The true similarity of two pages is that of their main content, whatever the recipes extract.
     """
-    pages, groups = [], []
+    pages, groups, paths = [], [], []
     numbers: dict[str | int, int] = {}
     for record in records:
         page = decode(record, reading.limits)
         page.time = 0 if page.time == NO_TIME else page.time
         pages.append(page)
         groups.append(_group(record, numbers))
+        paths.append(record.topic)
     if not pages:
         raise InputMissing(f"{name} has no page", "give an input with pages")
     copies = [msgspec.structs.replace(page) for page in pages] if reading.fast else None
     _extract(pages, "main", reading)
+    unread = UnreadPages(f"pages of {name}")
+    for page, path in zip(pages, paths, strict=True):
+        unread.take_page(page, path)
     group = np.array(groups, np.int32)
     place = {page.id: number for number, page in enumerate(pages)}
-    corpus = Corpus(name, pages, group, place, _digest(pages))
+    corpus = Corpus(name, pages, group, place, _digest(pages), unread)
     if copies is None:
         return corpus
     _extract(copies, "fast", reading)

@@ -106,7 +106,9 @@ def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
     for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
         done = watcher.task(f"reading {name}", None)
         pages = read_pages([path], limit, request.fields, watcher.say, forgiving=True)
-        corpora.append(read_corpus(name, _counted(pages, done), reading))
+        corpora.append(corpus := read_corpus(name, _counted(pages, done), reading))
+        if str(corpus.unread):
+            watcher.say(str(corpus.unread))
     return corpora
 
 

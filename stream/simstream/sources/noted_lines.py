@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO
 
-from simstream.errors import InputError
+from simstream.errors import InputChanged, InputError
 from simstream.model import Record
 from simstream.sources.csv_rows import CsvTable
 from simstream.sources.fields import FieldNames
@@ -49,7 +49,7 @@ class NotedLines(RecordNotes):
         """Yield the lines with these numbers, byte for byte with their ends.
 
         `numbers`: ascending, from 0 over all inputs; lines added since the first reading do not count. Raises
-        InputError at a line that has changed, and at the end of a file that has become shorter.
+        InputChanged at a line that has changed, and at the end of a file that has become shorter.
         """
         wanted = iter(numbers)
         following = next(wanted, None)
@@ -71,9 +71,12 @@ class NotedLines(RecordNotes):
             missing = ends.popleft() - noted.popleft()[1]
             with opened_at_rest(file.path) as handle:
                 source = self._read(unpacked(CountedFile(handle), file.path), file.path)
-                for line, value_of in islice(source, missing):
-                    missing -= 1
-                    yield file.path, line, value_of
+                try:
+                    for line, value_of in islice(source, missing):
+                        missing -= 1
+                        yield file.path, line, value_of
+                except InputError as error:  # these lines were read before
+                    raise changed_while_judged(file.path) from error
             if missing:
                 raise changed_while_judged(file.path)
 
@@ -105,16 +108,18 @@ def file_stamp(handle: BinaryIO) -> tuple[object, ...]:
 
 @contextmanager
 def opened_unchanged(path: str, stamp: tuple[object, ...]) -> Iterator[BinaryIO]:
-    """Return a file, open. Raises InputError if its stamp is another one, now or at the end."""
+    """Return a file, open. Raises InputChanged if its stamp is another one, now or at the end."""
     with opened(path) as handle:
         if file_stamp(handle) != stamp:
             raise changed_while_judged(path)
-        yield handle
-        if file_stamp(handle) != stamp:
-            raise changed_while_judged(path)
+        try:
+            yield handle
+        finally:  # also behind damage that was not there before
+            if file_stamp(handle) != stamp:
+                raise changed_while_judged(path)
 
 
-def changed_while_judged(path: str) -> InputError:
+def changed_while_judged(path: str) -> InputChanged:
     """Return the error for an input that differs at its second reading."""
     what = f"{shown_path(path)} changed while it was judged"
-    return InputError(what, "judge it again while no other program writes to it")
+    return InputChanged(what, "judge it again while no other program writes to it")

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.errors import InputError, UsageError
+from simstream.errors import InputChanged, InputError, UsageError
 from simstream.files.zstandard import zstd
 from simstream.model import Record
 from simstream.sources.archives.framing import ArchiveRecord
@@ -88,8 +88,8 @@ class ArchiveCopier(RecordNotes):
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the records of these pages, ascending and numbered from 0 over all inputs.
 
-        Raises InputError if a file has changed since this object was made. The records of all other files are
-        written.
+        Raises InputChanged if a file has changed since this object was made, and InputError for a damaged one,
+        after the records of all other files.
         """
         places, first_error = np.asarray(self._place, np.int64)[numbers], None
         for file in range(len(self._files)):
@@ -98,6 +98,8 @@ class ArchiveCopier(RecordNotes):
                 if self._is_arc and file == 0:
                     self._copy_version(out)
                 self._copy_file(file, numbers[low:high].tolist(), out)
+            except InputChanged:
+                raise
             except InputError as error:
                 first_error = first_error or error
         if first_error:

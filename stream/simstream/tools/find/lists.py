@@ -14,23 +14,32 @@ from simstream.sources.lines import DAMAGE, cut_off
 
 _PART_BYTES: Final = 1 << 22
 _PLAIN: Final = b"0123456789\r\n"
-_NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
+_NUMBER: Final = re.compile(rb"[ \t\v\f]*([+-]?)([0-9]+)(?:\r?\Z|[ \t\v\f,][^\r]*\r?\Z)", re.DOTALL)
 _MAX_VALUE: Final = (1 << 64) - 1
 
 
 def read_parts(handle: IO[bytes], name: str) -> Iterator[U64]:
     """Yield the numbers of an open file in its order, some hundred thousand at a time.
 
-    Reads a line as C's `strtoull` does: skips blanks before the number and anything after it, and subtracts a
-    negative number from 2^64.
-    Errors: InputError for the first line without a number of 64 bits, and for a damaged file.
+    Reads a line as C's `strtoull` does: skips blanks before the number, and subtracts a negative number from 2^64.
+    After the number, and a blank or a comma, there may be anything.
+    Errors: InputError for the first line that has no number of 64 bits or is longer than _PART_BYTES, and for a
+    damaged file.
     Cost: about 0.3 us a line.
     """
-    lines = 0
+    lines, begun = 0, b""
     try:
-        while part := handle.readlines(_PART_BYTES):
-            yield _numbers(part, name, lines)
-            lines += len(part)
+        while data := handle.read(_PART_BYTES):
+            block, end, begun = (begun + data).rpartition(b"\n")
+            if end:
+                numbers = _numbers(block, name, lines)
+                lines += len(numbers)
+                yield numbers
+            elif len(begun) > _PART_BYTES:
+                what = f"line {lines + 1} of {name} has more than {_PART_BYTES:,} bytes"
+                raise InputError(what, "give one decimal number a line")
+        if begun:
+            yield _numbers(begun, name, lines)
     except DAMAGE as error:
         raise cut_off(name, lines, error, kept="") from error
 
@@ -49,8 +58,10 @@ def read_fingerprints(handle: IO[bytes], name: str, heard: Callable[[int], None]
     return np.concatenate(parts)
 
 
-def _numbers(part: list[bytes], name: str, before: int) -> U64:
-    if not b"".join(part).translate(None, _PLAIN):
+def _numbers(block: bytes, name: str, before: int) -> U64:
+    """Return the numbers of whole lines; the last has no end. `before`: the lines before them."""
+    part = block.split(b"\n")
+    if not block.translate(None, _PLAIN):
         try:
             return np.fromiter(map(int, part), np.uint64, len(part))
         except (ValueError, OverflowError):

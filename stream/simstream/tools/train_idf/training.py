@@ -13,8 +13,9 @@ import msgspec
 
 from simstream.errors import InputError, StateError
 from simstream.kernels.text.frequencies import PAGES, WORDS, WordCounts
-from simstream.model import Record
+from simstream.model import Page, Record
 from simstream.sources.batches import record_batches
+from simstream.sources.unread import UnreadPages
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.tools.train_idf.runs import CountRun, Row, merged, write_run
 from simstream.tools.train_idf.state import TrainingFolder
@@ -39,9 +40,14 @@ class TrainingOptions(NamedTuple):
 class _CountBatch(NamedTuple):
     """Records that are being counted, and the digest of the input up to their end."""
 
-    records: int
+    records: list[Record]
     digest: str
-    counts: Future[WordCounts]
+    counts: Future[_Counted]
+
+
+class _Counted(NamedTuple):
+    words: WordCounts
+    pages: list[Page]
 
 
 class TrainingRun:
@@ -67,6 +73,8 @@ class TrainingRun:
         self._runs: list[CountRun] = list(self._state.runs)
         self._whole = True
         self._next_save = 0.0
+        self.unread = UnreadPages()
+        """The pages that this run could not read; not those of the runs that it goes on from."""
 
     @property
     def pages(self) -> int:
@@ -111,7 +119,7 @@ class TrainingRun:
                     for record in batch:
                         _update(digest, record)
                     counts = pool.submit(self._count, batch)
-                    waiting.append(_CountBatch(len(batch), digest.hexdigest(), counts))
+                    waiting.append(_CountBatch(batch, digest.hexdigest(), counts))
                     if len(waiting) > self._options.threads:
                         yield waiting.popleft()
             except InputError:
@@ -130,12 +138,15 @@ class TrainingRun:
             what = f"the input's first {self._state.records:,} pages differ from the counted ones"
             raise StateError(what, f"give the same input, or delete {self._folder.path}")
 
-    def _count(self, records: list[Record]) -> WordCounts:
-        return self._fingerprinter.count([decode(record, self._limits) for record in records])
+    def _count(self, records: list[Record]) -> _Counted:
+        pages = [decode(record, self._limits) for record in records]
+        return _Counted(self._fingerprinter.count(pages), pages)
 
     def _take(self, batch: _CountBatch) -> None:
         """Add a batch. If an interrupt comes in between, its half is never saved."""
-        counts, first = batch.counts.result(), 0
+        (counts, pages), first = batch.counts.result(), 0
+        for record, page in zip(batch.records, pages, strict=True):
+            self.unread.take_page(page, record.topic)
         self._whole = False
         while (first := self._table.add(counts, first)) < int(counts.filled[WORDS]):
             self._runs.append(self._write(self._table.rows()))
@@ -143,7 +154,7 @@ class TrainingRun:
             self._compact()
         self._state = msgspec.structs.replace(
             self._state,
-            records=self._state.records + batch.records,
+            records=self._state.records + len(batch.records),
             digest=batch.digest,
             pages=self._state.pages + int(counts.filled[PAGES]),
         )

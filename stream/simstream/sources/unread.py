@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simstream.errors import InputError
-from simstream.model import Verdict, VerdictKind
+from simstream.model import Page, PageKind, Verdict, VerdictKind
 from simstream.sources.input_files import place
 
 _MAX_SHOWN = 8
@@ -19,13 +19,21 @@ class UnreadPages:
         self._first: dict[str, str] = {}
 
     def take(self, verdict: Verdict) -> None:
-        """Count the next verdict."""
+        """Count the page of the next verdict."""
+        unreadable = verdict.verdict == VerdictKind.UNREADABLE
+        self._count((verdict.reason or "") if unreadable else None, verdict.source.topic, verdict.source.offset)
+
+    def take_page(self, page: Page, path: str) -> None:
+        """Count the next page, of this file, after its extraction."""
+        self._count(page.reason if page.kind == PageKind.UNREADABLE else None, path, page.offset)
+
+    def _count(self, reason: str | None, path: str, offset: int) -> None:
+        """Count a page, and why it could not be read."""
         self._pages += 1
-        if verdict.verdict == VerdictKind.UNREADABLE:
-            reason = verdict.reason or ""
+        if reason is not None:
             self._counts[reason] = self._counts.get(reason, 0) + 1
             if reason not in self._first:
-                self._first[reason] = place(verdict.source.topic, verdict.source.offset)
+                self._first[reason] = place(path, offset)
 
     def check(self, share: float | None) -> None:
         """Raise InputError if more than this share of the pages could not be read; None: if any was not JSON."""
