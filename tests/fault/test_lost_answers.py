@@ -7,10 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from simstream.judge.policy import Policy
 from simstream.log.base import MATCHES, VERDICTS, Log
 from simstream.roles.match.answer_writer import AnswerWriter
+from simstream.roles.match.answered_frames import answered_frames
 from tests.e2e import eventful_pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, watching
 from tests.unit.test_judge_role import append_frames, judging, policy, until
@@ -73,7 +76,7 @@ def test_a_topic_of_answers_that_was_lost_is_refused_by_states_and_filled_again_
             assert matcher.end() == 0
         program.place.delete(MATCHES)
         program.good("topics", "create", "--shards", 4)
-        for role, said in (("judge", "ends at offset 0"), ("match", "remove the folder")):
+        for role, said in (("judge", "give judges and matchers empty folders"), ("match", "remove the folder")):
             with program.serve("--roles", role, "--state", "old") as refused:
                 assert refused.wait() == 1
                 assert said in refused.output.splitlines()[-1]
@@ -85,4 +88,58 @@ def test_a_topic_of_answers_that_was_lost_is_refused_by_states_and_filled_again_
             eventful_pages.append(log, eventful_pages.make(PAGES, 2))
             watcher.wait(2 * PAGES, service)
             assert service.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+
+
+def answers_of(program: Program) -> tuple[str, dict[int, int]]:
+    """The full name of the topic of answers, and where each partition ends."""
+    assert program.place is not None
+    with program.place.open() as log:
+        return log.topic(MATCHES).name, log.end_offsets(MATCHES)
+
+
+def cut_answers(program: Program) -> None:
+    """Let retention take all answers."""
+    assert program.place is not None
+    name, ends = answers_of(program)
+    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
+    for future in admin.delete_records([TopicPartition(name, shard, end) for shard, end in ends.items()]).values():
+        future.result()
+
+
+@pytest.mark.kafka
+def test_answers_that_expired_before_they_were_read_are_told_by_status_and_given_again_by_a_new_start(
+    on_kafka: Program,
+) -> None:
+    on_kafka.good("topics", "create", "--partitions", 1, "--shards", 2)
+    assert on_kafka.place is not None
+    frames = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
+    with on_kafka.place.open() as log, watching(log) as watcher, ExitStack() as stack:
+        matcher = stack.enter_context(on_kafka.serve("--roles", "match", "--state", "own"))
+        eventful_pages.append(log, eventful_pages.make(PAGES))
+        with on_kafka.serve("--state", "own", **frames) as service:
+            watcher.wait(PAGES, service)
+            assert service.end() == 0
+        eventful_pages.append(log, eventful_pages.make(PAGES, 2))
+        with on_kafka.serve("--roles", "fingerprint", **frames) as service:
+            service.until(lambda: log.source_offsets() == log.end_offsets("pages"), "all is fingerprinted")
+            frame = log.end_offsets("fingerprints")[0]
+            service.until(lambda: {*answered_frames(log, lambda _: True).values()} == {frame}, "all is answered")
+            assert service.end() == 0
+        cut_answers(on_kafka)
+        with on_kafka.serve("--roles", "judge", "--state", "own") as judge:
+            judge.until(lambda: "waits for the answer of shard 0, 1" in health(judge), "it waits")
+            assert "start the matchers again" in judge.output
+            told = on_kafka.on_log("status")
+            assert told.returncode == 1
+            assert "has no answer to frame" in told.stdout.decode()
+            assert matcher.end() == 0
+            stack.enter_context(on_kafka.serve("--roles", "match", "--state", "own"))
+            watcher.wait(2 * PAGES, judge)
+            on_kafka.good("status")
+            assert judge.end() == 0
+        cut_answers(on_kafka)
+        with on_kafka.serve("--roles", "judge", "--state", "new") as judge:
+            assert judge.wait() == 1
+            assert "no state reaches that far" in judge.output.splitlines()[-1]
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)

@@ -95,6 +95,10 @@ class AnswerBook:
         """Expect answers from this place of the log on, at these offsets of the partitions."""
         self._by_shard = [ShardAnswers(frame, ordinal, offset) for offset in offsets]
 
+    def is_own(self, header: AnswerHeader) -> bool:
+        """Whether an answer is for this log, policy, number of shards and cut of the tables."""
+        return tuple(getattr(header, name) for name in OWN) == self._own
+
     def add(self, shard: int, offset: int, data: bytes) -> AnswerIssue | None:
         """Take the record at an offset of a shard's partition. Return why it does not count, or None."""
         mine = self._by_shard[shard]
@@ -104,7 +108,7 @@ class AnswerBook:
         except AnswerDamaged:
             return AnswerIssue.DAMAGED
         header = found.header
-        if tuple(getattr(header, name) for name in OWN) != self._own or header.shard != shard:
+        if not self.is_own(header) or header.shard != shard:
             return AnswerIssue.OTHER
         if header.to_frame <= mine.frame:
             return AnswerIssue.REPEATED

@@ -246,7 +246,8 @@ class KafkaReader(Reader):
         return LogError(
             f"{self._cluster.name(self._topic)} has no offset {self._next.get(message.partition(), 0)} "
             f"in partition {message.partition()} any more",
-            "keep records longer (retention): this one was removed before it was read",
+            "start again, which goes on or says what is missing; and keep records longer (retention), as this one "
+            "was removed before it was read",
         )
 
 

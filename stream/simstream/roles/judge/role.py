@@ -14,6 +14,7 @@ from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Election, Log, R
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import AnsweredReader
+from simstream.roles.judge.kept_answers import check_kept_answers
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
@@ -73,6 +74,9 @@ class JudgeRole:
         log_judge.state.index.look_up_by(self._context.settings.threads)
         with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            if book is not None:
+                published_frame = published.frame if published else 0
+                check_kept_answers(self._log, book, log_judge.next_frame, published_frame)
             frame = self._stand(log_judge, book, position_check, snapshots, verdict_format)
             finish(NAME, log_judge, snapshots, frame, self._context)
 

@@ -94,12 +94,22 @@ class SnapshotKeeper(NoSnapshots):
     """Takes and loads the snapshots of one judge's state in one folder. For the judge's thread only."""
 
     def __init__(
-        self, path: str, state: SnapshotSource, log_id: str, context: RoleContext, files: FileSystem | None = None
+        self,
+        path: str,
+        state: SnapshotSource,
+        log_id: str,
+        context: RoleContext,
+        files: FileSystem | None = None,
+        reach: str = "verdicts are published",
     ) -> None:
-        """Lock the folder. Raises StateLocked, StateDamaged, StateFormat, StateUnwritable."""
+        """Lock the folder. `reach` says in errors what the `published` of `load` stands for.
+
+        Raises StateLocked, StateDamaged, StateFormat, StateUnwritable.
+        """
         self._folder = StateFolder(Path(path), files, mends=True)
         self._state = state
         self._log_id = log_id
+        self._reach = reach
         self._settings = context.settings
         self._metrics = context.metrics
         self._prepared: PreparedSnapshot | None = None
@@ -137,9 +147,9 @@ class SnapshotKeeper(NoSnapshots):
                     "folder only if no verdict was published",
                 )
             raise WrongLog(
-                f"the state in {self._folder.path} is at frame {frames}, verdicts are published up to frame {end}",
-                "remove the folder: the log is then judged again (was the log restored from an older copy?). Give "
-                "another folder if another judge made it",
+                f"the state in {self._folder.path} is at frame {frames}, {self._reach} up to frame {end}",
+                "remove the folder: the log is then read again (was a topic created anew, or restored from an "
+                "older copy?). Give another folder if another judge made it",
             )
         try:
             self._state.restore(loaded.parts, loaded.facts, self._log_id)

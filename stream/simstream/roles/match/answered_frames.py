@@ -1,8 +1,9 @@
-"""Reads from `matches` how far each shard has answered."""
+"""Reads from `matches` how far each shard has answered, and from where on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import closing
 from typing import Final
 
 from simstream.errors import AnswerDamaged
@@ -33,17 +34,33 @@ def answered_frames(
     open_shards, last = set(ends) if shards is None else set(shards), LAST_ANSWERS
     while open_shards:
         starts = {s: max(lows[s], end - last) if s in open_shards else end for s, end in ends.items()}
-        for shard, frame in _frames(log, starts, ends, is_counted):
-            found[shard] = max(found[shard] or 0, frame)
+        for header in _headers(log, starts, ends, is_counted):
+            found[header.shard] = max(found[header.shard] or 0, header.to_frame)
         open_shards = {s for s in open_shards if (found[s] or 0) < enough_frame and starts[s] > lows[s]}
         last *= GROWTH
     return found
 
 
-def _frames(
+def first_answered(
+    log: Log, is_counted: Callable[[AnswerHeader], bool], shards: Collection[int]
+) -> dict[int, int | None]:
+    """Return of each of these shards the first frame that the answers in the topic begin with; None without any.
+
+    Reads the first answers of each. Raises TopicMissing, BrokerUnreachable and other errors of the log.
+    """
+    found: dict[int, int | None] = dict.fromkeys(shards)
+    ends = log.end_offsets(MATCHES) if shards else {}
+    for shard in shards:
+        starts = ends | {shard: log.low_watermarks(MATCHES)[shard]}
+        with closing(_headers(log, starts, ends, is_counted)) as headers:
+            found[shard] = next((header.frame for header in headers), None)
+    return found
+
+
+def _headers(
     log: Log, starts: Mapping[int, int], ends: Mapping[int, int], is_counted: Callable[[AnswerHeader], bool]
-) -> Iterator[tuple[int, int]]:
-    """Yield the shard of each answer that counts, and the frame behind it."""
+) -> Generator[AnswerHeader]:
+    """Yield the header of each answer that counts."""
     with log.open_reader(MATCHES, starts) as reader:
         while not reader.passed(ends):
             for record in reader.poll(100, 0.2):
@@ -52,4 +69,4 @@ def _frames(
                 except AnswerDamaged:
                     continue
                 if header.shard == record.partition and is_counted(header):
-                    yield record.partition, header.to_frame
+                    yield header

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import FINGERPRINTS, MATCHES, Log
 from simstream.log.participants import ShardMember
-from simstream.roles.match.answered_frames import answered_frames
+from simstream.roles.match.answered_frames import answered_frames, first_answered
+from simstream.wire.answer import AnswerHeader
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -21,6 +22,10 @@ class ShardStatus(msgspec.Struct, frozen=True):
     """The next frame that the shard answers; None if its last answers cannot be read, or there are none."""
     behind: int
     """Frames of the log that the shard has not answered."""
+    first: int | None = None
+    """The first frame that the kept answers begin with, if earlier ones were removed; None without any."""
+    cut: bool = False
+    """Whether earlier answers were removed."""
 
 
 def look_at_shards(log: Log, matchers: Sequence[ShardMember]) -> list[ShardStatus]:
@@ -34,7 +39,14 @@ def look_at_shards(log: Log, matchers: Sequence[ShardMember]) -> list[ShardStatu
             owners[shard][member.copy] = member.name
     end = log.end_offsets(FINGERPRINTS)[0]
     log_id = log.topic(FINGERPRINTS).id
-    answered = answered_frames(log, lambda header: header.log_id == log_id)
+
+    def is_counted(header: AnswerHeader) -> bool:
+        return header.log_id == log_id
+
+    answered = answered_frames(log, is_counted)
+    cut = [shard for shard, low in log.low_watermarks(MATCHES).items() if low]
+    first = first_answered(log, is_counted, cut)
     return [
-        ShardStatus(shard, owners[shard], frame, max(0, end - (frame or 0))) for shard, frame in answered.items()
+        ShardStatus(shard, owners[shard], frame, max(0, end - (frame or 0)), first.get(shard), shard in first)
+        for shard, frame in answered.items()
     ]

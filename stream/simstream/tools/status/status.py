@@ -187,7 +187,7 @@ class StatusReader(StatusWithoutLog):
         self._look_at_publishing()
         if sharded:
             status.shards = look_at_shards(self._log, running.matchers)
-            self._look_for_owners()
+            self._look_for_answers()
         if gaps and status.recipe is not None:
             self._look_for_gaps(settings.state)
 
@@ -288,16 +288,23 @@ class StatusReader(StatusWithoutLog):
             self._wrong(f"shards is {settings.shards}, and {topic} has {found or 'no'} partitions", todo)
         return found
 
-    def _look_for_owners(self) -> None:
-        """Say which shards no matcher holds, while frames wait for their answers."""
-        shards, waiting = self.status.shards, self.status.unpublished_frames
-        alone = [str(one.shard) for one in shards if not one.owners]
-        if alone and waiting:
-            few = ", ".join(alone[:8]) + (", …" if len(alone) > 8 else "")
+    def _look_for_answers(self) -> None:
+        """Say which shards do not answer the frames that wait: no matcher holds them, or the answers are gone."""
+        status = self.status
+        shards, wait = status.shards, f"{status.unpublished_frames} frames wait for their verdicts"
+        if not status.unpublished_frames:
+            return
+        begin = status.published.frame if status.published else 0
+        if alone := [one.shard for one in shards if not one.owners]:
             self._wrong(
-                f"{waiting} frames wait for their verdicts, and no matcher holds shard {few} of {len(shards)}",
+                f"{wait}, and no matcher holds shard {_few(alone)} of {len(shards)}",
                 f"start matchers: simstream serve --roles match{self._matches} {self._how}{self._kept} "
                 "(a judge with its own index needs none: set shards = 0)",
+            )
+        elif cut := [one.shard for one in shards if one.cut and (one.first is None or one.first > begin)]:
+            self._wrong(
+                f"{wait}, and shard {_few(cut)} has no answer to frame {begin} any more",
+                "start the matchers again: they answer these frames anew",
             )
 
     def _frames_to_go(self, begin: int, end: int) -> int:
@@ -326,6 +333,10 @@ class StatusReader(StatusWithoutLog):
                 f"partition {partition} has a gap: the log waits for pages from {where} on{gone}",
                 f"stop the fingerprinters, then: simstream source {how} {self._how}{self._kept}",
             )
+
+
+def _few(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
 
 
 def _has_pages(frame: Record) -> bool:

@@ -1,0 +1,44 @@
+"""Checks, as a judge starts, that the topic `matches` still has the answers that it needs."""
+
+from __future__ import annotations
+
+import logging
+
+from simstream.errors import WrongLog
+from simstream.judge.answer_book import AnswerBook
+from simstream.log.base import FINGERPRINTS, MATCHES, Log
+from simstream.roles.match.answered_frames import first_answered
+
+_logger = logging.getLogger(__name__)
+
+
+def check_kept_answers(log: Log, book: AnswerBook, frame: int, published: int) -> None:
+    """Raise WrongLog if a judge at this `frame` would wait for ever for an answer that was removed.
+
+    Matchers that start answer frames from the `published` one on again, and earlier frames never. Asks the log a
+    few questions, and reads answers only of shards that lack some.
+    """
+    topic, needed = log.topic(MATCHES).name, book.offsets(frame)
+    lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
+    for shard, offset in enumerate(needed):
+        if ends[shard] < offset:
+            raise WrongLog(
+                f"{topic} ends at offset {ends[shard]} in partition {shard}, and the state has read up to {offset}",
+                "if that topic was deleted and created again, give judges and matchers empty folders; else check "
+                "that --state belongs to this log",
+            )
+    cut = [shard for shard, offset in enumerate(needed) if offset < lows[shard]]
+    first = first_answered(log, book.is_own, cut)
+    lost = [(shard, begin) for shard, begin in first.items() if begin is None or begin > frame]
+    if not lost:
+        return
+    shard, begin = lost[0]
+    begins = "was cut" if begin is None else f"begins with frame {begin}"
+    what = f"partition {shard} of {topic} {begins}, and this judge needs answers from frame {frame} on"
+    if frame < published:
+        raise WrongLog(
+            f"{what}: they were removed, and no state reaches that far",
+            "give the folder of the last judge's state with --state, or bring up shards under another --matches",
+        )
+    if frame < log.end_offsets(FINGERPRINTS)[0]:
+        _logger.warning("%s: if it waits for them, start the matchers again, which answers these frames anew", what)
