@@ -145,10 +145,16 @@ def choose(
 
 @lean_helper
 def _write_lines(parts: PageParts, is_kept: NDArray[np.bool_], texts: NDArray[np.uint8], to: int) -> int:
-    begin = to
-    for i in range(is_kept.size):
-        if is_kept[i]:
-            for at in range(parts.blocks[i, TEXT_START], parts.blocks[i, TEXT_END] + 1):  # with its end of line
-                texts[to] = parts.text[at]
+    """Write the lines of these blocks. Those of successive blocks lie side by side, each with its end of line."""
+    begin, i, count = to, 0, is_kept.size
+    while i < count:
+        first = i
+        while i < count and is_kept[i]:
+            i += 1
+        if i > first:
+            start, end = parts.blocks[first, TEXT_START], parts.blocks[i - 1, TEXT_END] + 1
+            for at in range(np.uint64(start), np.uint64(end)):
+                texts[np.uint64(to)] = parts.text[at]
                 to += 1
+        i += 1
     return max(begin, to - 1)

@@ -80,6 +80,8 @@ FIRM: Final = 4
 """The innermost place at which the search for an open list item ends."""
 _IS_HIDDEN: Final = 5
 _STACK_COLUMNS: Final = 6
+_FEW: Final = 4
+"""Fewer bytes of text are written one by one, which costs less than 64 at once."""
 MAX_DEPTH: Final = 512
 """As in browsers: deeper elements are part of the deepest."""
 MAX_ELEMENTS: Final = 1 << 18
@@ -119,16 +121,21 @@ def push(parts: PageParts, kind: int, flags: int, hidden: bool, stops: bool, fir
     if depth == MAX_DEPTH or element == parts.elements.shape[0]:
         num[OVER] += 1
         return
-    parts.elements[element, PARENT] = stack[depth - 1, _ELEMENT] if depth else 0
-    parts.elements[element, KIND] = kind
-    parts.elements[element, FLAGS] = flags
-    stack[depth, OPEN_KIND] = kind
-    stack[depth, _ELEMENT] = element
-    stack[depth, _PREVIOUS] = parts.last[kind]
-    stack[depth, SEARCH_END] = depth if stops or depth == 0 else stack[depth - 1, SEARCH_END]
-    stack[depth, FIRM] = depth if firm or depth == 0 else stack[depth - 1, FIRM]
-    stack[depth, _IS_HIDDEN] = hidden or (depth > 0 and stack[depth - 1, _IS_HIDDEN] != 0)
-    parts.last[kind] = depth
+    own, outer, same = np.uint64(depth), np.uint64(max(0, depth - 1)), np.uint64(kind)
+    number = np.uint64(element)
+    parts.elements[number, PARENT] = stack[outer, _ELEMENT] if depth else 0
+    parts.elements[number, KIND] = kind
+    parts.elements[number, FLAGS] = flags
+    search_end = depth if stops or depth == 0 else np.int64(stack[outer, SEARCH_END])
+    firm_end = depth if firm or depth == 0 else np.int64(stack[outer, FIRM])
+    is_hidden = hidden or (depth > 0 and stack[outer, _IS_HIDDEN] != 0)
+    stack[own, OPEN_KIND] = kind
+    stack[own, _ELEMENT] = element
+    stack[own, _PREVIOUS] = parts.last[same]
+    stack[own, SEARCH_END] = search_end
+    stack[own, FIRM] = firm_end
+    stack[own, _IS_HIDDEN] = is_hidden
+    parts.last[same] = depth
     num[DEPTH] = depth + 1
     num[ELEMENTS] = element + 1
 
@@ -137,12 +144,13 @@ def push(parts: PageParts, kind: int, flags: int, hidden: bool, stops: bool, fir
 def pop_to(parts: PageParts, place: int) -> None:
     """Close the element at this place and all within it."""
     num, stack = parts.num, parts.stack
-    while num[DEPTH] > place:
-        depth = num[DEPTH] - 1
-        element = stack[depth, _ELEMENT]
-        parts.elements[element, END] = num[ELEMENTS]
-        parts.last[stack[depth, OPEN_KIND]] = stack[depth, _PREVIOUS]
-        num[DEPTH] = depth
+    depth, end = num[DEPTH], num[ELEMENTS]
+    while depth > place:
+        depth -= 1
+        top = np.uint64(depth)
+        parts.elements[np.uint64(stack[top, _ELEMENT]), END] = end
+        parts.last[np.uint64(stack[top, OPEN_KIND])] = stack[top, _PREVIOUS]
+    num[DEPTH] = depth
     num[OVER] = 0
     if num[LINK] > place:
         end_link(parts)
@@ -157,12 +165,12 @@ def write(
     Raw text has no character references.
     """
     num, text = parts.num, parts.text
-    if parts.stack[num[DEPTH] - 1, _IS_HIDDEN]:
+    if parts.stack[np.uint64(num[DEPTH] - 1), _IS_HIDDEN]:
         return
     begin = to = num[TEXT]
     block, spaced, at = num[BLOCK_START], num[_IS_SPACED] != 0, start
     while at < end:
-        if at + LANES <= html.bytes.size:
+        if end - at >= _FEW and at + LANES <= html.bytes.size:
             if html.bytes[np.uint64(at)] <= 32:
                 size = min(_blank_size(html.bytes, at), end - at)
                 spaced |= _has_space(html.bytes, at, size)
@@ -185,16 +193,16 @@ def write(
             continue
         room = to
         if spaced and to > block:
-            text[to] = 32
+            text[np.uint64(to)] = 32
             to += 1
-        if html.bytes[at] == AMPERSAND and not raw:
+        if html.bytes[np.uint64(at)] == AMPERSAND and not raw:
             before = to
             at, to = read_reference(html, at, end, references, text, to)
             if _space_size(text, before, to) == to - before:
                 to, spaced = room, True
                 continue
         else:
-            text[np.uint64(to)] = html.bytes[at]
+            text[np.uint64(to)] = html.bytes[np.uint64(at)]
             to += 1
             at += 1
         spaced = False
@@ -256,7 +264,7 @@ def end_link(parts: PageParts) -> None:
 @lean_helper
 def _space_size(text: Bytes, at: int, end: int) -> int:
     """Return the bytes of the space here, a control character, U+00A0 or U+3000; 0 if there is none."""
-    byte = text[at]
+    byte = text[np.uint64(at)]
     if byte <= 32:
         return 1
     if byte == 0xC2 and at + 1 < end and text[at + 1] == 0xA0:
@@ -277,7 +285,7 @@ def end_block(parts: PageParts) -> None:
     count = num[BLOCKS]
     width, marks = twice_width(text, start, end), count_marks(text, start, end)
     linked, num[_LINKED] = num[_LINKED], 0
-    text[end] = 10
+    text[np.uint64(end)] = 10
     num[BLOCK_START] = num[TEXT] = end + 1
     if count == parts.blocks.shape[0]:  # no room: the text belongs to the block before
         text[start - 1] = 32
@@ -286,10 +294,11 @@ def end_block(parts: PageParts) -> None:
         parts.blocks[count - 1, LINKED] += linked
         parts.blocks[count - 1, MARKS] += marks
         return
-    parts.blocks[count, ELEMENT] = parts.stack[num[DEPTH] - 1, _ELEMENT]
-    parts.blocks[count, TEXT_START] = start
-    parts.blocks[count, TEXT_END] = end
-    parts.blocks[count, WIDTH] = width
-    parts.blocks[count, LINKED] = linked
-    parts.blocks[count, MARKS] = marks
+    block = np.uint64(count)
+    parts.blocks[block, ELEMENT] = parts.stack[np.uint64(num[DEPTH] - 1), _ELEMENT]
+    parts.blocks[block, TEXT_START] = start
+    parts.blocks[block, TEXT_END] = end
+    parts.blocks[block, WIDTH] = width
+    parts.blocks[block, LINKED] = linked
+    parts.blocks[block, MARKS] = marks
     num[BLOCKS] = count + 1

@@ -152,8 +152,8 @@ def _start_tag(
     """Read a start tag and the raw text behind it, and return where reading goes on."""
     at, name = tag_name(html, begin, ANY_NAME)
     place = place_of(names, name)
-    traits = names.traits[place] if place >= 0 else 0
-    kind = names.kinds[place] if place >= 0 else 0
+    traits = names.traits[np.uint64(place)] if place >= 0 else 0
+    kind = names.kinds[np.uint64(place)] if place >= 0 else 0
     flags, hidden, empty = 0, False, False
     if at < html.bytes.size and byte_at(html, at) == GT:
         end = at + 1

@@ -7,6 +7,8 @@ a table stays there.
 
 from __future__ import annotations
 
+import numpy as np
+
 from simstream.kernels.html.element_names import (
     BUTTON_KIND,
     CELL_KIND,
@@ -32,7 +34,7 @@ from simstream.kernels.jit import lean_helper
 @lean_helper
 def kind_at(parts: PageParts, place: int) -> int:
     """Return the kind of the open element at this place."""
-    return int(parts.stack[place, OPEN_KIND])
+    return int(parts.stack[np.uint64(place), OPEN_KIND])
 
 
 @lean_helper
@@ -56,7 +58,7 @@ def close_p(parts: PageParts) -> None:
     """Close the open paragraph, if it can be reached."""
     place = parts.last[P_KIND]
     if place >= 0:
-        barrier = parts.stack[parts.num[DEPTH] - 1, SEARCH_END]
+        barrier = parts.stack[np.uint64(parts.num[DEPTH] - 1), SEARCH_END]
         if place > barrier and place > parts.last[BUTTON_KIND]:
             pop_to(parts, place)
 
