@@ -56,6 +56,16 @@ class TopicPlace:
         while name in admin.list_topics(timeout=5).topics and time.monotonic() < end:
             time.sleep(0.05)
 
+    def expire(self, topic: str, offset: int = -1, partitions: int = 1) -> None:
+        """Remove the records of the first partitions below an offset, as retention does; -1: all."""
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.address.removeprefix("kafka://")})
+        wanted = [TopicPartition(f"{self.prefix}.{topic}", number, offset) for number in range(partitions)]
+        for future in admin.delete_records(wanted).values():
+            future.result()
+
 
 def need_broker(what: str = "a broker", missing: Sequence[str] | None = None) -> None:
     """Skip where no broker can run; in CI, fail."""

@@ -5,7 +5,7 @@ SimstreamError                what happened, and what to do
 │   ├── SettingsError         a setting is unknown, of the wrong type or out of range
 │   └── InputMissing          a named file or folder does not exist or cannot be read
 ├── InputError                exit 1: an input file is cut off or damaged
-│   └── InputChanged          another program wrote to an input file while it was read twice
+│   └── InputChanged          an input file differs at its second reading
 ├── StoreError                exit 1: an object store or a web server broke off, or does not answer
 ├── OutputError               exit 1: an output file or stdout accepts no more bytes
 │   └── NotPut                a store did not take a whole output; it stays on the disk
@@ -95,7 +95,7 @@ class InputError(SimstreamError):
 
 
 class InputChanged(InputError):
-    """An input differs at its second reading. Outputs keep nothing of it: it may be of two files."""
+    """An input differs at its second reading. No output is kept: it may come from two versions of the file."""
 
 
 class StoreError(SimstreamError):

@@ -218,6 +218,19 @@ def test_each_role_works_by_password_with_no_more_than_its_listed_permissions(
     program.good("source", "rewind", *user["operator"])
     admin, where = AdminClient(secured.admin()), TopicPartition(f"{prefix}.fingerprints", 0, -1)
     admin.delete_records([where])[where].result()
+    rights = AclBindingFilter(
+        ResourceType.TOPIC, f"{prefix}.positions", ResourcePatternType.LITERAL, "User:fingerprint", None,
+        AclOperation.ANY, AclPermissionType.ANY,
+    )  # fmt: skip
+    [taken] = admin.delete_acls([rights]).values()
+    taken.result()
+    until_permissions(
+        admin, lambda left: all((one.name, one.principal) != (rights.name, rights.principal) for one in left)
+    )
+    with program.serve("--roles", "fingerprint", *user["fingerprint"]) as fingerprinter:
+        assert fingerprinter.wait() == 1
+        assert f"{prefix}.positions" in fingerprinter.output.splitlines()[-1]
+    allow(secured, prefix, "fingerprint")
     with program.serve("--roles", "fingerprint", *user["fingerprint"]) as fingerprinter:
         fingerprinter.ready()
         assert fingerprinter.end() == 0, fingerprinter.output

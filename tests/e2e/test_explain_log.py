@@ -159,7 +159,7 @@ def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
             for page_id in (b"a", b"b", b"c"):
                 appender.append(json.dumps({"text": f"{TEXT} {page_id.decode()}"}).encode(), page_id)
         serve(on_kafka, log, 3)
-        cut_before(on_kafka, log.topic(PAGES).name, 2)
+        on_kafka.place.expire(PAGES, 2)
     [gone, there] = explained(on_kafka, "b", "c", "--diff")
     assert "retention has removed the page" in gone["text_missing"]
     assert gone["candidates"][0]["id"] == "a"
@@ -178,7 +178,7 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
         with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"b")
         serve(on_kafka, log, 2)
-        cut_before(on_kafka, log.topic("fingerprints").name, 1)
+        on_kafka.place.expire("fingerprints", 1)
         assert len(read_topic(log, VERDICTS)) == 2
     assert "frame 0 is missing" in one_line(on_kafka.on_log("explain", "b"), 1)
 
@@ -191,15 +191,5 @@ def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_ka
         with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"a")
         serve(on_kafka, log, 1)
-        cut_before(on_kafka, log.topic(VERDICTS).name, 1)
+        on_kafka.place.expire(VERDICTS, 1)
     assert "a was judged, but its verdict is no longer in the topic" in one_line(on_kafka.on_log("explain", "a"), 1)
-
-
-def cut_before(program: Program, topic: str, offset: int) -> None:
-    """Remove the records of partition 0 below an offset, as retention does."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
-    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-        assert future.result().low_watermark == offset

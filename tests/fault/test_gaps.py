@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from simstream.errors import LogLocked
 from simstream.log.base import PAGES
@@ -101,7 +100,7 @@ def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: P
     on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
     serve_until(on_kafka, 50)
     on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
-    expire(on_kafka, 70)
+    on_kafka.place.expire(PAGES, 70)
     with on_kafka.serve() as service:
         assert service.wait() == 1
         assert "source skip" in service.output.splitlines()[-1]
@@ -130,13 +129,13 @@ def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_a
             service.until(lambda: "from offset 50 on" in service.get("/health/ready")[1], "the gap is named")
             assert "pages of partition 0 from offset 50 to 79 are missing" in service.output
             assert service.end() == 0
-        expire(on_kafka, 70)
+        on_kafka.place.expire(PAGES, 70)
         found = on_kafka.on_log("status", "--gaps")
         assert found.returncode == 1
         assert "source skip" in found.stdout.decode()
         refused = on_kafka.on_log("source", "rewind")
         assert refused.returncode == 2
-        assert "lacks offsets 50 to 69 for good" in refused.stderr.decode()
+        assert "partition 0 lacks offsets 50 to 69: retention removed what was there" in refused.stderr.decode()
         assert on_kafka.good("source", "skip") == "partition 0: offsets 50 to 69 are given up\n"
         with on_kafka.serve(**SHORT) as service:
             watcher.wait(80, service)
@@ -144,6 +143,34 @@ def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_a
             assert service.end() == 0
         verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
     assert [v["source"]["offset"] for v in verdicts] == [*range(50), *range(70, 100)]
+
+
+@pytest.mark.kafka
+def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(
+    on_kafka: Program, tmp_path: Path
+) -> None:
+    on_kafka.good("topics", "create", "--partitions", 2)
+    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    with on_kafka.place.open() as log, watching(log) as watcher:
+        ends = log.end_offsets(PAGES)
+        log.set_group_offsets({1: 5})  # so its first frame, which began at 0, is missing
+        with on_kafka.serve(**SHORT) as service:
+            watcher.wait(ends[0], service)
+            service.until(lambda: service.metric("simstream_source_gaps") == 1, "the gap is counted")
+            assert service.end() == 0
+        on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+        on_kafka.place.expire(PAGES, ends[0] + 2)
+        assert "source skip" in on_kafka.on_log("status", "--gaps").stdout.decode()
+        left = f"partition 0: offsets {ends[0]} to {ends[0] + 1} are given up"
+        assert on_kafka.good("source", "skip").splitlines() == [left]
+        count = sum(log.end_offsets(PAGES).values()) - 2
+        with on_kafka.serve(**SHORT) as service:
+            watcher.wait(count, service)
+            service.ready()
+            assert service.end() == 0
+        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    sources = {(v["source"]["partition"], v["source"]["offset"]) for v in verdicts}
+    assert len(sources) == len(verdicts) == count
 
 
 def produce_in_a_transaction(program: Program, count: int) -> None:
@@ -175,7 +202,7 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
                 time.sleep(2.0)  # where a partition ends is told a fetch after its last page
             assert service.end(how) == (0 if how == signal.SIGTERM else -how)
         assert log.source_offsets() == {0: end}
-        expire(on_kafka, end)
+        on_kafka.place.expire(PAGES, end)
         produce_in_a_transaction(on_kafka, 3)
         with on_kafka.serve() as service:
             watcher.wait(8, service)
@@ -183,14 +210,6 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
             assert service.end() == 0
         verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
     assert [v["source"]["offset"] for v in verdicts] == [0, 1, 2, 3, 4, 6, 7, 8]
-
-
-def expire(program: Program, offset: int) -> None:
-    """Remove all pages before an offset, as retention does."""
-    assert program.place is not None
-    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
-    for future in admin.delete_records([TopicPartition(f"{program.place.prefix}.{PAGES}", 0, offset)]).values():
-        future.result()
 
 
 def test_rewind_of_a_log_without_frames_says_that_nothing_is_missing(program: Program) -> None:

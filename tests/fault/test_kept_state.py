@@ -8,8 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
 from tests.disks import fill, small_disk
@@ -43,18 +41,6 @@ def loaded(service: Service) -> int:
     found = re.search(r"state of frame (\d+),", service.output)
     assert found
     return int(found[1])
-
-
-def cut(program: Program, frame: int, topic: str = FINGERPRINTS) -> None:
-    """Let retention take the records of partition 0 below this offset; -1: all."""
-    admin, where = admin_of(program), TopicPartition(f"{program.place.prefix}.{topic}", 0, frame)
-    admin.delete_records([where])[where].result()
-
-
-def admin_of(program: Program) -> AdminClient:
-    """A client to keep until its answers have come."""
-    assert program.place is not None
-    return AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
 
 
 def end_of(log: Log) -> int:
@@ -109,13 +95,13 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
         kept = end_of(log)
         shutil.copytree(on_kafka.folder / "state", on_kafka.folder / "older")
         expected = naive_verdicts(log)
-        cut(on_kafka, kept)
+        on_kafka.place.expire(FINGERPRINTS, kept)
         for without in ((), ("--state", "none")):
             with on_kafka.serve("--roles", "judge", *without) as service:
                 assert service.wait() == 1
                 assert f"the log begins at frame {kept}, and no state reaches that far" in last_line(service)
         served(on_kafka, seed=2)
-        cut(on_kafka, kept + 2)
+        on_kafka.place.expire(FINGERPRINTS, kept + 2)
         with on_kafka.serve("--roles", "judge", "--state", "older") as service:
             assert service.wait() == 1
             assert f"the log begins at frame {kept + 2}, the state in older is at frame {kept}" in last_line(
@@ -132,7 +118,7 @@ def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
     served(on_kafka, seed=1)
     assert on_kafka.place is not None
     with on_kafka.place.open() as log, watching(log) as watcher:
-        cut(on_kafka, end_of(log))
+        on_kafka.place.expire(FINGERPRINTS, end_of(log))
         log.set_group_offsets({0: 250})  # a commit that no frame covers
         feed(on_kafka, 100, seed=2)
         with on_kafka.serve("--roles", "fingerprint") as service:
@@ -158,9 +144,8 @@ def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
         watcher.wait(100, service)
         assert service.end() == 0
-    cut(on_kafka, -1, VERDICTS)
-    admin, name = admin_of(on_kafka), f"{on_kafka.place.prefix}.{POSITIONS}"
-    admin.delete_topics([name])[name].result()
+    on_kafka.place.expire(VERDICTS)
+    on_kafka.place.delete(POSITIONS)
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.serve(**SMALL) as service:
         assert service.wait() == 1
@@ -175,11 +160,11 @@ def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program
     served(on_kafka, seed=1)
     assert on_kafka.place is not None
     with on_kafka.place.open() as log:
-        cut(on_kafka, end_of(log))
+        on_kafka.place.expire(FINGERPRINTS, end_of(log))
     assert on_kafka.on_log("status", *KEPT).returncode == 0
     empty = on_kafka.on_log("status", "--state", "nothing")
     assert empty.returncode == 1
-    assert "no snapshot reaches it: no judge can start" in empty.stdout.decode()
+    assert "no snapshot in nothing reaches it: no judge can start" in empty.stdout.decode()
     with on_kafka.serve("--state", "nothing") as service:
         assert service.wait() == 1
 
@@ -191,7 +176,7 @@ def test_a_log_whose_frames_have_all_expired_keeps_its_recipe(on_kafka: Program)
     assert on_kafka.place is not None
     with on_kafka.place.open() as log, watching(log) as watcher:
         recipe = json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"]
-        cut(on_kafka, -1)
+        on_kafka.place.expire(FINGERPRINTS)
         assert json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"] == recipe
         feed(on_kafka, 50, seed=2)
         end = end_of(log)

@@ -7,15 +7,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
+from simstream.errors import WrongLog
+from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
-from simstream.log.base import MATCHES, VERDICTS, Log
+from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log
+from simstream.roles.judge.kept_answers import check_kept_answers
 from simstream.roles.match.answer_writer import AnswerWriter
-from simstream.roles.match.answered_frames import answered_frames
+from simstream.roles.match.answered_frames import answered_frames, shards_without
 from tests.e2e import eventful_pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, watching
+from tests.kafka_fixtures import TopicPlace
+from tests.unit.test_answer_book import answer
 from tests.unit.test_judge_role import append_frames, judging, policy, until
 from tests.unit.test_shard_worker import log, matching
 
@@ -91,20 +94,32 @@ def test_a_topic_of_answers_that_was_lost_is_refused_by_states_and_filled_again_
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
 
-def answers_of(program: Program) -> tuple[str, dict[int, int]]:
-    """The full name of the topic of answers, and where each partition ends."""
-    assert program.place is not None
-    with program.place.open() as log:
-        return log.topic(MATCHES).name, log.end_offsets(MATCHES)
-
-
-def cut_answers(program: Program) -> None:
-    """Let retention take all answers."""
-    assert program.place is not None
-    name, ends = answers_of(program)
-    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
-    for future in admin.delete_records([TopicPartition(name, shard, end) for shard, end in ends.items()]).values():
-        future.result()
+@pytest.mark.kafka
+def test_only_an_answer_that_nobody_gives_again_keeps_a_judge_from_starting(
+    kafka_place: TopicPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Shard 1 has answered the frames from 105 on, then those from 97 on; its earlier answers are gone."""
+    log = kafka_place.open()
+    log.create_topics(1, 2)
+    with AnswerWriter(log) as writer, log.open_appender(FINGERPRINTS) as appender:
+        for shard, first in ((0, 90), (0, 100), (1, 90), (1, 105), (1, 97)):
+            writer.write(shard, answer(shard, first, first + 10))
+        appender.append(b"", partition=0)
+    kafka_place.expire(MATCHES, 1, partitions=2)
+    assert shards_without(log, lambda header: header.policy == "P", [0, 1], 99) == [0]
+    assert shards_without(log, lambda header: header.policy == "P", [1], 97) == []
+    assert shards_without(log, lambda header: header.policy == "other", [1], 97) == [1]
+    book = AnswerBook("L", "P", 2, 4)
+    book.begin(0, 0, [0, 0])
+    with pytest.raises(WrongLog, match=r"no answer of shard 0, 1 to frame 0 any more: no matcher gives it again"):
+        check_kept_answers(log, book, 0, published=1)
+    check_kept_answers(log, book, 0, published=0)
+    assert "start the matchers again" in caplog.text
+    book.begin(101, 0, [0, 0])
+    check_kept_answers(log, book, 101, published=120)
+    book.begin(101, 0, [1, 4])
+    with pytest.raises(WrongLog, match="ends at offset 3 in partition 1, and the state has read up to 4"):
+        check_kept_answers(log, book, 101, published=120)
 
 
 @pytest.mark.kafka
@@ -126,7 +141,7 @@ def test_answers_that_expired_before_they_were_read_are_told_by_status_and_given
             frame = log.end_offsets("fingerprints")[0]
             service.until(lambda: {*answered_frames(log, lambda _: True).values()} == {frame}, "all is answered")
             assert service.end() == 0
-        cut_answers(on_kafka)
+        on_kafka.place.expire(MATCHES, partitions=2)
         with on_kafka.serve("--roles", "judge", "--state", "own") as judge:
             judge.until(lambda: "waits for the answer of shard 0, 1" in health(judge), "it waits")
             assert "start the matchers again" in judge.output
@@ -138,7 +153,7 @@ def test_answers_that_expired_before_they_were_read_are_told_by_status_and_given
             watcher.wait(2 * PAGES, judge)
             on_kafka.good("status")
             assert judge.end() == 0
-        cut_answers(on_kafka)
+        on_kafka.place.expire(MATCHES, partitions=2)
         with on_kafka.serve("--roles", "judge", "--state", "new") as judge:
             assert judge.wait() == 1
             assert "no state reaches that far" in judge.output.splitlines()[-1]

@@ -138,6 +138,7 @@ def assert_same(html: bytes) -> None:
 @example("<table><td><p>a<table><tr>b<td>c</table>d</p>e<caption>f")
 @example("<ul><li>a<ol></li>b<li>c</ul>d")
 @example("<p style='displaynone;'>x")
+@example("".join(f"<p>{'x' * n}{mark}" for mark in "!,.;?،؛؟…。，！？；।·、：" for n in range(10)))
 @example("text <a>fifteen letters</a> and <a>sixteen letters!</a>")
 @example("text<a><p>fifteen<p>letters</a>")
 def test_the_kernels_take_a_page_apart_as_the_plain_reading_does(html: str) -> None:

@@ -194,8 +194,7 @@ def _judge_unread(run: DedupRun, most: float | None) -> None:
     """Report the pages that could not be read. Raises InputError if there are too many, or an input is damaged."""
     if run.damage is None:
         run.unread.check(most)
-    if str(run.unread):
-        say(str(run.unread))
+    run.unread.report(say)
     if run.damage is not None:
         raise run.damage
 

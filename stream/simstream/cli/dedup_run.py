@@ -118,8 +118,7 @@ class DedupRun:
             unread.check(self.given.max_unreadable)
         except InputError as error:
             raise InputError(error.what, f"{error.todo}; no page was judged, as the corpus comes first") from error
-        if str(unread):
-            say(str(unread))
+        unread.report(say)
         left_out = sum(kinds[kind] for kind in INCOMPARABLE_VERDICTS)
         say(f"{say_pages(kinds.total())} to compare with; too short or unreadable: {left_out:,}")
 

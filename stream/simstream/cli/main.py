@@ -150,12 +150,14 @@ def _open_standard_streams() -> None:
 def _name_stdout_in_errors() -> None:
     """Replace `sys.stdout` by a stream like it, whose errors name it.
 
-    What an encoding other than UTF-8 does not have becomes an escape, such as \\u2192.
+    A character that an encoding other than UTF-8 lacks is written as an escape, such as \\u2192, unless the user
+    chose another way.
     """
     given: Any = sys.stdout
     raw = CheckedWriter(io.FileIO(given.fileno(), "w", closefd=False), "-")
     buffer: Any = raw if given.write_through else io.BufferedWriter(raw)
-    errors = given.errors if codecs.lookup(given.encoding).name == "utf-8" else "backslashreplace"
+    chosen = given.errors not in ("strict", "surrogateescape") or codecs.lookup(given.encoding).name == "utf-8"
+    errors = given.errors if chosen else "backslashreplace"
     sys.stdout = io.TextIOWrapper(buffer, given.encoding, errors, None, given.line_buffering, given.write_through)
 
 

@@ -30,9 +30,9 @@ class _LineFile:
 def written_rows(path: str, inputs: Sequence[str], layout: RowLayout) -> Iterator[RowFile]:
     """Return an output of rows; it becomes `path` at the end, as with `written`.
 
-    It is a table if the name ends in .parquet, .pq, .arrow or .feather, else JSON lines. After an InputError, a
-    table is whole, too, with the rows that were written. Raises what `written` raises, and Unavailable without
-    pyarrow.
+    It is a table if the name ends in .parquet, .pq, .arrow or .feather, else JSON lines. After an InputError other
+    than InputChanged, a table is whole, too, with the rows that were written. Raises what `written` raises, and
+    Unavailable without pyarrow.
     """
     with written(path, inputs) as out:
         if is_table(path):

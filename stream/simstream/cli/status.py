@@ -94,8 +94,7 @@ def _lines(status: ServiceStatus) -> list[tuple[str, str]]:
 
 def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
     lines = [("topic", _topic(one, status)) for one in status.topics]
-    none = "the log has no frame any more" if status.published else "none: the log has no frame yet"
-    lines.append(("recipe", status.recipe or none))
+    lines.append(("recipe", status.recipe or "none: the log has no frame"))
     if (published := status.published) is not None:
         where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
         lines.append(("published", f"{where}; {say_count(status.unpublished_frames or 0, 'frame')} to go"))

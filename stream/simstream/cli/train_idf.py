@@ -88,8 +88,7 @@ def command(
             say(f"{folder.path} keeps the counts: add --resume to continue")
             raise
         folder.remove()
-        if str(training.unread):
-            say(str(training.unread))
+        training.unread.report(say)
         if not training.pages:
             raise InputError(
                 f"no page of the input has {fingerprinter.recipe.min_words} distinct words",

@@ -107,8 +107,7 @@ def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
         done = watcher.task(f"reading {name}", None)
         pages = read_pages([path], limit, request.fields, watcher.say, forgiving=True)
         corpora.append(corpus := read_corpus(name, _counted(pages, done), reading))
-        if str(corpus.unread):
-            watcher.say(str(corpus.unread))
+        corpus.unread.report(watcher.say)
     return corpora
 
 

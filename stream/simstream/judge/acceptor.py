@@ -124,6 +124,11 @@ class Acceptor:
         return f"{self.digest:016x}"
 
 
+def say_offset(awaited: int | None) -> str:
+    """Return in words where a source partition goes on: at an offset, or at its beginning if none was accepted."""
+    return "its beginning" if awaited is None else f"offset {awaited}"
+
+
 def _decoded(data: bytes) -> frames.Frame | None:
     """Return the frame, or None for a damaged one. Raises FrameFormat."""
     try:

@@ -31,6 +31,11 @@ ANSWER_ANEW: Final = (
 )
 
 
+def few_shards(shards: Sequence[int]) -> str:
+    """Return the first of these shards in words."""
+    return ", ".join(map(str, shards[:8])) + (", …" if len(shards) > 8 else "")
+
+
 class AnswerIssue(StrEnum):
     """Why an answer does not count."""
 

@@ -114,9 +114,12 @@ def opened_unchanged(path: str, stamp: tuple[object, ...]) -> Iterator[BinaryIO]
             raise changed_while_judged(path)
         try:
             yield handle
-        finally:  # also behind damage that was not there before
+        except InputError as error:  # damage that was perhaps not there before
             if file_stamp(handle) != stamp:
-                raise changed_while_judged(path)
+                raise changed_while_judged(path) from error
+            raise
+        if file_stamp(handle) != stamp:
+            raise changed_while_judged(path)
 
 
 def changed_while_judged(path: str) -> InputChanged:

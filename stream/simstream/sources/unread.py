@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from simstream.errors import InputError
 from simstream.model import Page, PageKind, Verdict, VerdictKind
 from simstream.sources.input_files import place
@@ -42,6 +44,11 @@ class UnreadPages:
             raise InputError(
                 str(self), "repair these lines, or allow a share of unreadable pages with --max-unreadable"
             )
+
+    def report(self, say: Callable[[str], None]) -> None:
+        """Say which pages could not be read, if there are any."""
+        if self._counts:
+            say(str(self))
 
     def __str__(self) -> str:
         """Return a sentence for people; it is empty if every page could be read."""

@@ -99,10 +99,11 @@ def rewind(log: Log, state: str | None = None) -> dict[int, int | None]:
     UsageError, and changes nothing, if retention removed some of the missing pages; LogLocked while a fingerprinter
     runs; and what `read_through` raises."""
     positions = read_through(log, state).positions
-    for partition, (start, to) in sorted(removed_pages(log, positions).items()):
+    if removed := sorted(removed_pages(log, positions).items()):
+        lacks = "; ".join(f"partition {p} lacks offsets {start} to {to - 1}" for p, (start, to) in removed)
         raise UsageError(
-            f"partition {partition} lacks offsets {start} to {to - 1} for good: retention removed these pages",
-            "run `simstream source skip` instead: it gives up these pages, and the others are read again",
+            f"{lacks}: retention removed what was there",
+            "run `simstream source skip` instead: it gives these up, and all others are read again",
         )
     log.set_group_offsets(positions)
     return positions
@@ -111,13 +112,12 @@ def rewind(log: Log, state: str | None = None) -> dict[int, int | None]:
 def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
     """Give up the pages that retention removed before they were read. Returns `from` and `to` of each partition.
 
-    Writes a frame of kind `lost` for each partition, then sets the fingerprinters' offsets behind it. Safe to
-    repeat. Raises LogLocked while a fingerprinter runs, and what `read_through` raises.
+    Sets the fingerprinters' offsets as `rewind` does, but behind these pages, for which it then writes a frame of
+    kind `lost`. Safe to repeat. Raises LogLocked while a fingerprinter runs, and what `read_through` raises.
     """
     read = read_through(log, state)
-    positions = {partition: offset for partition, offset in read.positions.items() if offset is not None}
-    lost = removed_pages(log, positions)
-    log.set_group_offsets({p: lost[p][1] if p in lost else offset for p, offset in positions.items()})
+    lost = removed_pages(log, read.positions)
+    log.set_group_offsets({p: lost[p][1] if p in lost else offset for p, offset in read.positions.items()})
     info = log.topic(PAGES)
     with log.open_appender(FINGERPRINTS) as appender:
         for partition, (start, to) in sorted(lost.items()):

@@ -80,8 +80,8 @@ FIRM: Final = 4
 """The innermost place at which the search for an open list item ends."""
 _IS_HIDDEN: Final = 5
 _STACK_COLUMNS: Final = 6
-_FEW: Final = 4
-"""Fewer bytes of text are written one by one, which costs less than 64 at once."""
+_MIN_LANE_BYTES: Final = 4
+"""Fewer bytes of text are written one by one: that costs less than a copy of 64."""
 MAX_DEPTH: Final = 512
 """As in browsers: deeper elements are part of the deepest."""
 MAX_ELEMENTS: Final = 1 << 18
@@ -170,7 +170,7 @@ def write(
     begin = to = num[TEXT]
     block, spaced, at = num[BLOCK_START], num[_IS_SPACED] != 0, start
     while at < end:
-        if end - at >= _FEW and at + LANES <= html.bytes.size:
+        if end - at >= _MIN_LANE_BYTES and at + LANES <= html.bytes.size:
             if html.bytes[np.uint64(at)] <= 32:
                 size = min(_blank_size(html.bytes, at), end - at)
                 spaced |= _has_space(html.bytes, at, size)

@@ -19,8 +19,8 @@ MIN_SHARE: Final = 5
 """The least share of prose, one part in so many; below it all that was extracted counts, as on a page of tables."""
 
 
-_SHORT: Final = 8
-"""A shorter line is looked at byte by byte, which costs less than 64 bytes at once."""
+_MIN_LANE_LINE_BYTES: Final = 8
+"""A shorter line is looked at byte by byte: that costs less than 64 bytes at once."""
 
 
 def _may_mark() -> Bytes:
@@ -49,7 +49,7 @@ def count_marks(text: Bytes, start: int, end: int) -> int:
     Cost: .3 ns a byte, and 3 ns for each byte that may begin one.
     """
     marks = 0
-    if end - start < _SHORT:
+    if end - start < _MIN_LANE_LINE_BYTES:
         for at in range(start, end):
             if _MAY_MARK[np.uint64(text[np.uint64(at)])]:
                 marks += _is_mark_at(text, at, end)

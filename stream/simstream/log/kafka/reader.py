@@ -246,8 +246,8 @@ class KafkaReader(Reader):
         return LogError(
             f"{self._cluster.name(self._topic)} has no offset {self._next.get(message.partition(), 0)} "
             f"in partition {message.partition()} any more",
-            "start again, which goes on or says what is missing; and keep records longer (retention), as this one "
-            "was removed before it was read",
+            "start it again: it goes on, or says what is missing. Keep records longer (retention): this one was "
+            "removed before it was read",
         )
 
 
@@ -278,8 +278,8 @@ def last_record(cluster: KafkaCluster, topic: str) -> Record | None:
 
 
 def had_records(cluster: KafkaCluster, topic: str) -> bool:
-    """Whether a topic has a committed record, or had records that are gone: of those nobody can tell whether they
-    were committed. Reads until the first."""
+    """Whether a topic has a committed record, or had any record that is gone, committed or not. Reads until the
+    first."""
     if any(cluster.offsets(topic, "first").values()):
         return True
     with KafkaReader(cluster, topic, 0) as reader:

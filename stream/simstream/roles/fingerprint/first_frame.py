@@ -27,9 +27,10 @@ def first_header(log: Log) -> frames.FrameHeader | None:
                 return None
 
 
-def recipe_of(log: Log) -> str | None:
+def recipe_id_of_log(log: Log) -> str | None:
     """Return the recipe of the log's first readable frame; if retention removed all frames, that of the published
-    position. None for a new log, and for an emptied one of which nothing was published.
+    position. None for a new log, and for an emptied one whose position is missing, of another log, or of a version
+    that wrote no recipe.
 
     Raises FrameFormat, and WrongLog for an unreadable position.
     """
@@ -48,7 +49,7 @@ def recipe_of(log: Log) -> str | None:
 
 def check_recipe(log: Log, recipe_id: str) -> None:
     """Raise WrongRecipe if the log began under another recipe, and FrameFormat if a newer version began it."""
-    theirs = recipe_of(log)
+    theirs = recipe_id_of_log(log)
     if theirs is not None and theirs != recipe_id:
         raise wrong_recipe(theirs, recipe_id)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from simstream.errors import TopicUnfit
-from simstream.judge.answer_book import AnswerBook, AnswerIssue
+from simstream.judge.answer_book import AnswerBook, AnswerIssue, few_shards
 from simstream.log.base import MATCHES, Reader
 from simstream.model import Record
 from simstream.telemetry.metrics import Metrics
@@ -84,9 +84,7 @@ class AnsweredReader(Reader):
         """Say which shards have not answered the next frame for SLOW_S; empty without one."""
         if not self._waiting or time.monotonic() - self._since < SLOW_S:
             return ""
-        missing = self._book.missing()
-        named = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
-        return f"frame {self._waiting[0].offset} waits for the answer of shard {named}"
+        return f"frame {self._waiting[0].offset} waits for the answer of shard {few_shards(self._book.missing())}"
 
     def close(self) -> None:
         """See Closing."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 
 from simstream.errors import WrongLog
-from simstream.judge.answer_book import AnswerBook
+from simstream.judge.answer_book import AnswerBook, few_shards
 from simstream.log.base import FINGERPRINTS, MATCHES, Log
-from simstream.roles.match.answered_frames import first_answered
+from simstream.roles.match.answered_frames import shards_without
 
-_logger = logging.getLogger(__name__)
+_logger = logging.getLogger("simstream.judge")
 
 
 def check_kept_answers(log: Log, book: AnswerBook, frame: int, published: int) -> None:
@@ -28,17 +28,14 @@ def check_kept_answers(log: Log, book: AnswerBook, frame: int, published: int) -
                 "that --state belongs to this log",
             )
     cut = [shard for shard, offset in enumerate(needed) if offset < lows[shard]]
-    first = first_answered(log, book.is_own, cut)
-    lost = [(shard, begin) for shard, begin in first.items() if begin is None or begin > frame]
+    lost = shards_without(log, book.is_own, cut, frame)
     if not lost:
         return
-    shard, begin = lost[0]
-    begins = "was cut" if begin is None else f"begins with frame {begin}"
-    what = f"partition {shard} of {topic} {begins}, and this judge needs answers from frame {frame} on"
+    what = f"{topic} has no answer of shard {few_shards(lost)} to frame {frame} any more"
     if frame < published:
         raise WrongLog(
-            f"{what}: they were removed, and no state reaches that far",
+            f"{what}: no matcher gives it again, and no state reaches that far",
             "give the folder of the last judge's state with --state, or bring up shards under another --matches",
         )
     if frame < log.end_offsets(FINGERPRINTS)[0]:
-        _logger.warning("%s: if it waits for them, start the matchers again, which answers these frames anew", what)
+        _logger.warning("%s: if this judge waits for it, start the matchers again: they answer it anew", what)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from simstream.closing import Closing
 from simstream.errors import WrongLog
-from simstream.judge.acceptor import AcceptedPages, IgnoreReason
+from simstream.judge.acceptor import AcceptedPages, IgnoreReason, say_offset
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.policy import Policy
@@ -165,15 +165,11 @@ class LogJudge(Closing):
         if now - self._gap_since < self._context.settings.gap_patience_s:
             return None
         _, partition = key = next(iter(self._acceptor.gaps))
+        awaited = say_offset(self._acceptor.positions.get(key))
         return (
-            f"partition {partition} has a gap: the log waits for pages from {self._awaited(key)} on; close it with "
+            f"partition {partition} has a gap: the log waits for pages from {awaited} on; close it with "
             "`simstream source rewind`, or `source skip` if retention removed these pages"
         )
-
-    def _awaited(self, key: tuple[str, int]) -> str:
-        """Say which page of a source partition must come next."""
-        offset = self._acceptor.positions.get(key)
-        return "its beginning" if offset is None else f"offset {offset}"
 
     def name_outgrown(self) -> None:
         """Log one line for a cluster that has become too large, and one for each doubling. Most of them hold no
@@ -202,6 +198,6 @@ class LogJudge(Closing):
             header = frames.decode(record.value or b"").header
             where |= {"partition": header.partition, "offset": header.start}
             if reason in (IgnoreReason.GAP, IgnoreReason.UNBEGUN):
-                awaited = self._awaited((header.topic_id, header.partition))
+                awaited = say_offset(self._acceptor.positions.get((header.topic_id, header.partition)))
                 why += f": pages of partition {header.partition} from {awaited} to {header.start - 1} are missing"
         _logger.log(level, "frame %d of the log was ignored: %s", record.offset, why, extra=where)

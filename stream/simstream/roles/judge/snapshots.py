@@ -100,9 +100,9 @@ class SnapshotKeeper(NoSnapshots):
         log_id: str,
         context: RoleContext,
         files: FileSystem | None = None,
-        reach: str = "verdicts are published",
+        reach: str = "verdicts are published up to frame",
     ) -> None:
-        """Lock the folder. `reach` says in errors what the `published` of `load` stands for.
+        """Lock the folder. In errors, `reach` introduces the frame of `published`.
 
         Raises StateLocked, StateDamaged, StateFormat, StateUnwritable.
         """
@@ -147,9 +147,9 @@ class SnapshotKeeper(NoSnapshots):
                     "folder only if no verdict was published",
                 )
             raise WrongLog(
-                f"the state in {self._folder.path} is at frame {frames}, {self._reach} up to frame {end}",
+                f"the state in {self._folder.path} is at frame {frames}, {self._reach} {end}",
                 "remove the folder: the log is then read again (was a topic created anew, or restored from an "
-                "older copy?). Give another folder if another judge made it",
+                "older copy?). Give another folder if another process made it",
             )
         try:
             self._state.restore(loaded.parts, loaded.facts, self._log_id)

@@ -1,9 +1,8 @@
-"""Reads from `matches` how far each shard has answered, and from where on."""
+"""Reads from `matches` how far each shard has answered, and which shards lack an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import closing
 from typing import Final
 
 from simstream.errors import AnswerDamaged
@@ -41,20 +40,27 @@ def answered_frames(
     return found
 
 
-def first_answered(
-    log: Log, is_counted: Callable[[AnswerHeader], bool], shards: Collection[int]
-) -> dict[int, int | None]:
-    """Return of each of these shards the first frame that the answers in the topic begin with; None without any.
+def shards_without(
+    log: Log, is_counted: Callable[[AnswerHeader], bool], shards: Collection[int], frame: int
+) -> list[int]:
+    """Return which of these shards have no answer that begins at `frame` or before it.
 
-    Reads the first answers of each. Raises TopicMissing, BrokerUnreachable and other errors of the log.
+    A shard's later answers go on without a hole. A matcher that started again may write earlier frames behind later
+    ones, so the answers of a shard are read until one fits. Raises TopicMissing, BrokerUnreachable and other errors
+    of the log.
     """
-    found: dict[int, int | None] = dict.fromkeys(shards)
-    ends = log.end_offsets(MATCHES) if shards else {}
-    for shard in shards:
-        starts = ends | {shard: log.low_watermarks(MATCHES)[shard]}
-        with closing(_headers(log, starts, ends, is_counted)) as headers:
-            found[shard] = next((header.frame for header in headers), None)
-    return found
+    lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
+    open_shards, lacking, count = set(shards), set[int](), LAST_ANSWERS
+    while open_shards:
+        starts = {s: lows[s] if s in open_shards else end for s, end in ends.items()}
+        stops = {s: min(lows[s] + count, end) if s in open_shards else end for s, end in ends.items()}
+        for header in _headers(log, starts, stops, is_counted):
+            if header.frame <= frame:
+                open_shards.discard(header.shard)
+        lacking |= {s for s in open_shards if stops[s] >= ends[s]}
+        open_shards -= lacking
+        count *= GROWTH
+    return sorted(lacking)
 
 
 def _headers(

@@ -147,7 +147,7 @@ class ShardWorker(threading.Thread):
             name = f"{self._role.settings.matches}.{name}"
         path = Path(folder) / SHARDS / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        return SnapshotKeeper(str(path), state, self._log_id, self._role, reach="its shard has answers")
+        return SnapshotKeeper(str(path), state, self._log_id, self._role, reach="its shard must answer from frame")
 
     def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
         """Read the log, and answer its frames from `first` on. Many frames below it are taken in unanswered."""

@@ -115,7 +115,7 @@ class ArchiveCopier(RecordNotes):
                 out.write(_PACKERS[self._ending](self._content(framer.header, first)))
 
     def _copy_file(self, file: int, numbers: list[int], out: BinaryIO) -> None:
-        """Write the records of these pages, which are of this file. Raises InputError."""
+        """Write the records of these pages, which are of this file. Raises InputChanged and InputError."""
         if not numbers:
             return
         path = self._files[file]
@@ -149,7 +149,7 @@ class ArchiveCopier(RecordNotes):
         return numbers[done:]
 
     def _pack_anew(self, handle: CountedFile, path: str, numbers: list[int], out: BinaryIO) -> None:
-        """Pack the records of these pages as the judge read them. Raises InputError if the file has changed."""
+        """Pack the records of these pages as the judge read them. Raises InputChanged."""
         wanted = iter(numbers)
         page = next(wanted, None)
         framer = framer_of(handle, path, self._limit)

@@ -40,7 +40,7 @@ class InputCopier(Protocol):
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the pages of these records, numbered in ascending order from 0.
 
-        Raises InputError if an input has changed meanwhile; what was written before is whole.
+        Raises InputChanged if an input has changed meanwhile: then the output is of no use.
         """
 
 

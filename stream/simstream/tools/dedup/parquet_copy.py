@@ -53,8 +53,8 @@ class ParquetCopier:
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the rows with these numbers, ascending and from 0 over all inputs, and the end of the table.
 
-        Raises InputError if a file has changed since this object was made, or is damaged. Then the table is whole,
-        too, with the rows before.
+        Raises InputChanged if a file has changed since this object was made, and InputError if it is damaged. After
+        damage the table is whole, too, with the rows before.
         """
         with finished(TableFile(out, self._path, self._schema)) as table:
             first = 0

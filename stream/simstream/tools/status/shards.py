@@ -9,8 +9,7 @@ import msgspec
 
 from simstream.log.base import FINGERPRINTS, MATCHES, Log
 from simstream.log.participants import ShardMember
-from simstream.roles.match.answered_frames import answered_frames, first_answered
-from simstream.wire.answer import AnswerHeader
+from simstream.roles.match.answered_frames import answered_frames, shards_without
 
 
 class ShardStatus(msgspec.Struct, frozen=True):
@@ -22,10 +21,6 @@ class ShardStatus(msgspec.Struct, frozen=True):
     """The next frame that the shard answers; None if its last answers cannot be read, or there are none."""
     behind: int
     """Frames of the log that the shard has not answered."""
-    first: int | None = None
-    """The first frame that the kept answers begin with, if earlier ones were removed; None without any."""
-    cut: bool = False
-    """Whether earlier answers were removed."""
 
 
 def look_at_shards(log: Log, matchers: Sequence[ShardMember]) -> list[ShardStatus]:
@@ -39,14 +34,14 @@ def look_at_shards(log: Log, matchers: Sequence[ShardMember]) -> list[ShardStatu
             owners[shard][member.copy] = member.name
     end = log.end_offsets(FINGERPRINTS)[0]
     log_id = log.topic(FINGERPRINTS).id
-
-    def is_counted(header: AnswerHeader) -> bool:
-        return header.log_id == log_id
-
-    answered = answered_frames(log, is_counted)
-    cut = [shard for shard, low in log.low_watermarks(MATCHES).items() if low]
-    first = first_answered(log, is_counted, cut)
+    answered = answered_frames(log, lambda header: header.log_id == log_id)
     return [
-        ShardStatus(shard, owners[shard], frame, max(0, end - (frame or 0)), first.get(shard), shard in first)
-        for shard, frame in answered.items()
+        ShardStatus(shard, owners[shard], frame, max(0, end - (frame or 0))) for shard, frame in answered.items()
     ]
+
+
+def silent_shards(log: Log, frame: int) -> list[int]:
+    """Return the shards whose answers to a frame were removed. Reads answers only of shards that lack some."""
+    log_id = log.topic(FINGERPRINTS).id
+    cut = [shard for shard, low in log.low_watermarks(MATCHES).items() if low]
+    return shards_without(log, lambda header: header.log_id == log_id, cut, frame)

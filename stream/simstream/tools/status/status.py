@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
+from simstream.judge.acceptor import say_offset
+from simstream.judge.answer_book import few_shards
 from simstream.log.base import (
     FINGERPRINTS,
     MATCHES,
@@ -25,13 +27,13 @@ from simstream.log.base import (
 from simstream.log.committed_records import committed
 from simstream.log.participants import GroupMember
 from simstream.model import Record
-from simstream.roles.fingerprint.first_frame import recipe_of
+from simstream.roles.fingerprint.first_frame import recipe_id_of_log
 from simstream.roles.topics import ALTER, RETENTION, remedy, unfit_settings
 from simstream.settings import Settings
 from simstream.telemetry.health import WORKING
 from simstream.tools.gaps import read_through, removed_pages
 from simstream.tools.status.processes import ProcessStatus, SnapshotStatus
-from simstream.tools.status.shards import ShardStatus, look_at_shards
+from simstream.tools.status.shards import ShardStatus, look_at_shards, silent_shards
 from simstream.wire import frame as frames
 from simstream.wire import position as positions
 from simstream.wire.position import Position
@@ -134,10 +136,12 @@ class StatusWithoutLog:
                 "check that --state belongs to this log; or delete the folder, and the judge reads the log again",
             )
         if self._kept and self._first_frame > max(frames, default=0):
+            folder = self._kept.removeprefix(" --state ")
             self._wrong(
-                f"the log begins at frame {self._first_frame}, but no snapshot reaches it: no judge can start",
-                "leave a running judge alone until its next snapshot (`snapshot_every`); else give --state the "
-                "folder of the last judge's state, or choose another --prefix",
+                f"the log begins at frame {self._first_frame}, but no snapshot in {folder} reaches it: no judge "
+                "can start from that folder",
+                "if a judge runs, do not stop it before its next snapshot (`snapshot_every`); else give --state "
+                "the folder of the last judge's state, or choose another --prefix",
             )
 
     def _wrong(self, what: str, todo: str) -> None:
@@ -182,7 +186,7 @@ class StatusReader(StatusWithoutLog):
                 f"{running.stranger} is elected in the judges' group, and is no judge: no verdict can be published",
                 "stop that program, or give it another group",
             )
-        status.recipe = recipe_of(self._log)
+        status.recipe = recipe_id_of_log(self._log)
         self._look_at_source()
         self._look_at_publishing()
         if sharded:
@@ -297,13 +301,13 @@ class StatusReader(StatusWithoutLog):
         begin = status.published.frame if status.published else 0
         if alone := [one.shard for one in shards if not one.owners]:
             self._wrong(
-                f"{wait}, and no matcher holds shard {_few(alone)} of {len(shards)}",
+                f"{wait}, and no matcher holds shard {few_shards(alone)} of {len(shards)}",
                 f"start matchers: simstream serve --roles match{self._matches} {self._how}{self._kept} "
                 "(a judge with its own index needs none: set shards = 0)",
             )
-        elif cut := [one.shard for one in shards if one.cut and (one.first is None or one.first > begin)]:
+        elif silent := silent_shards(self._log, begin):
             self._wrong(
-                f"{wait}, and shard {_few(cut)} has no answer to frame {begin} any more",
+                f"{wait}, and shard {few_shards(silent)} has no answer to frame {begin} any more",
                 "start the matchers again: they answer these frames anew",
             )
 
@@ -320,23 +324,18 @@ class StatusReader(StatusWithoutLog):
     def _look_for_gaps(self, state: str | None) -> None:
         found = read_through(self._log, state)
         self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
-        removed = removed_pages(self._log, self.status.gaps)
+        removed = removed_pages(self._log, found.positions)
         how = "skip" if removed else "rewind"  # to skip also rewinds: only what was removed is given up
         for partition, offset in self.status.gaps.items():
-            where = "its beginning" if offset is None else f"offset {offset}"
             gone = (
                 f", and retention removed those before offset {removed[partition][1]}"
                 if partition in removed
                 else ""
             )
             self._wrong(
-                f"partition {partition} has a gap: the log waits for pages from {where} on{gone}",
+                f"partition {partition} has a gap: the log waits for pages from {say_offset(offset)} on{gone}",
                 f"stop the fingerprinters, then: simstream source {how} {self._how}{self._kept}",
             )
-
-
-def _few(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
 
 
 def _has_pages(frame: Record) -> bool:

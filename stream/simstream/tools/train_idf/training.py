@@ -37,17 +37,19 @@ class TrainingOptions(NamedTuple):
     save_every_s: float = 20.0
 
 
+class _BatchCounts(NamedTuple):
+    """The words of a batch, and its pages after their extraction."""
+
+    words: WordCounts
+    pages: list[Page]
+
+
 class _CountBatch(NamedTuple):
     """Records that are being counted, and the digest of the input up to their end."""
 
     records: list[Record]
     digest: str
-    counts: Future[_Counted]
-
-
-class _Counted(NamedTuple):
-    words: WordCounts
-    pages: list[Page]
+    counts: Future[_BatchCounts]
 
 
 class TrainingRun:
@@ -138,9 +140,9 @@ class TrainingRun:
             what = f"the input's first {self._state.records:,} pages differ from the counted ones"
             raise StateError(what, f"give the same input, or delete {self._folder.path}")
 
-    def _count(self, records: list[Record]) -> _Counted:
+    def _count(self, records: list[Record]) -> _BatchCounts:
         pages = [decode(record, self._limits) for record in records]
-        return _Counted(self._fingerprinter.count(pages), pages)
+        return _BatchCounts(self._fingerprinter.count(pages), pages)
 
     def _take(self, batch: _CountBatch) -> None:
         """Add a batch. If an interrupt comes in between, its half is never saved."""
