@@ -18,20 +18,20 @@ from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
 
-def serve_until(program: Program, verdicts: int) -> None:
-    """Serve until this many verdicts exist, and no longer."""
+def judge_50_of_100(program: Program, folder: Path) -> None:
+    """Serve until 50 pages of one partition have their verdicts, and feed 50 more."""
+    program.good("topics", "create", "--partitions", 1)
+    program.good("feed", pages.write(folder / "one.jsonl", 50, seed=1))
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(verdicts, service)
+        watcher.wait(50, service)
         assert service.end() == 0
+    program.good("feed", pages.write(folder / "two.jsonl", 50, seed=2))
 
 
 def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
     program: Program, tmp_path: Path
 ) -> None:
-    program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
-    serve_until(program, 50)
-    program.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
+    judge_50_of_100(program, tmp_path)
     with program.place.open() as log, watching(log) as watcher:
         log.set_group_offsets({0: 80})  # 30 pages with lost frames
         with program.serve(**SHORT) as service:
@@ -96,10 +96,7 @@ def is_locked(log: object) -> bool:
 @pytest.mark.kafka
 @pytest.mark.long
 def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: Program, tmp_path: Path) -> None:
-    on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
-    serve_until(on_kafka, 50)
-    on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
+    judge_50_of_100(on_kafka, tmp_path)
     on_kafka.place.expire(PAGES, 70)
     with on_kafka.serve() as service:
         assert service.wait() == 1
@@ -119,10 +116,7 @@ def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: P
 def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_again(
     on_kafka: Program, tmp_path: Path
 ) -> None:
-    on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 50, seed=1))
-    serve_until(on_kafka, 50)
-    on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 50, seed=2))
+    judge_50_of_100(on_kafka, tmp_path)
     with on_kafka.place.open() as log, watching(log) as watcher:
         log.set_group_offsets({0: 80})  # 30 pages with lost frames
         with on_kafka.serve(**SHORT) as service:

@@ -182,7 +182,7 @@ def test_a_judge_that_checks_no_digest_keeps_no_answers() -> None:
     for frame in range(5):
         assert book.add(0, frame, answer(0, frame, frame + 1)) is None
         book.used(frame + 1)
-        kept.append(sum(isinstance(each, CountedAnswer) for each in gc.get_objects()))
+        kept.append(sum(type(each) is CountedAnswer for each in gc.get_objects()))
     assert max(kept) == kept[0]
 
 

@@ -20,7 +20,7 @@ from simstream.text.extraction.fast import extract_fast
 from simstream.wire.page import PageLimits
 
 def compiled():
-    return sum(len(each.signatures) for each in gc.get_objects() if isinstance(each, Dispatcher))
+    return sum(len(each.signatures) for each in gc.get_objects() if issubclass(type(each), Dispatcher))
 
 words = TitleWords(resolve({}).settings.cache_folder)
 before = compiled()
