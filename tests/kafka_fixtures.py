@@ -64,7 +64,7 @@ class TopicPlace:
         admin = AdminClient({"bootstrap.servers": self.address.removeprefix("kafka://")})
         wanted = [TopicPartition(f"{self.prefix}.{topic}", number, offset) for number in range(partitions)]
         for future in admin.delete_records(wanted).values():
-            future.result()
+            assert offset in (-1, future.result().low_watermark)
 
 
 def need_broker(what: str = "a broker", missing: Sequence[str] | None = None) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from simstream.errors import LogLocked
 from simstream.log.base import PAGES
 from tests.e2e import pages
-from tests.e2e.harness import Program, by_ordinal, read_topic, watching
+from tests.e2e.harness import Program, Watcher, by_ordinal, read_topic, watching
 
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
@@ -26,6 +26,16 @@ def judge_50_of_100(program: Program, folder: Path) -> None:
         watcher.wait(50, service)
         assert service.end() == 0
     program.good("feed", pages.write(folder / "two.jsonl", 50, seed=2))
+
+
+def served(program: Program, watcher: Watcher, count: int) -> list[tuple[int, int]]:
+    """Serve until this many verdicts exist. Returns partition and offset of each page, in the verdicts' order."""
+    with program.serve(**SHORT) as service:
+        watcher.wait(count, service)
+        service.ready()
+        assert service.end() == 0
+    sources = [json.loads(value)["source"] for value in by_ordinal(watcher.rest())]
+    return [(source["partition"], source["offset"]) for source in sources]
 
 
 def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
@@ -68,13 +78,8 @@ def test_rewind_begins_a_partition_anew_that_has_frames_but_no_first_one(program
             f"partition 0: reading goes on at offset {in_first}",
             "partition 1: reading starts at its beginning",
         ]
-        with program.serve(**SHORT) as service:
-            watcher.wait(60, service)
-            service.ready()
-            assert service.end() == 0
-        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
-    sources = {(v["source"]["partition"], v["source"]["offset"]) for v in verdicts}
-    assert len(sources) == len(verdicts) == 60
+        sources = served(program, watcher, 60)
+    assert len(set(sources)) == len(sources) == 60
 
 
 def test_a_group_with_members_is_not_rewound(program: Program) -> None:
@@ -131,12 +136,7 @@ def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_a
         assert refused.returncode == 2
         assert "partition 0 lacks offsets 50 to 69: retention removed what was there" in refused.stderr.decode()
         assert on_kafka.good("source", "skip") == "partition 0: offsets 50 to 69 are given up\n"
-        with on_kafka.serve(**SHORT) as service:
-            watcher.wait(80, service)
-            service.ready()
-            assert service.end() == 0
-        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
-    assert [v["source"]["offset"] for v in verdicts] == [*range(50), *range(70, 100)]
+        assert served(on_kafka, watcher, 80) == [(0, offset) for offset in (*range(50), *range(70, 100))]
 
 
 @pytest.mark.kafka
@@ -158,13 +158,8 @@ def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(
         left = f"partition 0: offsets {ends[0]} to {ends[0] + 1} are given up"
         assert on_kafka.good("source", "skip").splitlines() == [left]
         count = sum(log.end_offsets(PAGES).values()) - 2
-        with on_kafka.serve(**SHORT) as service:
-            watcher.wait(count, service)
-            service.ready()
-            assert service.end() == 0
-        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
-    sources = {(v["source"]["partition"], v["source"]["offset"]) for v in verdicts}
-    assert len(sources) == len(verdicts) == count
+        sources = served(on_kafka, watcher, count)
+    assert len(set(sources)) == len(sources) == count
 
 
 def produce_in_a_transaction(program: Program, count: int) -> None:

@@ -16,7 +16,7 @@ from simstream.cli.options import make_deduper
 from simstream.cli.progress import say, shown
 from simstream.cli.repeated_names import separate
 from simstream.cli.row_output import written_rows
-from simstream.errors import InputChanged, InputError
+from simstream.errors import InputError
 from simstream.model import INCOMPARABLE_VERDICTS, Verdict
 from simstream.settings import Settings
 from simstream.sources.input_files import InputFile
@@ -93,8 +93,6 @@ class DedupRun:
                 (out if held is None else held).write(verdict)
                 self.kinds[verdict.verdict] += 1
                 self.unread.take(verdict)
-        except InputChanged:  # whatever was read may be of two files
-            raise
         except InputError as error:
             self.damage = error  # what was read before the damage counts
         if held is not None:

@@ -61,10 +61,8 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
                 try:
                     yield out
                     keep = True
-                except InputChanged:
-                    raise
-                except (InputError, NotPut):
-                    keep = True
+                except (InputError, NotPut) as error:
+                    keep = not isinstance(error, InputChanged)
                     raise
         except NotPut:
             raise

@@ -51,9 +51,7 @@ class UnreadPages:
             say(str(self))
 
     def __str__(self) -> str:
-        """Return a sentence for people; it is empty if every page could be read."""
-        if not self._counts:
-            return ""
+        """Return a sentence for people about the pages that could not be read."""
         order = sorted(self._counts, key=lambda reason: -self._counts[reason])
         each = [f"{self._counts[reason]:,} {reason} (first {self._first[reason]})" for reason in order[:_MAX_SHOWN]]
         return f"{sum(self._counts.values()):,} of {self._pages:,} {self._of} could not be read: {', '.join(each)}"

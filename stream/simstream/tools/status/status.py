@@ -103,8 +103,13 @@ class StatusWithoutLog:
         self.status = ServiceStatus(address, prefix)
         self._first_frame = 0
         """The first frame that the log still has."""
-        self._kept = ""
+        self._folder = ""
+        """The setting `state` as a shell takes it; empty if it is not given."""
+
+    @property
+    def _kept(self) -> str:
         """The flag `--state DIR` for advice, if the setting is given."""
+        return self._folder and f" --state {self._folder}"
 
     def unreached(self, error: BrokerUnreachable) -> None:
         """Note that no broker answered, so that nothing of the log is known."""
@@ -135,11 +140,10 @@ class StatusWithoutLog:
                 f"every snapshot is ahead of the published position (frame {min(frames)}, {published.frame})",
                 "check that --state belongs to this log; or delete the folder, and the judge reads the log again",
             )
-        if self._kept and self._first_frame > max(frames, default=0):
-            folder = self._kept.removeprefix(" --state ")
+        if self._folder and self._first_frame > max(frames, default=0):
             self._wrong(
-                f"the log begins at frame {self._first_frame}, but no snapshot in {folder} reaches it: no judge "
-                "can start from that folder",
+                f"the log begins at frame {self._first_frame}, but no snapshot in {self._folder} reaches it: "
+                "no judge can start from that folder",
                 "if a judge runs, do not stop it before its next snapshot (`snapshot_every`); else give --state "
                 "the folder of the last judge's state, or choose another --prefix",
             )
@@ -172,7 +176,7 @@ class StatusReader(StatusWithoutLog):
             self._wrong(f"topics are missing: {', '.join(missing)}", f"run: simstream topics create {self._how}")
             return
         if settings.state:
-            self._kept = f" --state {shlex.quote(settings.state)}"
+            self._folder = shlex.quote(settings.state)
         sharded = self._count_shards(settings) > 0
         if sharded:
             self._add_topic(MATCHES)
