@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -14,14 +14,7 @@ from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, P
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.model import Record
 from tests.kafka_fixtures import TopicPlace
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for what must come."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, f"it never came that {what}"
-        time.sleep(0.02)
+from tests.waiting import until
 
 
 def read_all(log: Log, topic: str, start: ReaderStart = 0, least: int = 0) -> list[Record]:
@@ -55,10 +48,8 @@ def add_partitions(place: TopicPlace, topic: str, count: int) -> None:
     admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
     for future in admin.create_partitions([NewPartitions(f"{place.prefix}.{topic}", count)]).values():
         future.result(30)
-    end = time.monotonic() + 10
-    while cluster_of(place).describe([topic])[topic].partitions < count:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    cluster = cluster_of(place)
+    until(lambda: cluster.describe([topic])[topic].partitions >= count, "the broker has the partitions")
 
 
 def batch(number: int, count: int = 10) -> list[OutgoingVerdict]:

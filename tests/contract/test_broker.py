@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from deploy.kafka.broker import HERE, KafkaBroker, free_port, missing_packages
+from tests.waiting import until
 
 START = (
     "import time\nfrom deploy.kafka.broker import KafkaBroker\nbroker = KafkaBroker().start()\n"
@@ -39,11 +39,7 @@ def test_a_broker_ends_with_the_process_that_started_it_and_takes_its_data_along
     assert is_alive(int(pid))
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    end = time.monotonic() + 10
-    while (is_alive(int(pid)) or Path(data).exists()) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not is_alive(int(pid))
-    assert not Path(data).exists()
+    until(lambda: not (is_alive(int(pid)) or Path(data).exists()), "the broker ends, and its data goes")
 
 
 def test_what_is_missing_is_named_as_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

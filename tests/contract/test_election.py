@@ -10,8 +10,9 @@ import pytest
 from simstream.errors import LogError, TakenOver, TopicMissing
 from simstream.log.base import Election, Log
 from simstream.log.kafka.election import KafkaElection
-from tests.contract.helpers import batch, until, writer
+from tests.contract.helpers import batch, writer
 from tests.kafka_fixtures import TopicPlace
+from tests.waiting import until
 
 
 def elected(*elections: Election) -> list[int]:

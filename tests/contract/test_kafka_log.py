@@ -28,6 +28,7 @@ from simstream.log.kafka.topics import group_state
 from simstream.model import Record
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 NOWHERE = "kafka://127.0.0.1:1"
@@ -184,10 +185,7 @@ def test_pages_behind_an_open_transaction_are_counted_as_uncommitted(kafka_place
     assert log.uncommitted(PAGES) == {1: 2}
     assert log.end_offsets(PAGES) == {0: 1, 1: 0}
     crawler.abort_transaction(20)
-    end = time.monotonic() + 20
-    while log.uncommitted(PAGES) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert log.uncommitted(PAGES) == {}
+    until(lambda: log.uncommitted(PAGES) == {}, "no transaction is open")
 
 
 def test_two_sources_share_the_partitions_and_every_page_is_read_on(
@@ -251,9 +249,8 @@ def test_a_consumer_that_gets_partitions_while_it_closes_asks_the_broker_nothing
     kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer = kafka_log.open_consumer()
-    cluster, end = cluster_of(kafka_place), time.monotonic() + 40
-    while not group_state(cluster, page_consumer.group_of(cluster)).members and time.monotonic() < end:
-        time.sleep(0.1)
+    cluster = cluster_of(kafka_place)
+    until(lambda: group_state(cluster, page_consumer.group_of(cluster)).members, "the group has a member")
     time.sleep(0.5)  # the partitions are given, but `poll` has not been called
     asked: list[object] = []
     ask = KafkaCluster.ask

@@ -12,8 +12,8 @@ from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.reader import KafkaReader
 from simstream.log.local.reading import LocalReader
 from simstream.model import Record
-from tests.contract.helpers import until
 from tests.kafka_fixtures import PARTITIONS
+from tests.waiting import until
 
 EVERY = frozenset(range(PARTITIONS))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -45,6 +44,7 @@ from simstream.log.committed_records import committed
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
 from tests.kafka_fixtures import TopicPlace, need_broker
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 KINDS = {TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
@@ -122,10 +122,7 @@ def grant(secured: SecuredBroker, wanted: list[AclBinding]) -> None:
 
 def until_permissions(admin: AdminClient, are_there: Callable[[set[AclBinding]], bool]) -> None:
     """Wait until the broker has applied what its controller has acknowledged, which is a moment later."""
-    end = time.monotonic() + 30
-    while not are_there(set(admin.describe_acls(everything()).result())):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: are_there(set(admin.describe_acls(everything()).result())), "the broker has the permissions")
 
 
 def toml(folder: Path, name: str, client: Mapping[str, str]) -> str:
@@ -329,12 +326,12 @@ def write_page(log: Log) -> None:
 
 def elect(log: Log) -> None:
     with log.join_election() as election:
-        wait_for(lambda: election.elected)
+        until(lambda: election.elected, "it is elected")
 
 
 def read_pages(log: Log) -> None:
     with log.open_consumer() as source:
-        wait_for(lambda: bool(source.poll(10, 0.1).started))
+        until(lambda: source.poll(10, 0.1).started, "it has a partition")
 
 
 def write_frame(log: Log) -> None:
@@ -351,7 +348,7 @@ def publish(log: Log) -> None:
 def hold_shards(log: Log) -> None:
     for copy in (1, 2):
         with log.join_matchers(None, copy) as member:
-            wait_for(lambda one=member: bool(one.owned))  # type: ignore[misc]
+            until(lambda one=member: one.owned, "it has a shard")  # type: ignore[misc]
 
 
 def write_answer(log: Log) -> None:
@@ -372,12 +369,6 @@ def follow(log: Log) -> None:
         publisher.committed()
     for topic in (FINGERPRINTS, POSITIONS):
         list(committed(log, topic, 10))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
 
 
 ROLES: dict[str, list[Callable[[Log], None]]] = {

@@ -11,8 +11,9 @@ import pytest
 from simstream.errors import LogError, TopicMissing
 from simstream.log.base import Log, ShardMembership
 from simstream.log.kafka.shard_membership import KafkaShardMembership
-from tests.contract.helpers import until, writer
+from tests.contract.helpers import writer
 from tests.kafka_fixtures import TopicPlace
+from tests.waiting import until
 
 SHARDS = 8
 ALL = frozenset(range(SHARDS))

@@ -18,9 +18,10 @@ from simstream.client.traffic import MAX_CLOSE_S
 from simstream.log.base import PAGES, VERDICTS
 from tests.bench.crawl import crawl
 from tests.bench.crawl_site import SiteServer, SiteSize
-from tests.e2e.harness import PATIENCE_S, Program, read_topic
+from tests.e2e.harness import Program, read_topic
 from tests.e2e.test_crawl import through, topics
 from tests.kafka_fixtures import TopicPlace
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 SIZE = SiteSize(articles=20, archived=10, mirrors=1, sessions=2, months=30, days=2, tags=6)
@@ -54,11 +55,8 @@ def once_fetched(site: SiteServer, steps: dict[int, Callable[[], None]]) -> Iter
 
 def until_judged(place: TopicPlace) -> None:
     """Wait until every page in the log has its verdict."""
-    end = time.monotonic() + PATIENCE_S
     with place.open() as log:
-        while len(read_topic(log, VERDICTS)) < len(read_topic(log, PAGES)):
-            assert time.monotonic() < end, "not every page was judged"
-            time.sleep(0.05)
+        until(lambda: len(read_topic(log, VERDICTS)) >= len(read_topic(log, PAGES)), "every page has a verdict")
 
 
 @pytest.mark.long

@@ -21,6 +21,7 @@ from simstream.files.zstandard import zstd
 from tests.e2e.harness import ROOT, Program, command_line, environment
 from tests.e2e.test_readme import lines, words
 from tests.object_store import SECRET, WebServer, object_store, variables
+from tests.waiting import until
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -76,13 +77,6 @@ def write(folder: Path, ending: str) -> list[Path]:
             lines = "".join(json.dumps(page) + "\n" for page in pages).encode()
             path.write_bytes(zstd.compress(lines))
     return paths
-
-
-def wait_for(folder: Path, pattern: str) -> None:
-    deadline = time.monotonic() + 60
-    while not list(folder.glob(pattern)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".jsonl.zst", ".warc.gz"])
@@ -168,7 +162,7 @@ def test_a_run_that_is_killed_leaves_nothing_in_the_store(
         assert run.stdin is not None
         run.stdin.write(b"".join(json.dumps(page).encode() + b"\n" for page in PAGES))
         run.stdin.flush()
-        wait_for(alone.folder, "simstream-*/v.jsonl.part")
+        until(lambda: list(alone.folder.glob("simstream-*/v.jsonl.part")), "the output is begun")
         run.kill()
     assert store.find(name) == []
     [left] = alone.folder.glob("simstream-*/v.jsonl.part")
@@ -246,7 +240,7 @@ def test_a_file_that_the_store_does_not_take_stays_on_the_disk_and_so_do_all_oth
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=alone.folder, env=environ
     ) as run:
-        wait_for(alone.folder, "simstream-*/pairs.jsonl.part")
+        until(lambda: list(alone.folder.glob("simstream-*/pairs.jsonl.part")), "the pairs are begun")
         store.rmdir(name)
         _, said = run.communicate(b"".join(json.dumps(page).encode() + b"\n" for page in PAGES), 60)
     assert run.returncode == 1

@@ -20,6 +20,7 @@ from typing import IO
 import pytest
 
 from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
+from tests.waiting import until
 
 NOWHERE = ("--log", "kafka://127.0.0.1:1")
 
@@ -228,10 +229,7 @@ def test_a_command_that_is_told_to_end_by_sigterm_leaves_nothing_behind(alone: P
     numbers.write_text("".join(f"{number}\n" for number in range(200_000)))
     line = command_line("find-clusters", "-b", 8, "-d", 3, "-i", numbers, "-o", found)
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, env=environment(cache)) as finding:
-        end = time.monotonic() + PATIENCE_S
-        while not list(alone.folder.glob("found*")):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        until(lambda: list(alone.folder.glob("found*")), "the output is begun")
         finding.send_signal(signal.SIGTERM)
         assert finding.wait(PATIENCE_S) == 130
         assert finding.stderr is not None
@@ -287,10 +285,7 @@ def unread(pipe: int) -> int:
 def wait_until_read(pipe: IO[bytes]) -> None:
     """Wait until a process has read all that was written to it."""
     pipe.flush()
-    end = time.monotonic() + PATIENCE_S
-    while unread(pipe.fileno()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: not unread(pipe.fileno()), "all is read")
 
 
 def test_ctrl_c_on_an_endless_input_ends_with_130(alone: Program, cache: Path) -> None:

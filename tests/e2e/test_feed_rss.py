@@ -10,6 +10,7 @@ import time
 
 from simstream.log import open_log
 from simstream.log.base import PAGES
+from tests import waiting
 from tests.e2e.harness import Program, command_line, environment, read_topic
 from tests.unit.test_feed_rss import FeedServer, giving, item, rss
 
@@ -52,7 +53,4 @@ def test_a_feed_that_is_asked_every_second_gives_its_new_entries_until_it_is_int
 
 def until(alone: Program, wanted: list[str]) -> None:
     """Wait until these pages are in the log."""
-    end = time.monotonic() + 60
-    while sent(alone) != wanted:
-        assert time.monotonic() < end, sent(alone)
-        time.sleep(0.1)
+    waiting.until(lambda: sent(alone) == wanted, lambda: f"these pages are in the log: {sent(alone)}")

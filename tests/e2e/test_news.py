@@ -28,9 +28,10 @@ from deploy.server_process import freeze
 from simstream.feeds.intake import NewsIntake
 from simstream.log.base import PAGES, VERDICTS, Log
 from tests.e2e.browser import Browser, chromium
-from tests.e2e.harness import PATIENCE_S, Program, read_topic
+from tests.e2e.harness import Program, read_topic
 from tests.e2e.pages import ENGLISH
 from tests.kafka_fixtures import TopicPlace
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 HOUR, DAY = 3_600_000, 86_400_000
@@ -60,9 +61,7 @@ class NewsFeedProgram:
     def until_judged(self) -> None:
         """Wait until every page that was told has its verdict."""
         pages = len(read_topic(self._log, PAGES))
-        end = time.monotonic() + PATIENCE_S
-        while len(read_topic(self._log, VERDICTS)) < pages:
-            assert time.monotonic() < end, "not every page was judged"
+        until(lambda: len(read_topic(self._log, VERDICTS)) >= pages, "every page has a verdict")
 
     def close(self) -> None:
         """End it."""

@@ -34,6 +34,7 @@ from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, read_topic
 from tests.kafka_fixtures import TopicPlace
 from tests.missing import skip_or_fail
 from tests.unit.test_deploy import check_command
+from tests.waiting import until
 
 RULES = ROOT / "deploy" / "prometheus"
 QUICKER = {
@@ -189,17 +190,20 @@ class MonitoredServices:
 
     def fires(self, *names: str) -> None:
         """Wait until each of these has fired at least once."""
-        end = time.monotonic() + PATIENCE_S
-        while not set(names) <= self.fired():
-            assert time.monotonic() < end, f"{set(names) - self.fired()} did not fire; firing: {self.fired()}"
-            time.sleep(0.2)
+        until(
+            lambda: set(names) <= self.fired(),
+            lambda: f"{set(names) - self.fired()} fire; firing: {self.fired()}",
+            PATIENCE_S,
+        )
 
     def ends(self, *names: str) -> None:
         """Wait until none of these fires any more."""
-        end = time.monotonic() + PATIENCE_S
-        while found := self.prometheus.firing() & set(names):
-            assert time.monotonic() < end, f"{found} did not end with the cause"
-            time.sleep(0.2)
+        firing = self.prometheus.firing
+        until(
+            lambda: not firing() & set(names),
+            lambda: f"{firing() & set(names)} end with the cause",
+            PATIENCE_S,
+        )
 
     def fired(self) -> set[str]:
         """The alerts that have fired so far."""
@@ -382,10 +386,7 @@ def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) ->
     installed()
     rules = re.sub(r"for: \w+", "for: 0s", (RULES / "alerts.yml").read_text(encoding="utf-8"))
     with Prometheus(tmp_path, {"simstream": []}, rules) as prometheus:
-        end = time.monotonic() + PATIENCE_S
-        while prometheus.firing() != BLIND:
-            assert time.monotonic() < end, prometheus.firing()
-            time.sleep(0.2)
+        until(lambda: prometheus.firing() == BLIND, lambda: f"{BLIND} fire: {prometheus.firing()}", PATIENCE_S)
 
 
 def throttle(service: Service, until: Callable[[], bool], stopped_s: float = 0.35, running_s: float = 0.05) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from simstream.log.base import PAGES, VERDICTS, Log
 from tests.chaos.proxy import KafkaProxy
 from tests.e2e.harness import Program, read_topic
 from tests.kafka_fixtures import TopicPlace
+from tests.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 CLIENTS = 6
@@ -43,13 +44,6 @@ def hide_brokers(proxy: KafkaProxy, seconds: float = HIDDEN_S) -> threading.Time
     timer = threading.Timer(seconds, end)
     timer.start()
     return timer
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that clients do when they are polled."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"waited {PATIENCE_S:g} s in vain: {what}"
 
 
 def append(log: Log, partitions: int) -> None:

@@ -17,6 +17,7 @@ from simstream.log.base import FINGERPRINTS, Election, Log
 from simstream.wire import frame as frames
 from tests.e2e import pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
+from tests.waiting import until
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
 TAKEOVER_S = 10.0
@@ -47,10 +48,7 @@ def frozen(service: Service) -> Iterator[None]:
 
 def held(election: Election) -> None:
     """Wait until this process is the elected one."""
-    end = time.monotonic() + 30
-    while not election.elected:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: election.elected, "it is elected")
 
 
 def pages_in(log: Log) -> int:

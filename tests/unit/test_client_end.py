@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from simstream.log.base import LogOptions
 from simstream.log.kafka import client_end, cluster
 from simstream.log.kafka.client_end import end_client, free_clients
 from simstream.log.kafka.cluster import KafkaCluster
+from tests.waiting import until
 
 
 class Endless:
@@ -40,9 +40,7 @@ def unhurried() -> Iterator[None]:
 
 def wait_for(count: int) -> list[str]:
     """The threads that freed so many clients, or as many as there are in time."""
-    end = time.monotonic() + PATIENCE_S
-    while len(freed_by) < count and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: len(freed_by) >= count, f"{count} of them are freed", PATIENCE_S)
     return list(freed_by)
 
 

@@ -27,6 +27,7 @@ from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
+from tests.waiting import until
 
 PARTITIONS = 8
 AT_ONCE = 20
@@ -72,9 +73,7 @@ def run_over(
         slow.watch(context.metrics)
         thread = threading.Thread(target=role(log, slow, context).run)
         thread.start()
-        end = time.monotonic() + 60
-        while slow.done < len(pages) and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: slow.done >= len(pages), "every page is read")
         context.stop.set()
         thread.join()
     assert slow.done == len(pages)
@@ -166,9 +165,7 @@ def test_a_slow_page_does_not_delay_a_stop_and_earlier_pages_are_committed(
         stuck.watch(context.metrics)
         thread = threading.Thread(target=FingerprintRole(log, stuck, context).run)
         thread.start()
-        end = time.monotonic() + 60
-        while not hasattr(stuck, "began") and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: hasattr(stuck, "began"), "it is stuck")
         context.stop.set()
         thread.join()
         stopped = time.monotonic()
@@ -275,9 +272,7 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
                 appender.append(page)
         thread = threading.Thread(target=FingerprintRole(log, fingerprinter, context).run)
         thread.start()
-        end = time.monotonic() + 60
-        while log.source_offsets() != {0: bad + 1} and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: log.source_offsets() == {0: bad + 1}, "every page is committed")
         context.stop.set()
         thread.join()
     assert moved.is_set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.http import HttpLimits, HttpServer
 from simstream.telemetry.metrics import Metrics
+from tests.waiting import until
 
 LIMITS = HttpLimits(connections=8, seconds=0.5, request_bytes=4096)
 PATIENT = HttpLimits(connections=8, seconds=60.0)
@@ -64,13 +64,6 @@ def sent(wire: socket.socket, data: bytes) -> bool:
 
 def status(server: HttpServer, request: bytes = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n") -> int:
     return int(ask(server, request).split()[1])
-
-
-def until(condition: object, what: str) -> None:
-    end = time.monotonic() + WAIT
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

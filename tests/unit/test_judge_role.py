@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from simstream.text.recipe import preset
 from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
+from tests.waiting import until
 
 RECIPE = "0badcafe"
 PATIENCE_S = 30.0
@@ -82,13 +83,6 @@ def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[Rol
         context.stop.set()
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"it never came that {what}"
-        time.sleep(0.01)
 
 
 def why(context: RoleContext) -> str:

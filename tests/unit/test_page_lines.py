@@ -20,6 +20,7 @@ from simstream.queries.app import make_app
 from simstream.queries.page_lines import AT_ONCE, MAX_LINES
 from simstream.queries.server import QueryServer
 from simstream.telemetry.metrics import Metrics
+from tests.waiting import until
 
 PATIENCE_S = 60
 
@@ -120,9 +121,7 @@ def test_answers_come_while_other_pages_still_wait(port: int, judge: SlowJudge) 
 
 def test_pages_are_sent_in_order_and_few_of_a_body_wait_at_once(port: int, judge: SlowJudge) -> None:
     answer = asked(port, [page(number, "wait" if number < 500 else "x") for number in range(MAX_LINES)])
-    deadline = time.monotonic() + PATIENCE_S
-    while len(judge.seen) < AT_ONCE and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(judge.seen) >= AT_ONCE, f"{AT_ONCE} pages are in work")
     time.sleep(0.1)
     assert judge.now == judge.most == AT_ONCE
     judge.released.set()
@@ -150,9 +149,7 @@ def test_a_client_that_leaves_ends_its_waits(port: int, judge: SlowJudge) -> Non
     answer = asked(port, [page(0), *(page(number, "wait") for number in range(1, MAX_LINES))])
     assert json.loads(answer.readline())["id"] == "0"
     answer.close()
-    deadline = time.monotonic() + PATIENCE_S
-    while judge.now and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: not judge.now, "no page is in work")
     assert (judge.now, judge.cancelled) == (0, len(judge.seen) - 1)
     assert len(judge.seen) < MAX_LINES
 

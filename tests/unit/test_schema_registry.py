@@ -22,6 +22,7 @@ from simstream.setting_groups import RegistrySettings
 from simstream.telemetry.metrics import Metrics
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.bad_value import BadValueError
+from tests.waiting import until
 
 PAGE = json.dumps({"type": "record", "name": "Page", "fields": [{"name": "text", "type": "string"}]})
 GONE = 404, b'{"error_code": 40403, "message": "Schema not found"}'
@@ -324,9 +325,7 @@ def test_a_schema_that_the_user_may_not_read_stops_no_other_pages(server: Answer
     server.answers["/schemas/ids/7"] = 403, b'{"error_code": 40301, "message": "User is denied operation Read"}'
     with waiting(server) as wait:
         assert wait.admit(records(7)) == ()  # perhaps the user may read none
-        end = time.monotonic() + 10
-        while "answers 403" not in wait.trouble and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: "answers 403" in wait.trouble, "it is refused")
         wait.forget()
         assert len(admitted(wait, records(1))) == 1
         assert len(admitted(wait, records(7, 1))) == 2
@@ -352,9 +351,7 @@ def test_records_that_come_meanwhile_wait_for_a_round_of_their_own(server: Answe
         assert wait.admit(records(2)) == ()
         assert wait.admit(records(1, partition=1)) == ()
         assert wait.partitions == {0, 1}
-        end = time.monotonic() + 10
-        while not wait.trouble and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: wait.trouble, "there is trouble")
         assert "answers 500" in wait.trouble
         wait.drop(0)
         server.answers["*"] = GONE
@@ -374,13 +371,11 @@ def test_pages_wait_while_a_password_is_changed_and_the_new_one_is_read(
     secret.write_text("old")
     server.answers["*"] = 401, b""
     pages = SchemaBook(client(server, user="u", password_file=str(secret)), "AVRO", compile_avro)
-    wait, end = SchemaWait(pages, Metrics(), 60.0), time.monotonic() + 20
+    wait = SchemaWait(pages, Metrics(), 60.0)
     assert wait.admit(records(1)) == ()
-    while "answers 401" not in wait.trouble and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: "answers 401" in wait.trouble, "it is refused")
     secret.write_text("new")
-    while server.asked[-1][1] != "Basic dTpuZXc=" and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: server.asked[-1][1] == "Basic dTpuZXc=", "it asks by the new secret")
     server.has(1)
     assert admitted(wait, []) == records(1)
 

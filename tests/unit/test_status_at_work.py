@@ -18,7 +18,7 @@ from simstream.settings import Settings
 from simstream.tools.status.status import StatusReader
 from simstream.wire import position as positions
 from simstream.wire.position import Position
-from tests.contract.helpers import until
+from tests.waiting import until
 
 
 @pytest.fixture

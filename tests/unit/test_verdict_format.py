@@ -26,6 +26,7 @@ from simstream.wire.position import Position
 from simstream.wire.verdict_schemas import path_of, text_of
 from tests.unit.test_schema_registry import AnsweringServer, answering
 from tests.unit.test_verdict import EXAMPLE
+from tests.waiting import until
 
 REGISTER, LOOK_UP = "/subjects/t.verdicts-value/versions", "/subjects/t.verdicts-value"
 
@@ -174,9 +175,7 @@ def test_a_judge_that_waits_says_so_and_stops_when_asked(server: AnsweringServer
     ended: list[object] = []
     thread = threading.Thread(target=lambda: ended.append(find_format("t.verdicts", None, waiting)))
     thread.start()
-    end = time.monotonic() + 10
-    while "answers 503" not in waiting.health.ready()[1] and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: "answers 503" in waiting.health.ready()[1], "it says what it waits for")
     waiting.stop.set()
     thread.join(5)
     assert ended == [None]
