@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import HERE, KafkaBroker, free_port, missing_packages
+from deploy.kafka.broker import CLASSES, HERE, KafkaBroker, free_port, keep_classes, missing_packages
+from deploy.kafka.jars import download
 from tests.waiting import until
 
 START = (
@@ -40,6 +41,24 @@ def test_a_broker_ends_with_the_process_that_started_it_and_takes_its_data_along
     process.send_signal(signal.SIGKILL)
     process.communicate()
     until(lambda: not (is_alive(int(pid)) or Path(data).exists()), "the broker ends, and its data goes")
+
+
+@pytest.mark.kafka
+@pytest.mark.long
+def test_classes_are_kept_once_and_brokers_begin_with_them(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for jar in download().glob("*.jar"):
+        (tmp_path / jar.name).symlink_to(jar)
+    monkeypatch.setattr("deploy.kafka.broker.download", lambda _say: tmp_path)
+    keep_classes()
+    [kept] = [path for path in tmp_path.iterdir() if not path.is_symlink()]
+    assert kept.name == CLASSES
+    written = kept.stat().st_mtime_ns
+    keep_classes()
+    assert kept.stat().st_mtime_ns == written
+    with KafkaBroker(quick=True) as begun:
+        assert str(kept) in Path(f"/proc/{begun.pid}/maps").read_text()
 
 
 def test_what_is_missing_is_named_as_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
