@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from deploy.server_process import QUICK_JAVA
 from simstream.text.recipe import PRESETS
 from tests import corpora
 from tests.archives import answer, warc
@@ -24,6 +25,7 @@ pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
 PATIENCE_S = 500.0
 """A Java machine and its workers start, on a machine that others use too."""
+QUICK_SPARK = {"SPARK_SUBMIT_OPTS": " ".join(QUICK_JAVA)}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,7 +75,7 @@ def test_a_collection_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=tmp_path,
-        env=environment(cache, PYSPARK_PYTHON=sys.executable),
+        env=environment(cache, PYSPARK_PYTHON=sys.executable, **QUICK_SPARK),
         timeout=PATIENCE_S,
         check=False,
     )
@@ -125,7 +127,7 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=tmp_path,
-        env=without_this_python(environment(cache, SPARK_CONF_DIR=str(tmp_path))),
+        env=without_this_python(environment(cache, SPARK_CONF_DIR=str(tmp_path), **QUICK_SPARK)),
         timeout=PATIENCE_S,
         check=False,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from simstream.client import AsyncClient, Client, aio, sync, traffic
+from simstream.client.connecting import connect
 from simstream.client.traffic import Traffic
 from simstream.errors import ClientClosed
 from tests.unit.test_deduper_folder import forked
+from tests.waiting import until
 
 
 class StuckLog:
@@ -22,7 +25,11 @@ class StuckLog:
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
+        self.may_open = threading.Event()
+        self.may_open.set()
         self.is_closed = False
+        self.opened = 0
+        self.discarded = 0
 
     def topic(self, name: str) -> Any:
         return SimpleNamespace(name=name)
@@ -31,7 +38,12 @@ class StuckLog:
         return SimpleNamespace(poll=lambda *_: self._wait([]), close=lambda: None)
 
     def open_appender(self, _: str) -> Any:
-        return SimpleNamespace(append=lambda *_, **__: self._wait(1), flush=lambda _: 1, discard=lambda: None)
+        self.opened += 1
+        self.may_open.wait()
+        return SimpleNamespace(append=lambda *_, **__: self._wait(1), flush=lambda _: 1, discard=self._discard)
+
+    def _discard(self) -> None:
+        self.discarded += 1
 
     def close(self) -> None:
         self.is_closed = True
@@ -46,13 +58,14 @@ def log() -> Iterator[StuckLog]:
     stuck = StuckLog()
     yield stuck
     stuck.go_on.set()
+    stuck.may_open.set()
 
 
 def test_closing_does_not_wait_for_threads_that_wait_for_the_broker(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(traffic, "MAX_CLOSE_S", 1.2)
-    client = Traffic(log, in_flight=1, timeout=60.0)  # type: ignore[arg-type]
+    client = Traffic(log, connect(log, 60.0), in_flight=1, timeout=60.0)  # type: ignore[arg-type]
     client.room.enter()
     verdict = client.send({"id": "a", "text": "…"}, None)
     closing = threading.Thread(target=client.close, daemon=True)
@@ -92,3 +105,65 @@ def test_a_forked_process_is_refused_at_once_with_asyncio_too(
     assert time.monotonic() - began < 5.0
     log.go_on.set()
     asyncio.run(client.close())
+
+
+def test_a_client_that_was_cancelled_while_it_connected_leaves_no_connection(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aio, "log_of", lambda *_, **__: log)
+    log.may_open.clear()
+
+    async def cancelled() -> None:
+        async with asyncio.timeout(0.05), AsyncClient(timeout=60.0):
+            pass
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancelled())
+    assert (log.opened, log.discarded) == (1, 0)
+    log.may_open.set()
+    until(lambda: log.discarded == 1, "the connection is closed")
+
+
+def test_a_client_that_was_interrupted_while_it_connected_leaves_no_connection(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    log.may_open.clear()
+    timer = threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        Client(timeout=60.0)
+    timer.join()
+    assert (log.opened, log.discarded) == (1, 0)
+    log.may_open.set()
+    until(lambda: log.discarded == 1, "the connection is closed")
+
+
+def test_tasks_that_open_a_client_at_once_share_its_connection(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aio, "log_of", lambda *_, **__: log)
+    client = AsyncClient(timeout=5.0)
+
+    async def open_thrice() -> None:
+        await asyncio.gather(*(client.open() for _ in range(3)))
+
+    asyncio.run(open_thrice())
+    assert log.opened == 1
+    log.go_on.set()
+    asyncio.run(client.close())
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e300])
+def test_a_caller_without_room_may_wait_for_ever(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    client = Client(timeout=seconds, in_flight=1)
+    client.submit(PAGE)
+    closing = threading.Timer(0.2, client.close)
+    closing.start()
+    log.go_on.set()
+    with pytest.raises(ClientClosed):
+        client.submit(PAGE, wait=seconds)
+    closing.join()

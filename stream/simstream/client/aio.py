@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from simstream.client.connecting import connect_async
 from simstream.client.pages import Submitted
 from simstream.client.sync import IN_FLIGHT, TIMEOUT
-from simstream.client.traffic import Traffic, log_of
+from simstream.client.traffic import Traffic, check_limits, log_of
 from simstream.errors import ClientClosed
 from simstream.model import Verdict
 
@@ -66,10 +67,11 @@ class AsyncClient:
         )
         self._in_flight = in_flight
         self._timeout = timeout
+        self._opening = asyncio.Lock()
         self._traffic: Traffic | None = None
 
     async def open(self) -> None:
-        """Connect; `async with` does it for you.
+        """Connect, once; `async with` does it for you.
 
         Raises:
             UsageError: `in_flight` or `timeout` is not above 0.
@@ -86,8 +88,11 @@ class AsyncClient:
             ...     await client.close()
             >>> asyncio.run(connect())
         """
-        if self._traffic is None:
-            self._traffic = await asyncio.to_thread(Traffic, self._log, self._in_flight, self._timeout)
+        async with self._opening:
+            if self._traffic is None:
+                check_limits(self._in_flight, self._timeout)
+                connection = await connect_async(self._log, self._timeout)
+                self._traffic = Traffic(self._log, connection, self._in_flight, self._timeout)
 
     async def submit(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -19,21 +20,38 @@ class ServiceConnection(NamedTuple):
 
 
 def connect(log: Log, seconds: float) -> ServiceConnection:
-    """Return a connection. A connection that is ready after `seconds` is closed again.
+    """Return a connection. One for which the caller no longer waits, after `seconds` or Ctrl-C, is closed again.
 
     Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted. On a local log raises
     LogLocked if another process writes to `pages`.
     """
-    made: Future[ServiceConnection] = Future()
-    threading.Thread(target=_connect, args=(log, made), name="simstream-connect", daemon=True).start()
+    made = _begin(log)
     try:
         return made.result(min(seconds, threading.TIMEOUT_MAX))
-    except TimeoutError:
-        made.add_done_callback(_close)
-        raise BrokerUnreachable(
-            f"the log did not answer within {seconds:g} s",
-            "check that the broker runs, and that its address is right",
-        ) from None
+    except BaseException as error:
+        _abandon(made)
+        if isinstance(error, TimeoutError):
+            raise _silent(seconds) from None
+        raise
+
+
+async def connect_async(log: Log, seconds: float) -> ServiceConnection:
+    """Return a connection, as `connect` does, without blocking the loop. It may be cancelled."""
+    made = _begin(log)
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(made), seconds)
+    except BaseException as error:
+        _abandon(made)
+        if isinstance(error, TimeoutError):
+            raise _silent(seconds) from None
+        raise
+
+
+def _begin(log: Log) -> Future[ServiceConnection]:
+    made: Future[ServiceConnection] = Future()
+    made.set_running_or_notify_cancel()  # asyncio cannot cancel it then, so that it is always closed
+    threading.Thread(target=_connect, args=(log, made), name="simstream-connect", daemon=True).start()
+    return made
 
 
 def _connect(log: Log, made: Future[ServiceConnection]) -> None:
@@ -49,8 +67,18 @@ def _connect(log: Log, made: Future[ServiceConnection]) -> None:
         made.set_exception(error)
 
 
+def _abandon(made: Future[ServiceConnection]) -> None:
+    """Close a connection for which nobody waits, as soon as it is there, by a thread of its own."""
+    threading.Thread(target=_close, args=(made,), name="simstream-connect", daemon=True).start()
+
+
 def _close(made: Future[ServiceConnection]) -> None:
-    """Close a connection that the caller no longer waits for."""
     if made.exception() is None:
         made.result().appender.discard()
         made.result().verdicts.close()
+
+
+def _silent(seconds: float) -> BrokerUnreachable:
+    return BrokerUnreachable(
+        f"the log did not answer within {seconds:g} s", "check that the broker runs, and that its address is right"
+    )

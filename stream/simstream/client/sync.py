@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import MappingProxyType
 
+from simstream.client.connecting import connect
 from simstream.client.pages import Submitted
-from simstream.client.traffic import Traffic, log_of
+from simstream.client.traffic import Traffic, check_limits, log_of
 from simstream.closing import Closing
 from simstream.model import Verdict
 
@@ -75,7 +77,8 @@ class Client(Closing):
             publish_to=publish_to,
             verdicts_topic=verdicts_topic,
         )
-        self._traffic = Traffic(opened, in_flight, timeout)
+        check_limits(in_flight, timeout)
+        self._traffic = Traffic(opened, connect(opened, timeout), in_flight, timeout)
 
     def submit(
         self,
@@ -118,7 +121,7 @@ class Client(Closing):
         seconds = 0.0 if self._traffic.is_own_thread() else wait
         place = self._traffic.enter()
         try:
-            place.result(seconds)
+            place.result(min(seconds, threading.TIMEOUT_MAX))
         except TimeoutError:
             self._traffic.room.withdraw(place)
             raise self._traffic.make_full_error(seconds) from None

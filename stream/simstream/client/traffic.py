@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import MappingProxyType
 
-from simstream.client.connecting import connect
+from simstream.client.connecting import ServiceConnection
 from simstream.client.pages import Submitted, sendable
 from simstream.client.pending import PendingPage, PendingPages
 from simstream.client.room import PageRoom
@@ -46,27 +46,28 @@ def log_of(config: str | None, timeout: float, **given: str | None) -> Log:
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 
 
+def check_limits(in_flight: int, timeout: float) -> None:
+    """Raise UsageError unless both are above 0."""
+    if in_flight < 1 or not timeout > 0:
+        raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 for both")
+
+
 class Traffic(Closing):
     """Carries pages to the service and verdicts back. Safe between threads.
 
     One reader serves all pages. It begins at the end of `verdicts`, before the first page can be sent.
     """
 
-    def __init__(self, log: Log, in_flight: int, timeout: float) -> None:
-        """Connect to the log. At most `in_flight` pages are on their way at once.
+    def __init__(self, log: Log, connection: ServiceConnection, in_flight: int, timeout: float) -> None:
+        """Take over a connection to the log. At most `in_flight` pages are on their way at once.
 
-        `timeout` is in seconds, for connecting, and by default for each verdict. Raises UsageError, TopicMissing,
-        BrokerUnreachable, NotAdmitted, NotPermitted. On a local log raises LogLocked if another process writes to
-        `pages`.
+        `timeout` is in seconds, by default for each verdict.
         """
-        if in_flight < 1 or not timeout > 0:
-            raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 for both")
         self._log = log
         self._process = os.getpid()
         self._timeout = timeout
         self._in_flight = in_flight
         self.room = PageRoom(in_flight)
-        connection = connect(log, timeout)
         self._reader: Reader = connection.verdicts
         self._pending = PendingPages(connection.pages, self.room.leave)
         self._sender = Sender(log, connection.appender, self._pending)
