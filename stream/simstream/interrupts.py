@@ -1,6 +1,7 @@
 """Keeps Ctrl-C and SIGTERM: raises again what the interpreter drops, and knows them where a library hid them.
 
-Holds them back while a lock is taken or given back, and while something must not be left half done.
+Holds them back while a lock is taken or given back, while a module is imported, and while something must not be
+left half done.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ PATIENCE: Final = 3
 _INTERRUPTS: Final = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
 _AGAIN_S: Final = 0.01
 _MOST_POSTPONED: Final = 100
+_MOST_POSTPONED_IMPORTING: Final = 1_000
 _LOCK_FUNCTIONS: Final = frozenset(
     {"__enter__", "__exit__", "acquire", "release", "_release_save", "_acquire_restore"}
 )
 """Functions that take a lock or give it back. If an error ends one of them early, the lock may stay taken."""
+_IMPORTING: Final = "<frozen importlib._bootstrap>"
+"""The file of the function that imports a module."""
 _SET_BEFORE_WAIT: Final = "gotit"
 """The name that `Condition.wait` of every Python from 3.11 to 3.13 sets as it begins to wait."""
 
@@ -34,8 +38,9 @@ def keep_interrupts() -> None:
     """Let Ctrl-C and SIGTERM, unless ignored, raise a KeyboardInterrupt that leaves no lock taken and is kept.
 
     Python's own handler may raise it just after a lock of `threading` is taken, before the lines that give it back.
-    Then other threads wait for that lock for ever, and the program for them at its end. So a signal that comes
-    there raises it a little later.
+    Then other threads wait for that lock for ever, and the program for them at its end. And the import of a module
+    that is written in C or Rust may turn it into another error. So a signal that comes there raises it a little
+    later.
 
     The interpreter prints and drops what is raised in a destructor, in the callback of a weak reference, and where
     C calls back, as LLVM does while a kernel is compiled or loaded. A KeyboardInterrupt that is dropped there is
@@ -60,21 +65,32 @@ def leave_interrupts() -> None:
 
 
 class _Interrupter:
-    """Raises a KeyboardInterrupt; a little later if a lock is taken or given back just now.
+    """Raises a KeyboardInterrupt; a little later if a lock is taken or given back just now, or a module imported.
 
     If the main thread is still in such a function after a second, it waits there for another thread, perhaps for
-    ever, and is interrupted.
+    ever, and is interrupted; so is an import after ten.
     """
 
     def __init__(self) -> None:
         self._postponed = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if frame is None or not _is_at_a_lock(frame) or self._postponed == _MOST_POSTPONED:
+        if self._postponed >= _most_postponed(frame):
             self._postponed = 0
             raise KeyboardInterrupt
         self._postponed += 1
         _interrupt_soon()
+
+
+def _most_postponed(frame: FrameType | None) -> int:
+    """Return how often an interrupt may be postponed in this function."""
+    if frame is not None and _is_at_a_lock(frame):
+        return _MOST_POSTPONED
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return _MOST_POSTPONED_IMPORTING
+        frame = frame.f_back
+    return 0
 
 
 def _is_at_a_lock(frame: FrameType) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -198,7 +201,7 @@ def test_long_names_keep_their_ends_in_a_narrow_terminal(monkeypatch: pytest.Mon
     assert ("…" in shown) == (room < 50)
 
 
-MATCH = b'{"id": "a\\u001b[2Jb", "similarity": 1, "distance": 0, "cluster_id": 7}'
+MATCH = b'{"id": "a\\u001b[2Jb", "similarity": 1, "distance": 0, "cluster_id": "7"}'
 
 
 def test_the_matches_that_a_service_names_cannot_steer_the_terminal(
@@ -210,7 +213,68 @@ def test_the_matches_that_a_service_names_cannot_steer_the_terminal(
     assert capsys.readouterr().out == "text  1.0000   0 bits  cluster 7  a\ufffd[2Jb\n"
 
 
-@pytest.mark.parametrize("answer", [b"null", b"[]", b"{}", b"<html>", b"[" * 100_000 + b"]" * 100_000])
+def test_a_page_that_was_not_read_says_why_in_json_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "pages.jsonl").write_text('{"id": "a", "text": 5}\nno JSON\n')
+    answer = b'{"results": [{"reason": "few_words", "matches": []}, {"reason": "few_words", "matches": []}]}'
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(answer))
+    assert invoke(["match", "-i", str(tmp_path / "pages.jsonl"), "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [page["reason"] for page in told] == ["wrong_type", "bad_json"]
+    assert all(list(page) == ["id", "reason", "matches"] for page in told)
+
+
+@pytest.mark.parametrize(
+    "api", ["http://[::1", "http://127.0.0.1:9470/ x", "http://", "http://a:b", "http://a:99999"]
+)
+def test_an_api_that_is_no_address_is_refused(capsys: pytest.CaptureFixture[str], api: str) -> None:
+    assert invoke(["match", "some text", "--api", api]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"simstream: --api is {api!r}, which is no address: write http://HOST:PORT"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+        b"HTTP/1.1 503 Away\r\nContent-Length: 100\r\n\r\n{",
+    ],
+)
+def test_a_server_of_another_kind_is_named_in_one_line(capsys: pytest.CaptureFixture[str], answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            wire = server.accept()[0]
+            with wire:
+                wire.recv(10_000)
+                wire.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert invoke(["match", "some text", "--api", url]) == 1
+        thread.join()
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.match(rf"simstream: {url} (does not answer|refused the question \(503\))", line)
+    assert "report it" not in line
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"null",
+        b"[]",
+        b"{}",
+        b"<html>",
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"results": []}',
+        b'{"results": [{}]}',
+        b'{"results": [{"matches": [{"id": "a"}]}]}',
+    ],
+)
 def test_an_answer_that_is_none_is_named_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: bytes
 ) -> None:

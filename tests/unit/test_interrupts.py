@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import os
 import signal
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from types import FrameType, SimpleNamespace
 
 import pytest
@@ -204,6 +206,25 @@ def test_an_interrupt_in_a_function_of_a_lock_leaves_it_to_nobody(function: str,
         take_and_give_back()
     assert not lock.is_taken
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_module_is_imported_comes_behind_it(
+    signalled: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "interrupted_module.py").write_text(
+        f"import signal, time\nsignal.raise_signal({int(signalled)})\ntime.sleep(0.1)\nis_whole = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def import_and_wait() -> None:
+        importlib.import_module("interrupted_module")
+        time.sleep(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        import_and_wait()
+    assert sys.modules.pop("interrupted_module").is_whole
 
 
 @pytest.mark.usefixtures("kept")

@@ -119,6 +119,12 @@ def test_of_a_struct_only_the_named_fields_are_read(tmp_path: Path) -> None:
         pages(str(path), FieldNames("b.big"))
 
 
+def test_strings_of_an_array_are_joined_in_a_column_that_is_named_text_too(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", {"text": [["one", "two"], ["three"]]})
+    assert [page.text for page in pages(path, FieldNames(text="text"))] == ["one\ntwo", "three"]
+    assert [page.reason for page in pages(path)] == ["wrong_type"] * 2
+
+
 def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
     raw = '<meta charset="gbk"><p>正文'.encode("gbk")
     columns = {"url": ["http://a.example/", None], "html": [raw, raw], "time": [5, 6], "status": [200, 503]}

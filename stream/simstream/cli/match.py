@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import re
 import urllib.error
+import urllib.parse
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 import msgspec
@@ -25,10 +28,22 @@ MAX_ANSWER_BYTES = 256 << 20
 """Of a longer answer only the beginning is read, which is refused."""
 
 
+class _Match(TypedDict):
+    id: str
+    distance: int
+    similarity: float | None
+    cluster_id: str
+
+
+class _PageMatches(TypedDict):
+    reason: NotRequired[str | None]
+    matches: list[_Match]
+
+
 class _Answer(msgspec.Struct):
     """The answer of a role `query`."""
 
-    results: list[dict[str, Any]]
+    results: list[_PageMatches]
 
 
 @click.command("match")
@@ -134,17 +149,30 @@ def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator
 def _check_api(url: str) -> None:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--api is {url!r}, which is no address", f"write http://{url.partition('://')[2] or url}")
+    if re.search(r"[\x00-\x20\x7f]", url) or not _has_host(url):
+        raise UsageError(f"--api is {url!r}, which is no address", "write http://HOST:PORT")
 
 
-def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[dict[str, Any]]:
+def _has_host(url: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[Any]:
     body = msgspec.json.encode({"pages": pages, "limit": limit})
     request = urllib.request.Request(f"{url}/match", body, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            return msgspec.json.decode(answer.read(MAX_ANSWER_BYTES), type=_Answer).results
+            results = msgspec.json.decode(answer.read(MAX_ANSWER_BYTES), type=_Answer).results
+        if len(results) != len(pages):
+            raise ValueError(f"it answered {len(results)} of {len(pages)} pages")
+        return results
     except urllib.error.HTTPError as error:
-        raise SimstreamError(f"{url} refused the question ({error.code})", _detail(error.read())) from error
-    except (OSError, ValueError, RecursionError) as error:
+        raise SimstreamError(f"{url} refused the question ({error.code})", _detail(error)) from error
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise SimstreamError(
             f"{url} does not answer ({reason})",
@@ -152,19 +180,19 @@ def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[dict[str, An
         ) from error
 
 
-def _detail(body: bytes) -> str:
+def _detail(answer: urllib.error.HTTPError) -> str:
     try:
-        return str(msgspec.json.decode(body)["detail"])[:500]
-    except (msgspec.MsgspecError, KeyError, TypeError):
+        return str(msgspec.json.decode(answer.read(MAX_ANSWER_BYTES))["detail"])[:500]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException):
         return "check that --api names a role `query`"
 
 
 def _show(page: PageQuestion, result: dict[str, Any], as_json: bool) -> None:
+    reason = page.reason or result.get("reason")
     if as_json:
-        click.echo(msgspec.json.encode({"id": page.id, **result}))
+        click.echo(msgspec.json.encode({"id": page.id, **result, "reason": reason}))
         return
     if not result["matches"]:
-        reason = page.reason or result["reason"]
         click.echo(printable(f"{page.id}  {'not compared: ' + reason if reason else 'matches no live page'}"))
     for match in result["matches"]:
         similar = "     -" if match["similarity"] is None else f"{match['similarity']:.4f}"

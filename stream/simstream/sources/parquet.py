@@ -91,7 +91,7 @@ def page_values(arrow: Any, batch: Any, limit: int, fields: FieldNames) -> Itera
     columns = fields.rename_fields(found)
     theirs = {"text": fields.text, "id": fields.id}
     cut = {name: _cut(arrow, column, limit + 1) for name, column in columns.items()}
-    values = [_values(name, theirs.get(name) or name, column, arrow) for name, column in cut.items()]
+    values = [_values(name, theirs.get(name), column, arrow) for name, column in cut.items()]
     for cells in zip(*values, strict=True):
         key, value, headers = _record(dict(zip(columns, cells, strict=True)), limit)
         yield key, value[: limit + 1], headers
@@ -133,11 +133,12 @@ def _column_at(arrow: Any, columns: Mapping[str, Any], steps: Steps) -> Any:
     return column
 
 
-def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
+def _values(name: str, named: str | None, column: Any, arrow: Any) -> list[Any]:
     """Return the values of a field as JSON has them: times in ms since 1970, names as strings.
 
-    Raises UsageError, which calls the column `shown`, if they cannot be read.
+    `named`: the column's name, if the user gave it. Raises UsageError if the values cannot be read.
     """
+    shown = named or name
     is_time = arrow.types.is_timestamp(column.type) or arrow.types.is_date(column.type)
     if name == "id" and (is_time or arrow.types.is_boolean(column.type)):
         raise _no_ids(shown, column)
@@ -161,7 +162,7 @@ def _values(name: str, shown: str, column: Any, arrow: Any) -> list[Any]:
         if not all(isinstance(value, str | bytes | int | UUID | None) for value in names):
             raise _no_ids(shown, column)
         return [str(value) if isinstance(value, int | UUID) else _text(value) for value in names]
-    if name == "text" and shown != name:
+    if name == "text" and named is not None:
         return [value_at(value, (), is_joined=True) for value in values]
     return [_text(value) for value in values] if name in ("url", "title") else values
 
