@@ -11,18 +11,18 @@ import pytest
 from confluent_kafka import Producer
 
 from simstream.errors import LogLocked
-from simstream.log.base import PAGES
+from simstream.log.base import FINGERPRINTS, PAGES
 from tests.e2e import pages
 from tests.e2e.harness import Program, Watcher, by_ordinal, read_topic, watching
 
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
 
-def judge_50_of_100(program: Program, folder: Path) -> None:
+def judge_50_of_100(program: Program, folder: Path, *arguments: str) -> None:
     """Serve until 50 pages of one partition have their verdicts, and feed 50 more."""
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", pages.write(folder / "one.jsonl", 50, seed=1))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
+    with program.place.open() as log, watching(log) as watcher, program.serve(*arguments) as service:
         watcher.wait(50, service)
         assert service.end() == 0
     program.good("feed", pages.write(folder / "two.jsonl", 50, seed=2))
@@ -137,6 +137,29 @@ def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_a
         assert "partition 0 lacks offsets 50 to 69: retention removed what was there" in refused.stderr.decode()
         assert on_kafka.good("source", "skip") == "partition 0: offsets 50 to 69 are given up\n"
         assert served(on_kafka, watcher, 80) == [(0, offset) for offset in (*range(50), *range(70, 100))]
+
+
+@pytest.mark.kafka
+def test_of_a_log_that_was_cut_each_command_says_which_state_it_needs(on_kafka: Program, tmp_path: Path) -> None:
+    judge_50_of_100(on_kafka, tmp_path, "--state", "kept")
+    with on_kafka.place.open() as log, on_kafka.serve("--roles", "fingerprint") as service:
+        service.until(lambda: log.source_offsets() == {0: 100}, "all pages are read")
+        assert service.end() == 0
+    on_kafka.place.expire(FINGERPRINTS)
+    wanted = {
+        (): "name the folder of the judge's state with --state",
+        ("--state", "none"): "none has no snapshot: name the folder of the last judge's state, or choose another",
+        ("--state", "kept"): "kept has its newest snapshot at frame ",
+    }
+    for state, words in wanted.items():
+        for way in ("skip", "rewind"):
+            refused = on_kafka.on_log("source", way, *state)
+            assert refused.returncode == 2
+            assert words in refused.stderr.decode()
+        told = on_kafka.on_log("status", "--gaps", *state)
+        assert told.returncode == 1
+        assert "read up to" in told.stdout.decode()
+        assert ("no snapshot in" if state else words) in told.stdout.decode()
 
 
 @pytest.mark.kafka

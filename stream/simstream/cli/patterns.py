@@ -153,7 +153,7 @@ def _show(
     table.add_column("pattern", overflow="fold")
     table.add_column("site", overflow="fold")
     for name in ("pages", "near duplicates", "originals", "most lost"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     rows = sorted(_rows(found), key=lambda row: -row.copies)
     for row in rows[:MAX_SHOWN]:
         numbers = (f"{number:,}" for number in (row.pages, row.copies, row.originals))

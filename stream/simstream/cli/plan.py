@@ -10,7 +10,7 @@ import click
 from simstream.cli.amounts import count, nbytes, say_bytes
 from simstream.cli.output import print_json
 from simstream.cli.progress import say
-from simstream.cli.wide_table import console_for
+from simstream.cli.wide_table import console_for, make_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -118,13 +118,7 @@ def _print(report: PlanReport) -> None:
 
 
 def _table(report: PlanReport) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    table.add_column("")
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name in ("design", "flips") else "right", no_wrap=True)
+    table = make_table("", *COLUMNS, left=("", "design", "flips"))
     for row in report.designs:
         style = None if row.fits else "dim"
         mark = "[green]→[/]" if row.serves else "" if row.fits else "✗"

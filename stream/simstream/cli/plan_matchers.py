@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from simstream.cli.amounts import say_bytes
-from simstream.cli.wide_table import console_for
+from simstream.cli.wide_table import console_for, make_table
 
 if TYPE_CHECKING:
     from simstream.tools.plan.shards import FleetReport
@@ -15,13 +15,7 @@ COLUMNS: Final = ("shards", "pages held", "a matcher", "all matchers", "index, a
 
 def print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
     """Print a table of fleets, which marks the smallest fleet that fits, and what the judge takes beside it."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    table.add_column("")
-    for name in COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = make_table("", *COLUMNS, left=("",))
     for row in report.rows:
         chosen = memory_bytes is not None and row is report.chosen
         table.add_row(

@@ -12,6 +12,7 @@ import click
 from simstream.cli.amounts import say_count
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting
+from simstream.cli.wide_table import console_for, make_table
 from simstream.errors import StateDamaged
 from simstream.terminal import printable
 
@@ -94,19 +95,16 @@ def size(number: int) -> str:
 
 
 def _print(inspection: FolderInspection) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True)
     newest = inspection.snapshots[0]
+    made = (_snapshots(inspection.snapshots), _positions(newest.facts), _segments(newest.parts), _disk(inspection))
+    tables = [table for table in made if table is not None]
+    console = console_for(*tables)
     for name, text in _lines(inspection.folder, newest.facts):
         console.print(f"[bold]{name:<11}[/]", end="")
         console.print(printable(text), markup=False)
-    console.print()
-    console.print(_snapshots(inspection.snapshots))
-    for table in (_positions(newest.facts), _segments(newest.parts), _disk(inspection)):
-        if table is not None:
-            console.print()
-            console.print(table)
+    for table in tables:
+        console.print()
+        console.print(table)
 
 
 def _lines(folder: str, facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -121,7 +119,7 @@ def _lines(folder: str, facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _snapshots(snapshots: list[SnapshotDescription]) -> Table:
-    table = _table("snapshot", *(each.manifest for each in snapshots))
+    table = make_table("snapshot", *(each.manifest for each in snapshots), left=("snapshot",))
     facts = [each.facts for each in snapshots]
     table.add_row("age", *(_age(each.age_s) for each in snapshots))
     for name in ("frame", "ordinal"):
@@ -137,7 +135,7 @@ def _positions(facts: dict[str, Any]) -> Table | None:
     positions = facts.get("positions")
     if not positions:
         return None
-    table = _table("topic id", "partition", "next offset")
+    table = make_table("topic id", "partition", "next offset", left=("topic id",))
     for each in positions:
         topic, partition, offset = each if isinstance(each, list) else each.values()
         table.add_row(printable(str(topic)), str(partition), _number(offset))
@@ -152,7 +150,7 @@ def _segments(parts: list[StatePart]) -> Table | None:
             groups[part.facts["bucket"], _plan(part.facts["plan"])].append(part)
     if not groups:
         return None
-    table = _table("bucket", "plan", "segments", "entries", "bytes")
+    table = make_table("bucket", "plan", "segments", "entries", "bytes", left=("bucket",))
     for (bucket, plan), pieces in sorted(groups.items()):
         entries, total = sum(piece.facts["count"] for piece in pieces), sum(piece.bytes for piece in pieces)
         table.add_row(str(bucket), plan, str(len(pieces)), _number(entries), size(total))
@@ -172,7 +170,7 @@ def _disk(inspection: FolderInspection) -> Table:
     held: dict[str, list[int]] = defaultdict(list)
     for part in inspection.snapshots[0].parts:
         held[part.kind].append(part.bytes)
-    table = _table("kind", "parts", "bytes held", "bytes on disk")
+    table = make_table("kind", "parts", "bytes held", "bytes on disk", left=("kind",))
     for kind in sorted(held.keys() | inspection.disk.keys()):
         pieces, disk = held.get(kind, []), inspection.disk.get(kind)
         on_disk = "in blocks" if disk is None else size(disk)
@@ -181,17 +179,6 @@ def _disk(inspection: FolderInspection) -> Table:
         table.add_row("not named", "-", "-", size(inspection.rest))
     table.add_section()
     table.add_row("all", "", "", size(sum(inspection.disk.values()) + inspection.rest))
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
     return table
 
 

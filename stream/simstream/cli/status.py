@@ -9,6 +9,7 @@ import click
 from simstream.cli.amounts import say_count
 from simstream.cli.options import log_options, open_log, settings_options, settle
 from simstream.cli.output import print_json
+from simstream.cli.wide_table import console_for, make_table
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -66,16 +67,13 @@ def command(
 
 
 def _print(status: ServiceStatus) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True)
+    tables = [make(status) for rows, make in ((status.source, _source), (status.shards, _shards)) if rows]
+    console = console_for(*tables)
     for name, text in _lines(status):
         console.print(f"[bold]{name:<14}[/]", end="")
         console.print(printable(text), markup=False)
-    if status.source:
-        console.print(_source(status))
-    if status.shards:
-        console.print(_shards(status))
+    for table in tables:
+        console.print(table)
     for wrong in status.wrong:
         console.print("[bold red]needs you[/]     ", end="")
         console.print(printable(f"{wrong.what}: {wrong.todo}"), markup=False)
@@ -125,13 +123,8 @@ def _snapshot(frame: int | None, ordinal: int | None, age_s: float | None) -> st
 
 
 def _source(status: ServiceStatus) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     counts = ["end", "waiting", *(["uncommitted"] if any(lag.uncommitted for lag in status.source) else [])]
-    for name in ("pages, partition", "first", "read up to", *counts):
-        table.add_column(name, justify="right")
+    table = make_table("pages, partition", "first", "read up to", *counts)
     for lag in status.source:
         read = "-" if lag.read is None else f"{lag.read:,}"
         table.add_row(str(lag.partition), f"{lag.first:,}", read, *(f"{getattr(lag, name):,}" for name in counts))
@@ -139,16 +132,11 @@ def _source(status: ServiceStatus) -> Table:
 
 
 def _shards(status: ServiceStatus) -> Table:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     copies = sorted({copy for one in status.shards for copy in one.owners} | {1})
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for name in ("shard", "answered up to", "frames behind"):
-        table.add_column(name, justify="right")
-    for copy in copies:
-        table.add_column("matcher" if copies == [1] else f"matcher of copy {copy}")
+    matchers = ["matcher" if copies == [1] else f"matcher of copy {copy}" for copy in copies]
+    table = make_table("shard", "answered up to", "frames behind", *matchers, left=matchers)
     for one in status.shards:
         answered = "-" if one.answered is None else f"{one.answered:,}"
         names = (printable(one.owners.get(copy, "none")) for copy in copies)

@@ -77,11 +77,19 @@ def _begun(log: Log, state: str | None) -> Acceptor:
             raise UsageError("the log has no frame yet", "start `simstream serve`: no page can be missing yet")
         acceptor = Acceptor(header.recipe if header else "", header.sketch_words if header else 0)
     if acceptor.next_frame < low:
-        raise UsageError(
-            f"the log begins at frame {low}: retention removed what it accepted before",
-            "name the folder of the judge's state with --state",
-        )
+        raise _state_needed(low, state, acceptor.next_frame if snapshots else None)
     return acceptor
+
+
+def _state_needed(low: int, state: str | None, frame: int | None) -> UsageError:
+    """Return the error for a log that was cut behind `frame`, that of the newest snapshot in the folder `state`."""
+    begins = f"the log begins at frame {low}: retention removed what it accepted before"
+    if state is None:
+        return UsageError(begins, "name the folder of the judge's state with --state")
+    found = "has no snapshot" if frame is None else f"has its newest snapshot at frame {frame}"
+    return UsageError(
+        f"{begins}, and {state} {found}", "name the folder of the last judge's state, or choose another --prefix"
+    )
 
 
 def removed_pages(log: Log, positions: Mapping[int, int | None]) -> dict[int, tuple[int, int]]:

@@ -279,7 +279,8 @@ class KafkaPageConsumer(PageConsumer):
         what = f"{self._name} has no offset {offset} in partition {partition} any more"
         if offset < low:
             how = command_hints.where(f"kafka://{self._cluster.servers}", self._cluster.options)
-            return LogError(what, f"give up the pages that were removed unread: simstream source skip {how}")
+            rest = f"simstream source skip {how} (and the judge's --state DIR, if frames were removed, too)"
+            return LogError(what, f"give up the pages that were removed unread: {rest}")
         return LogError(
             f"{what}: the broker has lost pages that it had accepted",
             "create the topic again and send its pages again: pages at the lost offsets would get no verdict",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing
+from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing, UsageError
 from simstream.judge.acceptor import say_offset
 from simstream.judge.answer_book import few_shards
 from simstream.log.base import (
@@ -111,6 +111,13 @@ class StatusWithoutLog:
         """The flag `--state DIR` for advice, if the setting is given."""
         return self._folder and f" --state {self._folder}"
 
+    @property
+    def _hint(self) -> str:
+        """What such advice lacks, if the log was cut and the setting is not given."""
+        if self._kept or not self._first_frame:
+            return ""
+        return f"; give it the judge's --state, as the log begins at frame {self._first_frame}"
+
     def unreached(self, error: BrokerUnreachable) -> None:
         """Note that no broker answered, so that nothing of the log is known."""
         self.status.reached = False
@@ -175,6 +182,7 @@ class StatusReader(StatusWithoutLog):
         if missing:
             self._wrong(f"topics are missing: {', '.join(missing)}", f"run: simstream topics create {self._how}")
             return
+        self._first_frame = self._log.low_watermarks(FINGERPRINTS)[0]
         if settings.state:
             self._folder = shlex.quote(settings.state)
         sharded = self._count_shards(settings) > 0
@@ -192,10 +200,11 @@ class StatusReader(StatusWithoutLog):
             )
         status.recipe = recipe_id_of_log(self._log)
         self._look_at_source()
-        self._look_at_publishing()
+        fits = self._look_at_publishing()
         if sharded:
             status.shards = look_at_shards(self._log, running.matchers)
-            self._look_for_answers()
+            if fits:
+                self._look_for_answers()
         if gaps and status.recipe is not None:
             self._look_for_gaps(settings.state)
 
@@ -239,7 +248,7 @@ class StatusReader(StatusWithoutLog):
             if next_one is not None and next_one < low:
                 self._wrong(
                     f"partition {partition} of pages lost offsets {next_one} to {low - 1} before they were read",
-                    f"run: simstream source skip {self._how}{self._kept}",
+                    f"run: simstream source skip {self._how}{self._kept}{self._hint}",
                 )
         waiting = sum(lag.waiting for lag in self.status.source)
         if waiting and not self.status.fingerprinters:
@@ -250,37 +259,46 @@ class StatusReader(StatusWithoutLog):
                 + ("" if self.status.judges else "; no judge runs either: leave out --roles to run both"),
             )
 
-    def _look_at_publishing(self) -> None:
+    def _look_at_publishing(self) -> bool:
+        """Return whether a judge could go on from the published position."""
         status = self.status
-        log_id = self._log.topic(FINGERPRINTS).id
         with self._log.open_publisher() as publisher:
             data = publisher.committed()
         end = self._log.end_offsets(FINGERPRINTS)[0]  # after the position, which would else be ahead of it at work
-        self._first_frame = self._log.low_watermarks(FINGERPRINTS)[0]
         status.published = published = positions.decode(data) if data is not None else None
         status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
-        removed = published is None and any(self._log.low_watermarks(VERDICTS).values())
-        if published is None and (removed or any(committed(self._log, VERDICTS, 1))):
-            missing = position_missing(*map(self._options.full_name, (VERDICTS, POSITIONS)))
-            self._wrong(missing.what, missing.todo)
-        elif published is not None and published.log_id != log_id:
+        if misfit := self._misfit(end):
+            self._wrong(*misfit)
+            return False
+        if status.unpublished_frames and not status.judges:
             self._wrong(
+                f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
+                f"start one: simstream serve --roles judge {self._how}{self._kept}{self._hint}",
+            )
+        return True
+
+    def _misfit(self, end: int) -> tuple[str, str] | None:
+        """Return why no judge can go on from the published position, and what to do; `end`: that of the log."""
+        published = self.status.published
+        if published is None:
+            removed = any(self._log.low_watermarks(VERDICTS).values())
+            if not removed and not any(committed(self._log, VERDICTS, 1)):
+                return None
+            missing = position_missing(*map(self._options.full_name, (VERDICTS, POSITIONS)))
+            return missing.what, missing.todo
+        log_id = self._log.topic(FINGERPRINTS).id
+        if published.log_id != log_id:
+            return (
                 f"verdicts were published for the log {published.log_id}, this one is {log_id}",
                 "choose another --prefix: the topic `fingerprints` was deleted and created again",
             )
-        elif published is not None and published.frame > end:
-            self._wrong(
+        if published.frame > end:
+            return (
                 f"the log ends at frame {end}, verdicts were published up to frame {published.frame}",
                 "restore the topic `fingerprints`, or choose another --prefix",
             )
-        if status.unpublished_frames and not status.judges:
-            first = self._first_frame
-            hint = f"; give it its --state, as the log begins at frame {first}" if first and not self._kept else ""
-            self._wrong(
-                f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
-                f"start one: simstream serve --roles judge {self._how}{self._kept}{hint}",
-            )
+        return None
 
     def _count_shards(self, settings: Settings) -> int:
         """Return the number of shards on matchers; 0 for a judge with its own index."""
@@ -326,7 +344,12 @@ class StatusReader(StatusWithoutLog):
         return end - begin if any(map(_has_pages, waiting)) else 0
 
     def _look_for_gaps(self, state: str | None) -> None:
-        found = read_through(self._log, state)
+        try:
+            found = read_through(self._log, state)
+        except UsageError as error:
+            if not state:  # else `add` says what this log needs
+                self._wrong(error.what, error.todo)
+            return
         self.status.gaps = {partition: found.positions[partition] for partition in sorted(found.gaps)}
         removed = removed_pages(self._log, found.positions)
         how = "skip" if removed else "rewind"  # to skip also rewinds: only what was removed is given up
