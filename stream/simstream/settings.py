@@ -308,8 +308,9 @@ def _advice_on_unknown(name: str, known: Collection[str]) -> str:
     table, _, own = name.rpartition(".")
     if table and own in known:
         return f"write {own} above [{table}]: all that stands below a [table] belongs to it"
-    close = get_close_matches(name, sorted(known), 1, 0.85)
-    return f"use {close[0]}, if you mean that" if close else "see `simstream config` for all settings"
+    folded = {one.casefold(): one for one in sorted(known)}
+    close = get_close_matches(name.casefold(), folded, 1, 0.85)
+    return f"use {folded[close[0]]}, if you mean that" if close else "see `simstream config` for all settings"
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
@@ -422,7 +423,7 @@ def _from_file(file: str | None, wrong: list[SettingsError]) -> dict[str, Any]:
             raise InputMissing(f"{file} is not a file", "name the settings file with --config or SIMSTREAM_CONFIG")
         return {}
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path} cannot be read as TOML ({error})", "correct the file") from error
     flat: dict[str, Any] = {}

@@ -59,6 +59,8 @@ def test_a_size_that_fits_nowhere_is_refused_with_what_would_help() -> None:
     with pytest.raises(UsageError, match="256 shards take") as error:
         weigh_fleets(10**9, 8, LOOKUPS, 1 << 20, UNKNOWN)
     assert "--memory" in error.value.todo
+    with pytest.raises(UsageError, match=r"2,000,000,000 pages \(8,000,000,000, divided among 4 prefixes\) on 256"):
+        weigh_fleets(8 * 10**9, 8, LOOKUPS, 1 << 20, UNKNOWN)
 
 
 def test_the_command_marks_the_smallest_fleet_that_fits() -> None:

@@ -328,3 +328,12 @@ def test_a_log_and_other_bootstrap_servers_of_one_origin_are_refused(file: Path)
     wrong: list[SimstreamError] = []
     assert resolve({}, {}, wrong=wrong).settings.log == "kafka://a:1"
     assert len(wrong) == 1
+
+
+def test_a_setting_in_other_letters_and_a_file_of_a_windows_editor(file: Path) -> None:
+    file.write_bytes(b'\xef\xbb\xbfprefix = "news"\n')
+    assert resolve({}, {}).settings.prefix == "news"
+    file.write_text('Distance = 3\nPrefix = "news"\n')
+    wrong: list[SimstreamError] = []
+    resolve({}, {}, wrong=wrong)
+    assert [error.todo for error in wrong] == [f"use {name}, if you mean that" for name in ("distance", "prefix")]

@@ -39,7 +39,7 @@ def load_recipe(name: str | Path) -> Recipe:
 
 
 def _advice(unknown: str) -> str:
-    close = get_close_matches(unknown, sorted(Recipe.__slots__), 1, 0.8)
+    close = get_close_matches(unknown.casefold(), sorted(Recipe.__slots__), 1, 0.8)
     return f"use {close[0]}, if you mean that" if close else "remove it"
 
 

@@ -101,9 +101,10 @@ def weigh_fleets(
     counts = [1 << bits for bits in range(1, MAX_SHARDS.bit_length())]
     rows = [_row(pages_each, shards, distance, each, memory_bytes, speed) for shards in counts]
     if not any(row.fits for row in rows):
+        share = f" ({pages:,}, divided among {judges} prefixes)" if judges > 1 else ""
         raise UsageError(
-            f"{pages_each:,} pages on {MAX_SHARDS} shards take {rows[-1].shard_bytes:,} bytes a matcher",
-            "give --memory more, keep fewer pages (a window), or divide them among several prefixes",
+            f"{pages_each:,} pages{share} on {MAX_SHARDS} shards take {rows[-1].shard_bytes:,} bytes a matcher",
+            "give --memory more, keep fewer pages (a window), or divide them among more prefixes",
         )
     return FleetReport(
         pages=pages,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from simstream.errors import StateDamaged, UsageError
 from simstream.files import checksum, header
-from simstream.files.failures import reading
+from simstream.files.failures import START_OVER, reading
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import IN_ORDER
@@ -61,7 +61,9 @@ def _load_newest_whole(source: StateFolder) -> tuple[LoadedSnapshot, tuple[State
             return source.load_one(snapshot), tuple(damage)
         except StateDamaged as error:
             damage.append(error)
-    raise damage[0] if damage else nothing_in(source.path)
+    if not damage:
+        raise nothing_in(source.path)
+    raise StateDamaged(damage[0].what, START_OVER)  # `simstream state verify` reads no earlier format
 
 
 def _format_of(folder: Path) -> int:
