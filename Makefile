@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CACHE := $(or $(SIMSTREAM_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/simstream,$(HOME)/.cache/simstream))
 export SIMSTREAM_CACHE := $(CACHE)
+unexport PYTHONDONTWRITEBYTECODE  # images for containers set it: each start would compile all of the sources again
 INPUT ?=
 TESTS ?=
 WORKERS ?= 2

@@ -199,7 +199,7 @@ class KafkaAppender(Appender):
         else:
             self._error = DeliveryFailed(
                 f"Kafka did not take a record of {self._name}: {error.str()}",
-                "append this record and all later records again with a new appender",
+                "send this record and all later ones again, by a new client or appender",
             )
 
     def _raise_failed(self) -> None:
