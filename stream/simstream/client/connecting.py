@@ -20,7 +20,7 @@ class ServiceConnection(NamedTuple):
 
 
 def connect(log: Log, seconds: float) -> ServiceConnection:
-    """Return a connection. One for which the caller no longer waits, after `seconds` or Ctrl-C, is closed again.
+    """Return a connection. If the caller no longer waits for it, after `seconds` or Ctrl-C, it is closed again.
 
     Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted. On a local log raises
     LogLocked if another process writes to `pages`.
@@ -29,7 +29,7 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
     try:
         return made.result(min(seconds, threading.TIMEOUT_MAX))
     except BaseException as error:
-        _abandon(made)
+        _abandon(log, made)
         if isinstance(error, TimeoutError):
             raise _silent(seconds) from None
         raise
@@ -41,7 +41,7 @@ async def connect_async(log: Log, seconds: float) -> ServiceConnection:
     try:
         return await asyncio.wait_for(asyncio.wrap_future(made), seconds)
     except BaseException as error:
-        _abandon(made)
+        _abandon(log, made)
         if isinstance(error, TimeoutError):
             raise _silent(seconds) from None
         raise
@@ -67,15 +67,16 @@ def _connect(log: Log, made: Future[ServiceConnection]) -> None:
         made.set_exception(error)
 
 
-def _abandon(made: Future[ServiceConnection]) -> None:
-    """Close a connection for which nobody waits, as soon as it is there, by a thread of its own."""
-    threading.Thread(target=_close, args=(made,), name="simstream-connect", daemon=True).start()
+def _abandon(log: Log, made: Future[ServiceConnection]) -> None:
+    """Close a connection for which nobody waits, as soon as it is there, by a thread of its own; then the log."""
+    threading.Thread(target=_close, args=(log, made), name="simstream-connect", daemon=True).start()
 
 
-def _close(made: Future[ServiceConnection]) -> None:
+def _close(log: Log, made: Future[ServiceConnection]) -> None:
     if made.exception() is None:
         made.result().appender.discard()
         made.result().verdicts.close()
+    log.close()
 
 
 def _silent(seconds: float) -> BrokerUnreachable:

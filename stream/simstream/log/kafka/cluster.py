@@ -171,6 +171,13 @@ class KafkaCluster:
                 self._admin_since = now
             return self._admin
 
+    def close(self) -> None:
+        """Free the admin client, with its threads and connections; a later question makes another one."""
+        with self._lock:
+            clients = [client for client in (self._admin, self._former_admin) if client is not None]
+            self._admin = self._former_admin = None
+        free_clients(clients)
+
     def check(self) -> None:
         """Raise SettingsError if any kind of client refuses the settings. Asks no broker."""
         producer = {"enable.idempotence": True, "acks": "all"}

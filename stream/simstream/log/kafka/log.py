@@ -141,3 +141,4 @@ class KafkaLog(Log):
 
     def close(self) -> None:
         """See Closing. Readers, appenders and publishers must be closed by their owners."""
+        self._cluster.close()
