@@ -117,6 +117,30 @@ def test_unread_pages_and_unjudged_frames_need_a_person(program: Program, tmp_pa
     assert wrong["todo"].endswith(" ".join(given))
 
 
+def test_the_advice_to_start_a_judge_has_the_flags_of_the_published_policy(
+    program: Program, tmp_path: Path
+) -> None:
+    policy = ("--similarity", "0.9", "--link", "canonical")
+    program.good("topics", "create", "--partitions", 1)
+    with program.place.open() as log, watching(log) as watcher:
+        for number in range(2):
+            program.good("feed", pages.write(tmp_path / "pages.jsonl", 20, seed=number))
+            with program.serve("--roles", ("all", "fingerprint")[number], *policy) as service:
+                if number == 0:
+                    watcher.wait(20, service)
+                service.until(
+                    lambda wanted=20 * (number + 1): sum(log.source_offsets().values()) == wanted, "all is read"
+                )
+                assert service.end() == 0
+    [wrong] = status(program, code=1)["wrong"]
+    assert "no judge runs" in wrong["what"]
+    found = re.search(r"--distance (\d+) --similarity (\S+) --window none --link canonical", wrong["todo"])
+    assert found, wrong
+    (tmp_path / "mine.toml").write_text(f'distance = {found[1]}\nsimilarity = "{found[2]}"\nlink = "canonical"\n')
+    [wrong] = status(program, "--config", str(tmp_path / "mine.toml"), code=1)["wrong"]
+    assert "--similarity" not in wrong["todo"]
+
+
 def test_frames_without_pages_need_no_judge(program: Program, tmp_path: Path) -> None:
     """A fingerprinter that stops behind its judge may leave one, for the markers behind the last page."""
     program.good("topics", "create", "--partitions", 1)

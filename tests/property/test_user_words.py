@@ -185,3 +185,10 @@ def test_files_and_entries_that_are_none_are_refused(tmp_path: Path) -> None:
         read_changes([str(tmp_path / "gbk.txt")], [], [])
     with pytest.raises(SettingsError, match="add_words"):
         read_changes([], [" "], [])
+    (tmp_path / "text.txt").write_text("甲 1\n" + "长" * 1_001)
+    with pytest.raises(InputError, match=r"line 2 of .*text\.txt is no word"):
+        read_changes([str(tmp_path / "text.txt")], [], [])
+    assert read_changes([], ["长" * 1_000 + " " + "9" * 18], []) == (WordChange("长" * 1_000, 10**18 - 1),)
+    for entry in ("甲 " + "9" * 19, "甲 " + "9" * 5_000 + " n"):
+        with pytest.raises(SettingsError, match="add_words has"):
+            read_changes([], [entry], [])

@@ -20,7 +20,7 @@ from simstream.evaluate.clusters import compare
 from simstream.evaluate.corpus import Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.intervals import mean, share, student, wilson
 from simstream.evaluate.measure import bin_of, class_of
-from simstream.evaluate.near_pairs import NearPlaces, sample, within
+from simstream.evaluate.near_pairs import NearPlaces, in_parts, sample, within
 from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, read_pairs
 from simstream.evaluate.run import distances_of
 from simstream.evaluate.thresholds import PolicyThresholds
@@ -224,6 +224,29 @@ def test_distances_are_written_as_ranges(text: str, expected: list[int]) -> None
 def test_other_distances_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--distance"):
         distances_of(text)
+
+
+def test_each_pair_counts_once_and_has_one_label(tmp_path: Path) -> None:
+    lines = ['{"a":"x","b":"y"}', '{"a":"y","b":"x","label":1}', '{"a":"x","b":"y","label":1}']
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(lines))
+    assert read_pairs([str(path)]) == [LabelledPair("y", "x", 1)]
+    path.write_text("\n".join([*lines, '{"a":"x","b":"y","label":0}']))
+    with pytest.raises(InputError, match=r"pairs\.jsonl:4: the pair x, y has another label than before"):
+        read_pairs([str(path)])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_parts_wait_for_a_slow_reader(threads: int) -> None:
+    begun: list[int] = []
+
+    def work(at: int) -> NearPlaces:
+        begun.append(at)
+        return NearPlaces(*np.full((3, 1), at))
+
+    for taken, part in enumerate(in_parts(work, range(50), threads)):
+        assert part.a[0] == taken
+        assert len(begun) <= taken + 1 + 2 * threads
 
 
 def test_a_pair_may_name_its_pages_by_whole_numbers(tmp_path: Path) -> None:

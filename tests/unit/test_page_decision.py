@@ -77,9 +77,12 @@ def test_settings_are_read_with_their_types() -> None:
         ("WAIT", "nan"),
         ("IN_FLIGHT", "0"),
         ("PRIORITY", "x"),
+        ("HELD", float("inf")),
+        ("LINK", "drop"),
+        ("MADE_UP", "1"),
     ],
 )
-def test_a_wrong_setting_is_named(name: str, value: str) -> None:
+def test_a_wrong_setting_is_named(name: str, value: str | float) -> None:
     with pytest.raises(SettingsError, match=f"SIMSTREAM_{name}"):
         options_of(Settings({f"SIMSTREAM_{name}": value}))
 

@@ -135,6 +135,21 @@ def test_a_body_of_very_many_small_values_is_never_read(port: int) -> None:
         assert "more than 16384 strings, or too many bytes outside of strings" in answer.json["detail"]
 
 
+def test_a_body_in_utf_16_whose_strings_cannot_be_counted_is_never_read(port: int) -> None:
+    text = '{"texts":["\u2200"],"mode":[' + "[]," * 100_000 + "[]]}"
+    for encoding in ("utf-16-le", "utf-16-be", "utf-16", "utf-32"):
+        answer = HttpAnswer(port, "POST", "/tokens", text.encode(encoding))
+        assert (answer.status, "send it in UTF-8" in answer.json["detail"]) == (400, True)
+
+
+def test_a_target_without_a_path_is_no_error_of_the_service(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
+        wire.sendall(b"GET ?x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        status = int(wire.recv(100).split()[1])
+    assert status < 500
+    assert not caplog.records
+
+
 def test_every_answer_limits_what_a_browser_may_do(port: int) -> None:
     for path, status in (("/openapi.json", 200), ("/nothing", 404), ("/judge", 405), ("/swagger/start.js", 200)):
         headers = HttpAnswer(port, "GET", path).headers

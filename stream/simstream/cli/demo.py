@@ -140,7 +140,7 @@ def _summary(verdicts: list[Verdict], seconds: float) -> None:
 MEANINGS = {
     VerdictKind.NEW: "nothing like it before: founds a cluster",
     VerdictKind.NEAR_DUPLICATE: "much the same as an earlier page, which is named",
-    VerdictKind.UNCHANGED: "fetched again, and still the same",
+    VerdictKind.UNCHANGED: "fetched again, and much the same as before",
     VerdictKind.TOO_SHORT: "too few words to compare, or an error page",
     VerdictKind.UNREADABLE: "broken; its record is kept as a dead letter",
     VerdictKind.WITHDRAWN: "taken back by its producer",

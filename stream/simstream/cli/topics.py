@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from simstream.cli.options import log_options, open_log, settings_options, settle
+from simstream.cli.progress import say
 
 KAFKA_PARTITIONS = 8
 SHARDS = tuple(str(1 << bits) for bits in range(9))
@@ -50,4 +51,7 @@ def create(
     for report in reports:
         word = "created" if report.created else "differs" if report.differs else "exists"
         click.echo(f"{word:<7}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))
-    return 1 if any(report.differs for report in reports) else 0
+    if not any(report.differs for report in reports):
+        return 0
+    say("what differs stays as it is: change it with Kafka's tools, or choose another --prefix")
+    return 1

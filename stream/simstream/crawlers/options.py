@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from simstream.errors import SettingsError
@@ -54,8 +55,15 @@ class CrawlOptions:
 
 
 def options_of(settings: Any) -> CrawlOptions:
-    """Return the options in Scrapy's settings. Raises SettingsError for a value that does not fit."""
+    """Return the options in Scrapy's settings. Raises SettingsError for a value that does not fit, and for a name
+    SIMSTREAM_* that is none of them."""
     defaults = CrawlOptions()
+    known = [f"SIMSTREAM_{field.name.upper()}" for field in fields(CrawlOptions)]
+    for name in settings:
+        if name.startswith("SIMSTREAM_") and name not in known:
+            close = get_close_matches(name, known, 1, 0.85)
+            todo = f"use {close[0]}, if you mean that" if close else f"remove it, or use one of {', '.join(known)}"
+            raise SettingsError(f"{name} is no setting of a crawler", todo)
     options = CrawlOptions(
         log=settings.get("SIMSTREAM_LOG"),
         prefix=settings.get("SIMSTREAM_PREFIX"),
@@ -85,7 +93,7 @@ def _number(get: Any, name: str, default: Any, least: float | None = None) -> An
     full = f"SIMSTREAM_{name}"
     try:
         value = get(full, default)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise SettingsError(
             f"{full} cannot be read ({error})", f"give a value such as its default, {default!r}"
         ) from None

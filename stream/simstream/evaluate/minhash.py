@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from simstream.evaluate.measure import (
     bin_of,
     classes_of_kinds,
 )
-from simstream.evaluate.near_pairs import NearPlaces, sample
+from simstream.evaluate.near_pairs import MAX_PART_PAIRS, NearPlaces, in_parts, sample
 from simstream.evaluate.pairs import DIFFERENT
 from simstream.evaluate.truth import ShingleSets
 from simstream.kernels.text.minhash import similar
@@ -110,16 +109,16 @@ def _match(left: Signatures, right: Signatures, least: int) -> NDArray[np.bool_]
 
 def _all(left: Signatures, right: Signatures | None, least: int, threads: int) -> Iterator[NearPlaces]:
     """Yield all matching pairs, in parts; a < b within `left` if `right` is None."""
+    rows = max(1, min(_ROWS, MAX_PART_PAIRS // max(1, len(left if right is None else right))))
 
     def part(at: int) -> NearPlaces:
-        a, b = _similar(left[at : at + _ROWS], left[at:] if right is None else right, least)
+        a, b = _similar(left[at : at + rows], left[at:] if right is None else right, least)
         if right is None:
             later = b > a
             a, b = a[later], b[later] + at
         return NearPlaces(a + at, b, np.zeros(len(a), np.int64))
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="minhash") as pool:
-        yield from pool.map(part, range(0, len(left), _ROWS))
+    yield from in_parts(part, range(0, len(left), rows), threads)
 
 
 def _similar(left: Signatures, right: Signatures, least: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

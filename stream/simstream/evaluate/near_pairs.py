@@ -1,13 +1,15 @@
 """Counts all pairs of pages within a distance, and samples some of them.
 
 Every fingerprint is compared with every other (`kernels/index/hamming.scan`), about 0.1 ns a pair. So nothing can
-be missed, and 48,000 pages take under a second.
+be missed, and 48,000 pages take under a second. Each pair within the distance takes some 0.7 us more, so many equal
+pages cost the square of their number.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,6 +20,8 @@ from simstream.model import U64
 
 _BATCH_QUERIES: Final = 256
 _ROOM_HITS: Final = 1 << 16
+MAX_PART_PAIRS: Final = 1 << 20
+"""The most pairs that are compared in one part: so many may be found if all pages are alike."""
 MAX_SAMPLE_PAIRS: Final = 20_000
 """At most so many pairs of each kind get their J; a hash chooses them."""
 
@@ -55,7 +59,7 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
 
     def part(at: int) -> NearPlaces:
         first = at if right is None else 0
-        queries, found = asked[at : at + _BATCH_QUERIES], []
+        queries, found = asked[at : at + queries_a_part], []
         for draw, column in enumerate(columns):
             a, b, _ = _scan(np.ascontiguousarray(queries[:, draw]), column[first:], distance)
             later = b > a if right is None else np.ones(len(a), np.bool_)
@@ -65,8 +69,20 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
             found.append(NearPlaces(a[new], b[new], apart[new].min(axis=1).astype(np.int64)))
         return found[0] if len(found) == 1 else NearPlaces(*map(np.concatenate, zip(*found, strict=True)))
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="scan") as pool:
-        yield from pool.map(part, range(0, len(left), _BATCH_QUERIES))
+    queries_a_part = max(1, min(_BATCH_QUERIES, MAX_PART_PAIRS // max(1, len(known))))
+    yield from in_parts(part, range(0, len(left), queries_a_part), threads)
+
+
+def in_parts(work: Callable[[int], NearPlaces], begins: range, threads: int) -> Iterator[NearPlaces]:
+    """Yield `work(begin)` of each begin, in their order, by so many threads. Holds at most 2 parts a thread."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="pairs") as pool:
+        waiting: deque[Future[NearPlaces]] = deque()
+        for begin in begins:
+            if len(waiting) == 2 * threads:
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(work, begin))
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int = MAX_SAMPLE_PAIRS) -> SampledPairs:

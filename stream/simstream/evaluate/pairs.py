@@ -73,9 +73,10 @@ class PairAssignment:
 
 
 def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
-    """Return all pairs of JSONL files (also .gz .xz .zst). Raises InputMissing, and InputError with the line."""
+    """Return all pairs of JSONL files (also .gz .xz .zst), each pair once. Raises InputMissing, and InputError with
+    the line, also if a pair has another label than before."""
     decoder = msgspec.json.Decoder(_LabelledLine)
-    found = []
+    found: dict[tuple[str, str], LabelledPair] = {}
     for path in paths:
         try:
             handle = open(path, "rb", buffering=0)  # noqa: SIM115 - closed below, after its own errors
@@ -85,11 +86,19 @@ def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
             for number, line in lines(unpacked(CountedFile(handle), path), shown_path(path), _MAX_LINE_BYTES):
                 try:
                     pair = decoder.decode(line)
-                    found.append(LabelledPair(str(pair.a), str(pair.b), pair.label, pair.jaccard5))
                 except (ValueError, RecursionError) as error:
                     what = f"{shown_path(path)}:{number} is not a pair ({error})"
                     raise InputError(what, 'write {"a": ID, "b": ID} on each line') from error
-    return found
+                a, b = str(pair.a), str(pair.b)
+                read = LabelledPair(a, b, pair.label, pair.jaccard5)
+                before = found.setdefault((min(a, b), max(a, b)), read)
+                if before.label is None:
+                    found[min(a, b), max(a, b)] = read
+                elif read.label not in (None, before.label):
+                    raise InputError(
+                        f"{shown_path(path)}:{number}: the pair {a}, {b} has another label than before", "keep one"
+                    )
+    return list(found.values())
 
 
 def assign(pairs: Sequence[LabelledPair], corpora: Sequence[Corpus]) -> PairAssignment:

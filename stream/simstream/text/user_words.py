@@ -15,6 +15,9 @@ from typing import Final, NamedTuple
 from simstream.errors import InputError, InputMissing, SettingsError
 
 _ENTRY: Final = re.compile(r"(.+?)( [0-9]+)?( [a-z]+)?")
+_MAX_CHARACTERS: Final = 1_000
+"""A word's beginnings take the square of its length."""
+_MAX_DIGITS: Final = 18
 _BLOCK: Final = re.compile("[\u4e00-\u9fd5a-zA-Z0-9+#&._%-]+|.")
 _ALNUM: Final = re.compile("[a-zA-Z0-9]")
 
@@ -63,7 +66,8 @@ def _read_file(name: str) -> list[WordChange]:
     if None in found:
         number = 1 + next(i for i, entry in enumerate(entries) if entry and _entry(entry) is None)
         raise InputError(
-            f"line {number} of {name} has no word", "write a word, optionally with a frequency and a tag"
+            f"line {number} of {name} is no word",
+            "write a word of at most 1,000 characters, optionally with a frequency below 10^18 and a tag",
         )
     return [change for change in found if change is not None]
 
@@ -72,14 +76,17 @@ def _setting(setting: str, entry: str) -> WordChange:
     change = _entry(entry.strip())
     if change is None:
         raise SettingsError(
-            f"{setting} has {entry!r}, which is not a word", "give a word, optionally with its frequency"
+            f"{setting} has {entry[:100]!r}, which is not a word",
+            "give a word of at most 1,000 characters, optionally with a frequency below 10^18",
         )
     return change
 
 
 def _entry(text: str) -> WordChange | None:
     found = _ENTRY.fullmatch(text)
-    return WordChange(found[1], None if found[2] is None else int(found[2])) if found else None
+    if found is None or len(found[1]) > _MAX_CHARACTERS or len(found[2] or "") > 1 + _MAX_DIGITS:
+        return None
+    return WordChange(found[1], None if found[2] is None else int(found[2]))
 
 
 def apply(words: dict[str, int], total: int, changes: Sequence[WordChange]) -> WordFrequencies:

@@ -5,11 +5,15 @@ Retention may have removed all frames. The published position then still has the
 
 from __future__ import annotations
 
+import logging
+
 from simstream.errors import FrameDamaged, WrongRecipe
-from simstream.log.base import FINGERPRINTS, POSITIONS, Log
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, Log
 from simstream.text.recipe import name_recipe
 from simstream.wire import frame as frames
 from simstream.wire import position as positions
+
+_logger = logging.getLogger("simstream.fingerprint")
 
 
 def first_header(log: Log) -> frames.FrameHeader | None:
@@ -52,6 +56,19 @@ def check_recipe(log: Log, recipe_id: str) -> None:
     theirs = recipe_id_of_log(log)
     if theirs is not None and theirs != recipe_id:
         raise wrong_recipe(theirs, recipe_id)
+
+
+def warn_of_other_pages(log: Log) -> None:
+    """Log a warning if the log began with pages of another topic: it compares them with those of this one."""
+    header, pages = first_header(log), log.topic(PAGES).name
+    if header is not None and header.topic != pages:
+        _logger.warning(
+            "the log began with pages of %s, and this service reads %s: the pages of both are compared with each "
+            "other. If they should not be, stop it, and give %s another --prefix",
+            header.topic,
+            pages,
+            pages,
+        )
 
 
 def wrong_recipe(theirs: str, mine: str) -> WrongRecipe:

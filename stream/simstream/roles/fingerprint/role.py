@@ -19,7 +19,7 @@ from simstream.registry.schemas import book_of, limits_of
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.absent_fields import AbsentFields, refuse_absent_paths
-from simstream.roles.fingerprint.first_frame import check_recipe
+from simstream.roles.fingerprint.first_frame import check_recipe, warn_of_other_pages
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.roles.fingerprint.schema_wait import SchemaWait
 from simstream.roles.fingerprint.share_gatherer import ShareGatherer
@@ -105,6 +105,7 @@ class FingerprintRole:
         info = self._log.topic(PAGES)
         check_topics(self._log, [FINGERPRINTS])
         check_recipe(self._log, self._fingerprinter.recipe_id)
+        warn_of_other_pages(self._log)
         book = book_of(settings)
         self._schemas = SchemaWait(book, self._context.metrics, settings.give_up_s)
         limits = limits_of(settings, book)

@@ -10,9 +10,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simstream.errors import BrokerUnreachable, FrameDamaged, FrameFormat, TopicMissing, UsageError
+from simstream.errors import (
+    BrokerUnreachable,
+    FrameDamaged,
+    FrameFormat,
+    SimstreamError,
+    TopicMissing,
+    UsageError,
+)
 from simstream.judge.acceptor import say_offset
 from simstream.judge.answer_book import few_shards
+from simstream.judge.policy import make_policy
 from simstream.log.base import (
     FINGERPRINTS,
     MATCHES,
@@ -31,6 +39,8 @@ from simstream.roles.fingerprint.first_frame import recipe_id_of_log
 from simstream.roles.topics import ALTER, RETENTION, remedy, unfit_settings
 from simstream.settings import Settings
 from simstream.telemetry.health import WORKING
+from simstream.text.recipe_file import load_recipe
+from simstream.tools.explain.policy import flags_of
 from simstream.tools.gaps import read_through, removed_pages
 from simstream.tools.status.processes import ProcessStatus, SnapshotStatus
 from simstream.tools.status.shards import ShardStatus, look_at_shards, silent_shards
@@ -200,7 +210,7 @@ class StatusReader(StatusWithoutLog):
             )
         status.recipe = recipe_id_of_log(self._log)
         self._look_at_source()
-        fits = self._look_at_publishing()
+        fits = self._look_at_publishing(settings)
         if sharded:
             status.shards = look_at_shards(self._log, running.matchers)
             if fits:
@@ -259,7 +269,7 @@ class StatusReader(StatusWithoutLog):
                 + ("" if self.status.judges else "; no judge runs either: leave out --roles to run both"),
             )
 
-    def _look_at_publishing(self) -> bool:
+    def _look_at_publishing(self, settings: Settings) -> bool:
         """Return whether a judge could go on from the published position."""
         status = self.status
         with self._log.open_publisher() as publisher:
@@ -274,9 +284,24 @@ class StatusReader(StatusWithoutLog):
         if status.unpublished_frames and not status.judges:
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
-                f"start one: simstream serve --roles judge {self._how}{self._kept}{self._hint}",
+                f"start one: simstream serve --roles judge {self._how}{self._policy(settings)}{self._kept}"
+                f"{self._hint}",
             )
         return True
+
+    def _policy(self, settings: Settings) -> str:
+        """Return the flags of the published policy for advice, if these settings make another one."""
+        published, recipe_id = self.status.published, self.status.recipe
+        if published is None or recipe_id is None:
+            return ""
+        try:
+            recipe = load_recipe(settings.recipe)
+            given = settings.distance, settings.similarity, settings.window_ms, settings.link
+            if make_policy(recipe, recipe_id, *given).id == published.policy:
+                return ""
+        except SimstreamError:  # another recipe file than the judge's, or none
+            return ""
+        return f" {flags_of(published.policy, recipe_id, recipe) or '(with the settings of its policy)'}"
 
     def _misfit(self, end: int) -> tuple[str, str] | None:
         """Return why no judge can go on from the published position, and what to do; `end`: that of the log."""
