@@ -78,7 +78,7 @@ def test_text_for_people_begins_with_the_verdict_and_cuts_lists(alone: Program) 
     lines = shown(alone, "https://xinwen.example/n/70322", "-i", DEMO, "--diff", "--words", 3).splitlines()
     assert lines[0] == "https://xinwen.example/n/70322  near_duplicate"
     assert lines[1].startswith(
-        "It is a near duplicate of https://dev.example/paper-kite-beta (ordinal 55): fingerprints or"
+        "It is a near duplicate of https://dev.example/paper-kite-beta (ordinal 55): they differ in "
     )
     assert any(line.endswith("77 lighter not shown") for line in lines)
     assert any(line.startswith("+ … ") and "[非常]欢迎" in line for line in lines)
@@ -151,7 +151,10 @@ def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
     [one] = explained(alone, *ask, far)
     assert (one["beside"]["id"], one["beside"]["rejected_by"], one["difference"]["id"]) == (far, "distance", far)
     assert one["beside"]["distance"] > 16
-    assert f"Beside {far} (ordinal 0) it is no match: fingerprints or the first 64 bits" in one["sentence"]
+    assert (
+        f"Beside {far} (ordinal 0) it is no match: they differ in {one['beside']['distance']} bits (at most"
+        in one["sentence"]
+    )
     [near] = explained(alone, "https://xinwen.example/n/70322", *ask[1:], "https://dev.example/paper-kite-beta")
     assert near["beside"] == near["candidates"][0]
     assert "it is a match:" in near["sentence"]

@@ -28,7 +28,7 @@ from simstream.tools.explain.explanation import (
     TextPassage,
     TextPiece,
 )
-from simstream.tools.explain.reasons import rejection
+from simstream.tools.explain.reasons import name_draws, rejection
 
 _SPACE = re.compile(r"\s+")
 MAX_COLUMNS = 10_000
@@ -102,7 +102,7 @@ def _recipe(rules: AppliedRules) -> str:
 
 
 def _policy(rules: AppliedRules) -> str:
-    parts = [f"distance at most {rules.distance}"]
+    parts = [f"distance at most {rules.distance}: bits {name_draws(rules)}"]
     if rules.agreement is not None:
         parts.append(
             f"similarity at least {rules.similarity:.4f} ({rules.agreement} of {rules.sketch_bits} bits agree)"

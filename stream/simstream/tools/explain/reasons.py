@@ -53,19 +53,20 @@ def nearness(pair: CandidateView | EarlierPage, rules: AppliedRules) -> str:
     distance = rules.short_distance if strict else rules.distance
     agreement = rules.short_agreement if strict else rules.agreement
     why = ", as one of them is short" if strict else ""
-    bits = f"{_name_draws(rules)} differ in {_bits(pair.distance or 0)}, and at most {distance} may{why}"
+    bits = f"they differ in {_bits(pair.distance or 0)} (at most {distance} may{why})"
     if pair.agreement is None or pair.rejected_by == RejectionRule.DISTANCE:
         return bits
-    return f"{bits}; sketches agree in {pair.agreement} of {rules.sketch_bits} bits, and at least {agreement} must"
+    agree = f"{pair.agreement} of {rules.sketch_bits} bits of their sketches agree (at least {agreement} must)"
+    return f"{bits}, and {agree}"
 
 
-def _name_draws(rules: AppliedRules) -> str:
+def name_draws(rules: AppliedRules) -> str:
     """Return what the distance of two pages is counted by."""
     if not rules.sketch_lookups:
-        return "fingerprints" if rules.fingerprints == 1 else "closest fingerprints"
+        return "of the fingerprints" if rules.fingerprints == 1 else "of the closest fingerprints"
     count = rules.sketch_lookups
-    words = "the first 64 bits" if count == 1 else f"one of the first {count} words"
-    return f"fingerprints or {words} of the sketches, whichever are closer,"
+    words = "the first 64 of the sketches" if count == 1 else f"of one of the first {count} words of the sketches"
+    return f"of the fingerprints or {words}, whichever are closer"
 
 
 def rejection(candidate: CandidateView, rules: AppliedRules) -> str:
