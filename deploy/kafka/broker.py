@@ -61,7 +61,7 @@ class KafkaBroker(ServerProcess):
     """One node, with its records in `data`.
 
     `quick`: Java compiles for a few seconds instead of a minute or two, and produces slower code.
-    `classes`: the file to which Java writes its classes at its end; None: it reads those that `keep_classes` kept.
+    `classes`: the file to which Java writes its classes when it ends. If None, it reads the file of `keep_classes`.
 
     It listens twice. `detour_port` sends its clients to the port `detour` from then on. The node does not listen
     there: a test may put a proxy there, which sees all that its clients say.
@@ -183,10 +183,11 @@ def keep_classes(say: Say = say_on_stderr) -> None:
     if (jars / CLASSES).exists():
         return
     say("keeping Java's classes, so that brokers start in half the time (once; half a minute or so)")
-    with tempfile.TemporaryDirectory(dir=jars.parent) as folder:
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=jars.parent) as folder:
         made = Path(folder) / CLASSES
         with KafkaBroker(data=Path(folder) / "data", quick=True, classes=made) as broker:
-            os.kill(broker.pid or 0, signal.SIGTERM)
+            if (pid := broker.pid) is not None:
+                os.kill(pid, signal.SIGTERM)
             end = time.monotonic() + END_S
             while broker.pid is not None:
                 if time.monotonic() > end:
@@ -215,7 +216,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run a one-node Kafka broker on this machine, until Ctrl-C.")
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--data", type=Path, help="keep the records here (default: a temporary folder)")
-    parser.add_argument("--prepare", action="store_true", help="only fetch the jars, for `make test`")
+    parser.add_argument(
+        "--prepare", action="store_true", help="only fetch the jars and keep Java's classes, for `make test`"
+    )
     options = parser.parse_args()
     missing = missing_packages()
     if missing:

@@ -72,10 +72,13 @@ class _Interrupter:
     """
 
     def __init__(self) -> None:
-        self._postponed = 0
+        self._postponed = self._most = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._postponed >= _most_postponed(frame):
+        most = _most_postponed(frame)
+        if most != self._most:
+            self._postponed, self._most = 0, most
+        if self._postponed >= most:
             self._postponed = 0
             raise KeyboardInterrupt
         self._postponed += 1
@@ -84,13 +87,12 @@ class _Interrupter:
 
 def _most_postponed(frame: FrameType | None) -> int:
     """Return how often an interrupt may be postponed in this function."""
-    if frame is not None and _is_at_a_lock(frame):
-        return _MOST_POSTPONED
-    while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING:
+    caller = frame
+    while caller is not None:
+        if caller.f_code.co_filename == _IMPORTING:
             return _MOST_POSTPONED_IMPORTING
-        frame = frame.f_back
-    return 0
+        caller = caller.f_back
+    return _MOST_POSTPONED if frame is not None and _is_at_a_lock(frame) else 0
 
 
 def _is_at_a_lock(frame: FrameType) -> bool:

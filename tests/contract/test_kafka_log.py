@@ -6,6 +6,7 @@ import itertools
 import logging
 import secrets
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -185,7 +186,7 @@ def test_pages_behind_an_open_transaction_are_counted_as_uncommitted(kafka_place
     assert log.uncommitted(PAGES) == {1: 2}
     assert log.end_offsets(PAGES) == {0: 1, 1: 0}
     crawler.abort_transaction(20)
-    until(lambda: log.uncommitted(PAGES) == {}, "no transaction is open")
+    until(lambda: log.uncommitted(PAGES) == {}, "no transaction is open", every=0.1)
 
 
 def test_two_sources_share_the_partitions_and_every_page_is_read_on(
@@ -250,7 +251,9 @@ def test_a_consumer_that_gets_partitions_while_it_closes_asks_the_broker_nothing
 ) -> None:
     consumer = kafka_log.open_consumer()
     cluster = cluster_of(kafka_place)
-    until(lambda: group_state(cluster, page_consumer.group_of(cluster)).members, "the group has a member")
+    until(
+        lambda: group_state(cluster, page_consumer.group_of(cluster)).members, "the group has a member", every=0.1
+    )
     time.sleep(0.5)  # the partitions are given, but `poll` has not been called
     asked: list[object] = []
     ask = KafkaCluster.ask
@@ -416,3 +419,14 @@ def test_the_clients_own_log_lines_go_to_the_logger(
         appender.append(secrets.token_bytes(10))
     assert any(record.name == name for record in caplog.records)
     assert "%7|" not in capfd.readouterr().err
+
+
+def test_a_cluster_that_is_closed_frees_its_admin_client_and_answers_again(kafka_place: TopicPlace) -> None:
+    kafka_place.open().create_topics(1)
+    cluster = cluster_of(kafka_place)
+    assert cluster.describe([PAGES])[PAGES].partitions == 1
+    freed = weakref.ref(cluster.admin())
+    cluster.close()
+    until(lambda: freed() is None, "the client is freed")
+    assert cluster.describe([PAGES])[PAGES].partitions == 1
+    cluster.close()

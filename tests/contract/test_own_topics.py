@@ -20,6 +20,9 @@ from simstream.log.base import (
     LogOptions,
     setting_of,
 )
+from simstream.roles.fingerprint.first_frame import warn_of_other_pages
+from simstream.tools.gaps import _EMPTY
+from simstream.wire.frame import FrameHeader, encode
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import TopicPlace
 
@@ -52,6 +55,23 @@ def test_the_topics_beside_a_topic_of_ones_own_are_created(place: TopicPlace, th
         assert "partitions: 3, not 4" in log.create_topics(4)[0].differs
     with place.open() as usual, pytest.raises(TopicMissing):
         usual.topic(PAGES)
+
+
+def test_a_log_with_pages_of_another_topic_is_warned_of(
+    place: TopicPlace, theirs: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with place.open() as usual, place.open(pages_topic=theirs) as log:
+        usual.create_topics(3)
+        for one in (usual, log):
+            warn_of_other_pages(one)
+        info = usual.topic(PAGES)
+        header = FrameHeader("0badcafe", info.name, info.id, 0, 0, 5, 0, lost=True)
+        with usual.open_appender(FINGERPRINTS) as appender:
+            appender.append(encode(header, _EMPTY), partition=0)
+        warn_of_other_pages(usual)
+        assert not caplog.records
+        warn_of_other_pages(log)
+    assert f"the oldest frame has pages of {info.name}, and this service reads {theirs}" in caplog.text
 
 
 def test_pages_are_read_and_committed_and_sent_there(place: TopicPlace, theirs: str) -> None:

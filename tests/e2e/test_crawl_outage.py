@@ -56,7 +56,11 @@ def once_fetched(site: SiteServer, steps: dict[int, Callable[[], None]]) -> Iter
 def until_judged(place: TopicPlace) -> None:
     """Wait until every page in the log has its verdict."""
     with place.open() as log:
-        until(lambda: len(read_topic(log, VERDICTS)) >= len(read_topic(log, PAGES)), "every page has a verdict")
+        until(
+            lambda: len(read_topic(log, VERDICTS)) >= len(read_topic(log, PAGES)),
+            "every page has a verdict",
+            every=0.05,
+        )
 
 
 @pytest.mark.long

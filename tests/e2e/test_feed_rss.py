@@ -53,4 +53,4 @@ def test_a_feed_that_is_asked_every_second_gives_its_new_entries_until_it_is_int
 
 def until(alone: Program, wanted: list[str]) -> None:
     """Wait until these pages are in the log."""
-    waiting.until(lambda: sent(alone) == wanted, lambda: f"these pages are in the log: {sent(alone)}")
+    waiting.until(lambda: sent(alone) == wanted, lambda: f"these pages are in the log: {sent(alone)}", every=0.1)

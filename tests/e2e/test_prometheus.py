@@ -193,7 +193,7 @@ class MonitoredServices:
         until(
             lambda: set(names) <= self.fired(),
             lambda: f"{set(names) - self.fired()} fire; firing: {self.fired()}",
-            PATIENCE_S,
+            every=0.2,
         )
 
     def ends(self, *names: str) -> None:
@@ -202,7 +202,7 @@ class MonitoredServices:
         until(
             lambda: not firing() & set(names),
             lambda: f"{firing() & set(names)} end with the cause",
-            PATIENCE_S,
+            every=0.2,
         )
 
     def fired(self) -> set[str]:
@@ -386,13 +386,15 @@ def test_a_prometheus_without_a_target_of_the_service_says_so(tmp_path: Path) ->
     installed()
     rules = re.sub(r"for: \w+", "for: 0s", (RULES / "alerts.yml").read_text(encoding="utf-8"))
     with Prometheus(tmp_path, {"simstream": []}, rules) as prometheus:
-        until(lambda: prometheus.firing() == BLIND, lambda: f"{BLIND} fire: {prometheus.firing()}", PATIENCE_S)
+        until(lambda: prometheus.firing() == BLIND, lambda: f"{BLIND} fire: {prometheus.firing()}", every=0.2)
 
 
-def throttle(service: Service, until: Callable[[], bool], stopped_s: float = 0.35, running_s: float = 0.05) -> None:
+def throttle(
+    service: Service, is_done: Callable[[], bool], stopped_s: float = 0.35, running_s: float = 0.05
+) -> None:
     """Let a process run only a part of the time, as a container whose CPU is used up."""
     end = time.monotonic() + 3 * PATIENCE_S
-    while not until():
+    while not is_done():
         assert time.monotonic() < end, service.output
         service.process.send_signal(signal.SIGSTOP)
         time.sleep(stopped_s)

@@ -134,7 +134,10 @@ def test_the_advice_to_start_a_judge_has_the_flags_of_the_published_policy(
                 assert service.end() == 0
     [wrong] = status(program, code=1)["wrong"]
     assert "no judge runs" in wrong["what"]
-    found = re.search(r"--distance (\d+) --similarity (\S+) --window none --link canonical", wrong["todo"])
+    found = re.match(
+        r"start one with --distance (\d+) --similarity (\S+) --window none --link canonical: simstream",
+        wrong["todo"],
+    )
     assert found, wrong
     (tmp_path / "mine.toml").write_text(f'distance = {found[1]}\nsimilarity = "{found[2]}"\nlink = "canonical"\n')
     [wrong] = status(program, "--config", str(tmp_path / "mine.toml"), code=1)["wrong"]

@@ -25,7 +25,6 @@ CLIENTS = 6
 """Clients of each kind: some of them are lost for ever in one silence, others are not."""
 HIDDEN_S = 12.0
 """Longer than the time after which every client asks for the brokers again."""
-PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -107,6 +107,14 @@ def test_a_forked_process_is_refused_at_once_with_asyncio_too(
     asyncio.run(client.close())
 
 
+def leaves_nothing_open(log: StuckLog) -> None:
+    until(lambda: log.opened == 1, "it connects")
+    assert (log.discarded, log.is_closed) == (0, False)
+    log.may_open.set()
+    until(lambda: log.is_closed, "all is closed")
+    assert log.discarded == 1
+
+
 def test_a_client_that_was_cancelled_while_it_connected_leaves_no_connection(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,9 +127,7 @@ def test_a_client_that_was_cancelled_while_it_connected_leaves_no_connection(
 
     with pytest.raises(TimeoutError):
         asyncio.run(cancelled())
-    assert (log.opened, log.discarded) == (1, 0)
-    log.may_open.set()
-    until(lambda: log.discarded == 1, "the connection is closed")
+    leaves_nothing_open(log)
 
 
 def test_a_client_that_was_interrupted_while_it_connected_leaves_no_connection(
@@ -134,9 +140,7 @@ def test_a_client_that_was_interrupted_while_it_connected_leaves_no_connection(
     with pytest.raises(KeyboardInterrupt):
         Client(timeout=60.0)
     timer.join()
-    assert (log.opened, log.discarded) == (1, 0)
-    log.may_open.set()
-    until(lambda: log.discarded == 1, "the connection is closed")
+    leaves_nothing_open(log)
 
 
 def test_tasks_that_open_a_client_at_once_share_its_connection(

@@ -39,7 +39,7 @@ def unhurried() -> Iterator[None]:
 
 
 def wait_for(count: int) -> list[str]:
-    """The threads that freed so many clients, or as many as there are in time."""
+    """The threads that freed so many clients."""
     until(lambda: len(freed_by) >= count, f"{count} of them are freed", PATIENCE_S)
     return list(freed_by)
 

@@ -73,9 +73,11 @@ def run_over(
         slow.watch(context.metrics)
         thread = threading.Thread(target=role(log, slow, context).run)
         thread.start()
-        until(lambda: slow.done >= len(pages), "every page is read")
-        context.stop.set()
-        thread.join()
+        try:
+            until(lambda: slow.done >= len(pages), "every page is read")
+        finally:
+            context.stop.set()
+            thread.join()
     assert slow.done == len(pages)
     return slow
 
@@ -165,9 +167,11 @@ def test_a_slow_page_does_not_delay_a_stop_and_earlier_pages_are_committed(
         stuck.watch(context.metrics)
         thread = threading.Thread(target=FingerprintRole(log, stuck, context).run)
         thread.start()
-        until(lambda: hasattr(stuck, "began"), "it is stuck")
-        context.stop.set()
-        thread.join()
+        try:
+            until(lambda: hasattr(stuck, "began"), "it is stuck")
+        finally:
+            context.stop.set()
+            thread.join()
         stopped = time.monotonic()
         time.sleep(max(0.0, stuck.began + 1.5 * SLOW_S - time.monotonic()))  # its thread may not outlive the pool
     assert stopped < stuck.ended
@@ -272,9 +276,11 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
                 appender.append(page)
         thread = threading.Thread(target=FingerprintRole(log, fingerprinter, context).run)
         thread.start()
-        until(lambda: log.source_offsets() == {0: bad + 1}, "every page is committed")
-        context.stop.set()
-        thread.join()
+        try:
+            until(lambda: log.source_offsets() == {0: bad + 1}, "every page is committed")
+        finally:
+            context.stop.set()
+            thread.join()
     assert moved.is_set()
     assert sample("simstream_pages_consumed_total") == 2 * (bad + 1)  # they were read again
     assert sample("simstream_dead_letters_total", {"reason": "bad_json"}) == bad

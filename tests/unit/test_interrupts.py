@@ -228,6 +228,38 @@ def test_an_interrupt_while_a_module_is_imported_comes_behind_it(
 
 
 @pytest.mark.usefixtures("kept")
+def test_an_import_that_never_ends_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simstream.interrupts._MOST_POSTPONED_IMPORTING", 5)
+    (tmp_path / "endless_module.py").write_text(
+        "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(20)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("endless_module")
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_lock_within_a_long_import_is_left_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simstream.interrupts._MOST_POSTPONED", 3)
+    (tmp_path / "locking_module.py").write_text(
+        "import signal, time\nsignal.raise_signal(signal.SIGINT)\n"
+        "class Lock:\n    def acquire(self):\n        time.sleep(0.2)\n        self.is_taken = True\n"
+        "lock = Lock()\nlock.acquire()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def import_and_wait() -> None:
+        importlib.import_module("locking_module")
+        time.sleep(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        import_and_wait()
+    assert sys.modules.pop("locking_module").lock.is_taken
+
+
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("in_python", [False, True])
 def test_an_interrupt_as_a_lock_is_given_back_to_wait_comes_while_it_waits(in_python: bool) -> None:
     lock = threading.Lock()

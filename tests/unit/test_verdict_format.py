@@ -175,9 +175,11 @@ def test_a_judge_that_waits_says_so_and_stops_when_asked(server: AnsweringServer
     ended: list[object] = []
     thread = threading.Thread(target=lambda: ended.append(find_format("t.verdicts", None, waiting)))
     thread.start()
-    until(lambda: "answers 503" in waiting.health.ready()[1], "it says what it waits for")
-    waiting.stop.set()
-    thread.join(5)
+    try:
+        until(lambda: "answers 503" in waiting.health.ready()[1], "it says what it waits for")
+    finally:
+        waiting.stop.set()
+        thread.join(5)
     assert ended == [None]
     assert "judge: waits for the schema of verdicts: the schema registry" in waiting.health.ready()[1]
 

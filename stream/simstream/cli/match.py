@@ -7,7 +7,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
 import click
 import msgspec
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 MAX_ANSWER_BYTES = 256 << 20
 """Of a longer answer only the beginning is read, which is refused."""
+
+
+_ADVICE: Final = "start `simstream serve --roles query`, or give its address with --api"
 
 
 class _Match(TypedDict):
@@ -172,12 +175,10 @@ def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[Any]:
         return results
     except urllib.error.HTTPError as error:
         raise SimstreamError(f"{url} refused the question ({error.code})", _detail(error)) from error
-    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise SimstreamError(
-            f"{url} does not answer ({reason})",
-            "start `simstream serve --roles query`, or give its address with --api",
-        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise SimstreamError(f"{url} does not answer ({getattr(error, 'reason', error)})", _ADVICE) from error
+    except (ValueError, RecursionError) as error:
+        raise SimstreamError(f"{url} does not answer as a role `query` does ({error})", _ADVICE) from error
 
 
 def _detail(answer: urllib.error.HTTPError) -> str:

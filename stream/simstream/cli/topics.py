@@ -53,5 +53,5 @@ def create(
         click.echo(f"{word:<7}  {report.name}" + "".join(f"\n         {text}" for text in report.differs))
     if not any(report.differs for report in reports):
         return 0
-    say("what differs stays as it is: change it with Kafka's tools, or choose another --prefix")
+    say("what differs stays as it is: choose another --prefix or, on Kafka, change it with Kafka's tools")
     return 1

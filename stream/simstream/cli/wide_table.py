@@ -14,7 +14,7 @@ _MOST_COLUMNS: Final = 1_000
 
 
 def make_table(*columns: str, left: Container[str] = ()) -> Table:
-    """Return a table without a frame, for `console_for`. All columns but those in `left` are set to the right."""
+    """Return a table without a frame, for `console_for`. Columns are aligned to the right, but those in `left`."""
     from rich import box
     from rich.table import Table
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -56,7 +57,8 @@ class AsyncClient:
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._log = log_of(
+        self._open_log = partial(
+            log_of,
             config,
             timeout,
             log=log,
@@ -65,6 +67,7 @@ class AsyncClient:
             publish_to=publish_to,
             verdicts_topic=verdicts_topic,
         )
+        self._log = self._open_log()
         self._in_flight = in_flight
         self._timeout = timeout
         self._opening = asyncio.Lock()
@@ -91,7 +94,11 @@ class AsyncClient:
         async with self._opening:
             if self._traffic is None:
                 check_limits(self._in_flight, self._timeout)
-                connection = await connect_async(self._log, self._timeout)
+                try:
+                    connection = await connect_async(self._log, self._timeout)
+                except BaseException:
+                    self._log = self._open_log()  # what is given up closes the former one, later
+                    raise
                 self._traffic = Traffic(self._log, connection, self._in_flight, self._timeout)
 
     async def submit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
+from contextlib import closing
 from typing import NamedTuple
 
 from simstream.errors import BrokerUnreachable
@@ -31,7 +32,7 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
     except BaseException as error:
         _abandon(log, made)
         if isinstance(error, TimeoutError):
-            raise _silent(seconds) from None
+            raise _make_silence_error(seconds) from None
         raise
 
 
@@ -43,7 +44,7 @@ async def connect_async(log: Log, seconds: float) -> ServiceConnection:
     except BaseException as error:
         _abandon(log, made)
         if isinstance(error, TimeoutError):
-            raise _silent(seconds) from None
+            raise _make_silence_error(seconds) from None
         raise
 
 
@@ -73,13 +74,13 @@ def _abandon(log: Log, made: Future[ServiceConnection]) -> None:
 
 
 def _close(log: Log, made: Future[ServiceConnection]) -> None:
-    if made.exception() is None:
-        made.result().appender.discard()
-        made.result().verdicts.close()
-    log.close()
+    with closing(log):
+        if made.exception() is None:
+            with closing(made.result().verdicts):
+                made.result().appender.discard()
 
 
-def _silent(seconds: float) -> BrokerUnreachable:
+def _make_silence_error(seconds: float) -> BrokerUnreachable:
     return BrokerUnreachable(
         f"the log did not answer within {seconds:g} s", "check that the broker runs, and that its address is right"
     )

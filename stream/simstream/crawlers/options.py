@@ -55,8 +55,8 @@ class CrawlOptions:
 
 
 def options_of(settings: Any) -> CrawlOptions:
-    """Return the options in Scrapy's settings. Raises SettingsError for a value that does not fit, and for a name
-    SIMSTREAM_* that is none of them."""
+    """Return the options in Scrapy's settings. Raises SettingsError for a value that does not fit, and for an
+    unknown name SIMSTREAM_*."""
     defaults = CrawlOptions()
     known = [f"SIMSTREAM_{field.name.upper()}" for field in fields(CrawlOptions)]
     for name in settings:

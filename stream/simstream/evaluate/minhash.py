@@ -109,7 +109,7 @@ def _match(left: Signatures, right: Signatures, least: int) -> NDArray[np.bool_]
 
 def _all(left: Signatures, right: Signatures | None, least: int, threads: int) -> Iterator[NearPlaces]:
     """Yield all matching pairs, in parts; a < b within `left` if `right` is None."""
-    rows = max(1, min(_ROWS, MAX_PART_PAIRS // max(1, len(left if right is None else right))))
+    rows = min(_ROWS, max(8, MAX_PART_PAIRS // max(1, len(left if right is None else right))))
 
     def part(at: int) -> NearPlaces:
         a, b = _similar(left[at : at + rows], left[at:] if right is None else right, least)

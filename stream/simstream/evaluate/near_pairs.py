@@ -21,7 +21,7 @@ from simstream.model import U64
 _BATCH_QUERIES: Final = 256
 _ROOM_HITS: Final = 1 << 16
 MAX_PART_PAIRS: Final = 1 << 20
-"""The most pairs that are compared in one part: so many may be found if all pages are alike."""
+"""The most pairs that are compared in one part, up to 131,072 pages: so many are found if all pages are alike."""
 MAX_SAMPLE_PAIRS: Final = 20_000
 """At most so many pairs of each kind get their J; a hash chooses them."""
 
@@ -69,7 +69,7 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
             found.append(NearPlaces(a[new], b[new], apart[new].min(axis=1).astype(np.int64)))
         return found[0] if len(found) == 1 else NearPlaces(*map(np.concatenate, zip(*found, strict=True)))
 
-    queries_a_part = max(1, min(_BATCH_QUERIES, MAX_PART_PAIRS // max(1, len(known))))
+    queries_a_part = min(_BATCH_QUERIES, max(8, MAX_PART_PAIRS // max(1, len(known))))
     yield from in_parts(part, range(0, len(left), queries_a_part), threads)
 
 

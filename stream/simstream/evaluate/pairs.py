@@ -91,12 +91,14 @@ def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
                     raise InputError(what, 'write {"a": ID, "b": ID} on each line') from error
                 a, b = str(pair.a), str(pair.b)
                 read = LabelledPair(a, b, pair.label, pair.jaccard5)
-                before = found.setdefault((min(a, b), max(a, b)), read)
+                before = found.setdefault(key := (min(a, b), max(a, b)), read)
                 if before.label is None:
-                    found[min(a, b), max(a, b)] = read
+                    true_j = before.jaccard5 if read.jaccard5 is None else read.jaccard5
+                    found[key] = msgspec.structs.replace(read, jaccard5=true_j)
                 elif read.label not in (None, before.label):
                     raise InputError(
-                        f"{shown_path(path)}:{number}: the pair {a}, {b} has another label than before", "keep one"
+                        f"{shown_path(path)}:{number}: the pair {a}, {b} has another label than before",
+                        "keep one of the two lines",
                     )
     return list(found.values())
 

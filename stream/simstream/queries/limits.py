@@ -58,8 +58,8 @@ class QueryLimits:
 class BodyLimiter:
     """An ASGI application that passes on a request only if its body is complete, within its limit, and in time.
 
-    Costly questions wait briefly for their turn. A refused request is answered with the reason: 408, 413, 415, 422,
-    or 503 with Retry-After. For one event loop.
+    Costly questions wait briefly for their turn. A refused request is answered with the reason: 400, 408, 413, 415,
+    422, or 503 with Retry-After. For one event loop.
     """
 
     def __init__(self, app: App, limits: QueryLimits) -> None:

@@ -16,8 +16,9 @@ from simstream.errors import InputError, InputMissing, SettingsError
 
 _ENTRY: Final = re.compile(r"(.+?)( [0-9]+)?( [a-z]+)?")
 _MAX_CHARACTERS: Final = 1_000
-"""A word's beginnings take the square of its length."""
+"""All beginnings of a word are kept: memory grows with the square of its length."""
 _MAX_DIGITS: Final = 18
+"""No corpus has more, and the sum of all frequencies must fit into a float."""
 _BLOCK: Final = re.compile("[\u4e00-\u9fd5a-zA-Z0-9+#&._%-]+|.")
 _ALNUM: Final = re.compile("[a-zA-Z0-9]")
 

@@ -84,7 +84,7 @@ def _begun(log: Log, state: str | None) -> Acceptor:
 def _state_needed(low: int, state: str | None, frame: int | None) -> UsageError:
     """Return the error for a log that was cut behind `frame`, that of the newest snapshot in the folder `state`."""
     begins = f"the log begins at frame {low}: retention removed what it accepted before"
-    if state is None:
+    if not state:
         return UsageError(begins, "name the folder of the judge's state with --state")
     found = "has no snapshot" if frame is None else f"has its newest snapshot at frame {frame}"
     return UsageError(

@@ -124,6 +124,14 @@ has read such an answer ends the whole process, once in some 4,000 times: it use
 freed (librdkafka 2.16, `rd_kafka_DescribeTopicsResponse_parse`). A forked process frees no client of its parent: it
 would wait for ever for threads that it does not have."""
 
+
+def _take_ended_descriptions() -> list[Any]:
+    """Return the clients of this process whose descriptions have ended, and forget them."""
+    process = os.getpid()
+    ended = [future for future, (_, asker) in list(_descriptions.items()) if asker == process and future.done()]
+    return [_descriptions.pop(future, None) for future in ended]
+
+
 T = TypeVar("T")
 Which = Literal["first", "end", "open end"]
 """The low watermark; the last stable offset, behind the committed records; the end, with open transactions."""
@@ -174,9 +182,9 @@ class KafkaCluster:
     def close(self) -> None:
         """Free the admin client, with its threads and connections; a later question makes another one."""
         with self._lock:
-            clients = [client for client in (self._admin, self._former_admin) if client is not None]
+            clients: list[Any] = [client for client in (self._admin, self._former_admin) if client is not None]
             self._admin = self._former_admin = None
-        free_clients(clients)
+        free_clients(clients + _take_ended_descriptions())
 
     def check(self) -> None:
         """Raise SettingsError if any kind of client refuses the settings. Asks no broker."""
@@ -229,9 +237,8 @@ class KafkaCluster:
         """Ask the same without waiting; `read_descriptions` reads the futures."""
         collection = TopicCollection([self.name(topic) for topic in topics])
         patience = min(TRY_S, self.options.patience if patience is None else patience)
+        free_clients(_take_ended_descriptions())
         process = os.getpid()
-        ended = [future for future, (_, asker) in list(_descriptions.items()) if asker == process and future.done()]
-        free_clients([_descriptions.pop(future, None) for future in ended])
         client = self.admin()
         client.poll(0)  # its reports would pile up while a broker is away
         with interrupts_held():

@@ -279,7 +279,7 @@ class KafkaPageConsumer(PageConsumer):
         what = f"{self._name} has no offset {offset} in partition {partition} any more"
         if offset < low:
             how = command_hints.where(f"kafka://{self._cluster.servers}", self._cluster.options)
-            rest = f"simstream source skip {how} (and the judge's --state DIR, if frames were removed, too)"
+            rest = f"simstream source skip {how}; add the judge's --state DIR if frames were removed, too"
             return LogError(what, f"give up the pages that were removed unread: {rest}")
         return LogError(
             f"{what}: the broker has lost pages that it had accepted",

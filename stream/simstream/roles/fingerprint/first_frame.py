@@ -59,11 +59,11 @@ def check_recipe(log: Log, recipe_id: str) -> None:
 
 
 def warn_of_other_pages(log: Log) -> None:
-    """Log a warning if the log began with pages of another topic: it compares them with those of this one."""
+    """Log a warning if the oldest frame has pages of another topic: they are compared with those of this one."""
     header, pages = first_header(log), log.topic(PAGES).name
     if header is not None and header.topic != pages:
         _logger.warning(
-            "the log began with pages of %s, and this service reads %s: the pages of both are compared with each "
+            "the oldest frame has pages of %s, and this service reads %s: pages of both are compared with each "
             "other. If they should not be, stop it, and give %s another --prefix",
             header.topic,
             pages,

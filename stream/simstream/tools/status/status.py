@@ -282,15 +282,16 @@ class StatusReader(StatusWithoutLog):
             self._wrong(*misfit)
             return False
         if status.unpublished_frames and not status.judges:
+            policy = self._policy(settings)
             self._wrong(
                 f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
-                f"start one: simstream serve --roles judge {self._how}{self._policy(settings)}{self._kept}"
+                f"start one{policy and f' with {policy}'}: simstream serve --roles judge {self._how}{self._kept}"
                 f"{self._hint}",
             )
         return True
 
     def _policy(self, settings: Settings) -> str:
-        """Return the flags of the published policy for advice, if these settings make another one."""
+        """Return what makes the published policy, if these settings make another one."""
         published, recipe_id = self.status.published, self.status.recipe
         if published is None or recipe_id is None:
             return ""
@@ -301,7 +302,7 @@ class StatusReader(StatusWithoutLog):
                 return ""
         except SimstreamError:  # another recipe file than the judge's, or none
             return ""
-        return f" {flags_of(published.policy, recipe_id, recipe) or '(with the settings of its policy)'}"
+        return flags_of(published.policy, recipe_id, recipe) or "the settings of its policy"
 
     def _misfit(self, end: int) -> tuple[str, str] | None:
         """Return why no judge can go on from the published position, and what to do; `end`: that of the log."""
