@@ -135,13 +135,16 @@ def test_the_advice_to_start_a_judge_has_the_flags_of_the_published_policy(
     [wrong] = status(program, code=1)["wrong"]
     assert "no judge runs" in wrong["what"]
     found = re.match(
-        r"start one with --distance (\d+) --similarity (\S+) --window none --link canonical: simstream",
+        r"start one with (--distance (\d+) --similarity (\S+) --window none --link canonical): simstream",
         wrong["todo"],
     )
     assert found, wrong
-    (tmp_path / "mine.toml").write_text(f'distance = {found[1]}\nsimilarity = "{found[2]}"\nlink = "canonical"\n')
-    [wrong] = status(program, "--config", str(tmp_path / "mine.toml"), code=1)["wrong"]
-    assert "--similarity" not in wrong["todo"]
+    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20, seed=2))
+    waiting = status(program, code=1)["wrong"][0]["todo"]
+    assert waiting.endswith(f"leave out --roles to run both, with {found[1]}")
+    (tmp_path / "mine.toml").write_text(f'distance = {found[2]}\nsimilarity = "{found[3]}"\nlink = "canonical"\n')
+    for wrong in status(program, "--config", str(tmp_path / "mine.toml"), code=1)["wrong"]:
+        assert "--similarity" not in wrong["todo"]
 
 
 def test_frames_without_pages_need_no_judge(program: Program, tmp_path: Path) -> None:

@@ -209,7 +209,10 @@ class StatusReader(StatusWithoutLog):
                 "stop that program, or give it another group",
             )
         status.recipe = recipe_id_of_log(self._log)
-        self._look_at_source()
+        with self._log.open_publisher() as publisher:
+            data = publisher.committed()
+        status.published = positions.decode(data) if data is not None else None
+        self._look_at_source(settings)
         fits = self._look_at_publishing(settings)
         if sharded:
             status.shards = look_at_shards(self._log, running.matchers)
@@ -246,7 +249,7 @@ class StatusReader(StatusWithoutLog):
                     todo += "; or run the judge with --state DIR, and keep the log for longer than the window"
                 self._wrong(f"{name} endangers the service ({one})", todo)
 
-    def _look_at_source(self) -> None:
+    def _look_at_source(self, settings: Settings) -> None:
         lows, read = self._log.low_watermarks(PAGES), self._log.source_offsets()
         uncommitted = self._log.uncommitted(PAGES)
         ends = self._log.end_offsets(PAGES)  # last: what was read of them lies before
@@ -262,20 +265,21 @@ class StatusReader(StatusWithoutLog):
                 )
         waiting = sum(lag.waiting for lag in self.status.source)
         if waiting and not self.status.fingerprinters:
+            both = ""
+            if not self.status.judges:
+                policy = self._policy(settings)
+                both = f"; no judge runs either: leave out --roles to run both{policy and f', with {policy}'}"
             self._wrong(
                 f"{waiting} pages wait, and no fingerprinter runs",
                 "start one, unless it has just started and compiles: simstream serve --roles fingerprint "
-                + self._how
-                + ("" if self.status.judges else "; no judge runs either: leave out --roles to run both"),
+                f"{self._how}{both}",
             )
 
     def _look_at_publishing(self, settings: Settings) -> bool:
         """Return whether a judge could go on from the published position."""
         status = self.status
-        with self._log.open_publisher() as publisher:
-            data = publisher.committed()
+        published = status.published
         end = self._log.end_offsets(FINGERPRINTS)[0]  # after the position, which would else be ahead of it at work
-        status.published = published = positions.decode(data) if data is not None else None
         status.verdicts = published.ordinal if published else 0
         status.unpublished_frames = self._frames_to_go(published.frame if published else 0, end)
         if misfit := self._misfit(end):
