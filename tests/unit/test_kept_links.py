@@ -71,6 +71,15 @@ def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
     assert "cannot be read and are lost" in caplog.text
 
 
+def test_a_file_that_cannot_be_removed_is_named_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    links = in_folder(tmp_path)
+    (tmp_path / FILE).mkdir()
+    links._closed("finished")
+    assert f"{tmp_path / FILE} cannot be removed" in caplog.text
+
+
 def test_a_crawl_that_fails_to_start_leaves_the_waiting_links_for_the_next(tmp_path: Path) -> None:
     first = in_folder(tmp_path)
     followed(first, page("archive/2"), "near_duplicate", "archive/3", "archive/4")

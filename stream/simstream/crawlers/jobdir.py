@@ -105,7 +105,14 @@ class JobFolder:
         """Remove the file: the crawl is over."""
         path = self._path()
         if path is not None:
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                logger.warning(
+                    "%s cannot be removed (%s): remove it, or the next crawl of this JOBDIR begins with its links",
+                    path,
+                    error.strerror,
+                )
 
     def _path(self) -> Path | None:
         folder = job_dir(self._crawler.settings)
