@@ -17,10 +17,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict, Reader
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka import page_consumer
 from simstream.log.kafka import reader as reader_module
+from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.page_consumer import set_group_offsets
 from simstream.log.kafka.publisher import KafkaPublisher
@@ -430,3 +431,41 @@ def test_a_cluster_that_is_closed_frees_its_admin_client_and_answers_again(kafka
     until(lambda: freed() is None, "the client is freed")
     assert cluster.describe([PAGES])[PAGES].partitions == 1
     cluster.close()
+
+
+def test_a_reader_that_is_only_asked_for_its_health_keeps_few_messages_and_no_reports(
+    kafka_place: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simstream.log.kafka.reader.HOLD_S", 0.3)
+    monkeypatch.setattr(ClientWatch, "INTERVAL_MS", 50)
+    reports: list[str] = []
+    monkeypatch.setattr(ClientWatch, "_look", lambda _, statistics: reports.append(statistics))
+    log = kafka_place.open()
+    log.create_topics(1)
+    with log.open_appender(FINGERPRINTS) as appender:
+        for number in range(200):
+            appender.append(b"%d" % number)
+    values = []
+    with log.open_reader(FINGERPRINTS) as reader:
+        for _ in range(2):
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                assert reader.answers()
+                time.sleep(0.01)
+            came, end = len(reports), time.monotonic() + 1
+            while time.monotonic() < end:
+                assert reader.answers()
+                time.sleep(0.01)
+            assert len(reports) > came + 5
+            assert len(reader._taken) <= 2  # type: ignore[attr-defined]
+            values += [int(record.value or b"") for record in read_until(reader, 100)]
+    assert values == list(range(200))
+
+
+def read_until(reader: Reader, count: int) -> list[Record]:
+    """The next `count` records."""
+    records: list[Record] = []
+    end = time.monotonic() + 20
+    while len(records) < count and time.monotonic() < end:
+        records += reader.poll(count - len(records), 0.5)
+    return records

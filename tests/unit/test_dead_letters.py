@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import jsonschema
 import pytest
@@ -41,6 +42,18 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
             [sent] = reader.poll(10, 0)
         assert (sent.key, sent.value) == (b"small", b"{")
         assert sent.headers == (*own, ("simstream-replayed-from", b"simstream.dead-letters/0/1"))
+
+
+def test_a_letter_that_does_not_even_fit_when_it_is_cut_is_lost_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing:
+        """A topic that admits nothing."""
+
+        def append(self, *_: object, **__: object) -> int:
+            raise RecordTooLarge("the record is too large", "raise max.message.bytes")
+
+    large = Record("simstream.pages", 0, 7, b"large", b"x" * (1 << 20))
+    assert dead_letters.append(cast(Any, Refusing()), large, bad(large)) == 0
+    assert "a dead letter is lost, since the topic does not admit it: the record is too large" in caplog.text
 
 
 def test_letters_of_another_services_pages_are_listed_and_never_sent(tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ def test_a_page_that_is_refused_costs_no_other_page_of_the_call_its_verdict(dedu
         deduper.judge([*many, {"id": "python/0/9", "text": STORY}])
     with pytest.raises(TypeError, match="or a text, not NoneType"):
         deduper.judge([*many, None])
+    with pytest.raises(TypeError, match="the field 'html' of a page is bytes, not a str: decode it"):
+        deduper.judge([*many, {"id": "a", "html": b"<p>Base64?"}])
     assert (deduper.judged, deduper.match(OTHER)) == (0, [])
     assert deduper.judge(many)[0].verdict == "new"
 

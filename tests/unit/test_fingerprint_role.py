@@ -311,3 +311,26 @@ def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(
         supervisor.start()
         supervisor.wait()
         assert log.source_offsets() == {0: 3}
+
+
+def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
+    context = RoleContext(Settings())
+    with (
+        open_log(str(tmp_path / "log"), LogOptions()) as log,
+        Fingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
+    ):
+        log.create_topics(1)
+        role = FingerprintRole(log, fingerprinter, context)
+        role._failing_since = time.monotonic()
+        thread = threading.Thread(target=role.run)
+        thread.start()
+        try:
+            until(lambda: "takes no frames" in context.health.ready()[1], "it is unready")
+            until(lambda: context.health.ready()[0], "it is ready again")
+        finally:
+            context.stop.set()
+            thread.join()
+    assert role._failing_since is None

@@ -61,7 +61,9 @@ def test_links_that_cannot_be_kept_are_counted_and_logged(tmp_path: Path, caplog
     assert paths(kept.take(9)) == ["archive/4"]
 
 
-@pytest.mark.parametrize("content", [b"no pickle", pickle.dumps(([], [], [], [b"cut off"])), pickle.dumps(([],))])
+@pytest.mark.parametrize(
+    "content", [b"no pickle", b"\x80\x04s.", pickle.dumps(([], [], [], [b"cut off"])), pickle.dumps(([],))]
+)
 def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
@@ -69,6 +71,21 @@ def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
     links = in_folder(tmp_path)
     assert not links.held
     assert "cannot be read and are lost" in caplog.text
+
+
+def test_a_link_that_cannot_be_written_is_lost_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    links = in_folder(tmp_path)
+    linking = begun(links, page("archive/2"), verdict("near_duplicate"))
+    links.route(Request("https://a.example/archive/3", meta={"deep": deep}), linking)
+    links.route(Request("https://a.example/archive/4"), linking)
+    links._closed("shutdown")
+    assert "1 waiting links are lost" in caplog.text
+    kept = in_folder(tmp_path).held
+    assert kept is not None
+    assert paths(kept.take(9)) == ["archive/4"]
 
 
 def test_a_file_that_cannot_be_removed_is_named_at_the_end(

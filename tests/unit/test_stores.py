@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simstream.cli import output
@@ -27,9 +29,11 @@ from simstream.cli.row_output import written_rows
 from simstream.errors import InputError, InputMissing, NotPut, StoreError, Unavailable, UsageError
 from simstream.sources import web_files
 from simstream.sources.addresses import public_address
+from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import InputFile, files_of, opened, shown_path
 from simstream.sources.read import read_pages, size_of
 from simstream.sources.read_ahead import ReadAhead
+from simstream.tools.dedup.input_copy import make_copier
 from simstream.tools.dedup.row_layouts import PAIR_ROWS, NearPair
 from simstream.tools.dedup.run_facts import facts_of
 from tests.object_store import WebServer
@@ -67,6 +71,18 @@ def values(*inputs: str) -> list[bytes | None]:
 def test_a_file_on_a_web_server_gives_all_its_lines(web: WebServer, path: str) -> None:
     assert values(web.address(path)) == LINES
     assert size_of([web.address(path)]) == len(BODY)
+
+
+@pytest.mark.parametrize("ending", [".jsonl.gz", ".csv.gz"])
+def test_lines_of_a_packed_file_whose_address_has_a_query_are_read_again(web: WebServer, ending: str) -> None:
+    lines = LINES if ending == ".jsonl.gz" else [b"id,text", *(b"%d,page" % number for number in range(20))]
+    web.body = gzip.compress(b"\n".join(lines) + b"\n")
+    inputs = [web.address(f"ranged/p{ending}?X-Signature=s/1")]
+    copier = make_copier(inputs, f"kept{ending}", 1 << 20, FieldNames())
+    records = list(copier.noted(read_pages(inputs)))
+    out = io.BytesIO()
+    copier.copy(np.arange(len(records)), out)
+    assert out.getvalue().splitlines() == lines
 
 
 def test_a_file_that_comes_only_whole_is_not_begun_before_its_turn(web: WebServer) -> None:

@@ -24,6 +24,9 @@ _UNREADABLE = (
     AttributeError,
     ImportError,
     EOFError,
+    LookupError,
+    NameError,
+    RecursionError,
     pickle.PickleError,
 )
 
@@ -64,7 +67,7 @@ class JobFolder:
             return KeptLinks([], [], [], [])
         requests = []
         for link in links:
-            with contextlib.suppress(*_UNREADABLE):  # a callback may have another name now
+            with contextlib.suppress(Exception):  # a callback may have another name now, or its class raise
                 requests.append(request_from_dict(pickle.loads(link), spider=self._crawler.spider))
         if len(requests) < len(links):
             lost = len(links) - len(requests)
@@ -90,7 +93,7 @@ class JobFolder:
             return len(waiting)
         links = []
         for request in waiting:
-            with contextlib.suppress(ValueError, TypeError, AttributeError, pickle.PicklingError):
+            with contextlib.suppress(Exception):  # what a spider puts into `meta` raises what it likes
                 links.append(pickle.dumps(request.to_dict(spider=self._crawler.spider)))
         part = path.with_suffix(".part")
         try:

@@ -52,6 +52,9 @@ def page_record(page: Mapping[str, Any] | str, number: int) -> Record:
     content: Mapping[str, Any] = {"text": page} if isinstance(page, str) else page
     if not isinstance(content, Mapping):
         raise TypeError(f"a page is a mapping of its fields, or a text, not {type(page).__name__}")
+    for name in PageFields.__struct_fields__:
+        if isinstance(content.get(name), bytes | bytearray | memoryview):  # JSON would hold them as Base64
+            raise TypeError(f"the field {name!r} of a page is bytes, not a str: decode it, or use `judge_table`")
     try:
         value = _encode_fields(content) if _has_float(content) else encoded(content)
     except (TypeError, ValueError, RecursionError):

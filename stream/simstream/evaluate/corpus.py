@@ -83,6 +83,7 @@ def corpus_names(inputs: Sequence[str]) -> list[str]:
 
     Raises UsageError if two inputs get the same name.
     """
+    inputs = [shown_path(path) for path in inputs]
     stems = [_stem(path) for path in inputs]
     names = [
         Path(path).absolute().parent.name if stem in _VAGUE or stems.count(stem) > 1 else stem

@@ -31,6 +31,7 @@ from simstream.evaluate.store import ResultStore
 from simstream.model import Record
 from simstream.settings import Settings
 from simstream.sources.fields import FieldNames
+from simstream.sources.input_files import shown_path
 from simstream.sources.read import read_pages
 from simstream.text.recipe import MAX_DISTANCE, Recipe
 from simstream.wire.page import PageLimits
@@ -167,7 +168,7 @@ def _label_one(truth: CorpusTruth, pairs: list[LabelledPair], path: str, store: 
     bins = bin_of(truth.pairs.jaccard[truth.pairs.label != DIFFERENT])
     return CorpusInfo(
         name=corpus.name,
-        input=path,
+        input=shown_path(path),
         digest=corpus.digest,
         pages=len(corpus.pages),
         groups=groups,

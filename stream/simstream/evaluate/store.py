@@ -35,7 +35,7 @@ class ResultStore:
         """Return the value that was put for these dependencies, or None."""
         try:
             return msgspec.json.decode(self._path(kind, depends).read_bytes(), type=of)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def put(self, kind: str, depends: object, value: T) -> T:

@@ -40,10 +40,10 @@ def judge(corpus: Corpus, prints: CorpusPrints, policy: Policy) -> CorpusVerdict
             latest[verdict.id] = number
             cluster[number] = int(verdict.cluster_id)
             parent.update((int(merged), int(verdict.cluster_id)) for merged in verdict.merged_clusters)
+    for merged in sorted(parent):  # an older cluster takes in a younger one, so its own end is known already
+        parent[merged] = parent.get(parent[merged], parent[merged])
     for number, first in enumerate(cluster.tolist()):
-        while first in parent:
-            first = parent[first]
-        cluster[number] = first
+        cluster[number] = parent.get(first, first)
     return CorpusVerdicts(np.array(page, np.int64), np.array(named, np.int64), cluster)
 
 

@@ -75,6 +75,8 @@ class FeedAnswers:
         assert self._feed.fold is not None
         if not _HOST.fullmatch(request.host):
             raise UsageError("Host is not the name of a host", "ask with the name or address of this page")
+        if not request.rel_url.raw_path_qs.isascii():
+            raise UsageError("the address has bytes that are not escaped", "write each as %XX")
         scheme = "https" if request.headers.get("X-Forwarded-Proto", "").strip().lower() == "https" else "http"
         page = f"{scheme}://{request.host}/"
         about = ", ".join(tidy(request.query[name]) for name in ("site", "words") if request.query.get(name))

@@ -41,11 +41,10 @@ class FilePages:
             return
         with opened_at_rest(file.path) as handle:
             self._open = CountedFile(handle)
-            name = shown_path(file.path) if file.is_remote else file.path
             if file.kind is FileKind.ARCHIVE:
-                yield from self._of_archive(self._open, name)
+                yield from self._of_archive(self._open, file.name)
             else:
-                yield from _READERS[file.kind](self._open, name, self._limit, self._fields)
+                yield from _READERS[file.kind](self._open, file.name, self._limit, self._fields)
 
     def _of_archive(self, handle: CountedFile, path: str) -> Iterator[Record]:
         pages = ArchivePages(handle, path, self._limit, self.archive)

@@ -67,6 +67,11 @@ class InputFile(NamedTuple):
         return protocol_of(self.path) != ""
 
     @property
+    def name(self) -> str:
+        """The path whose ending tells how the file is packed, without secrets of an address."""
+        return shown_path(self.path) if self.is_remote else self.path
+
+    @property
     def is_regular(self) -> bool:
         """Whether the file has a size and can be read twice."""
         return self.path != STDIN and (self.is_remote or os.path.isfile(self.path))

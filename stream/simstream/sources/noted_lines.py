@@ -70,7 +70,7 @@ class NotedLines(RecordNotes):
                 continue  # a file that had no records
             missing = ends.popleft() - noted.popleft()[1]
             with opened_at_rest(file.path) as handle:
-                source = self._read(unpacked(CountedFile(handle), file.path), file.path)
+                source = self._read(unpacked(CountedFile(handle), file.name), file.name)
                 try:
                     for line, value_of in islice(source, missing):
                         missing -= 1

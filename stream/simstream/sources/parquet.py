@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from simstream.errors import UsageError
+from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, steps_of
@@ -36,6 +36,8 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
+    if not handle.seekable():
+        raise InputError(f"{topic} is a pipe, and Parquet is read from its end", "save it to a file first")
     size = handle.seek(0, os.SEEK_END)
     try:
         with open_parquet(arrow, handle) as file:

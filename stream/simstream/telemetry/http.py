@@ -108,6 +108,14 @@ class _BoundedServer(ThreadingHTTPServer):
         with self._lock:
             return len(self._open)
 
+    def get_request(self) -> Any:
+        """Accept a connection. Without a free file descriptor the caller would ask again at once, for ever."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(0.05)
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a new connection. If there are too many, end the oldest."""
         with self._lock:

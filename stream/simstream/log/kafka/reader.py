@@ -44,6 +44,8 @@ MAX_QUESTION_S = 2.0
 """Seconds that `caught_up` waits for a broker."""
 STEP_S = 0.5
 """Seconds of waiting after which the reader checks the client's state and the topics' ids again."""
+HOLD_S = 5.0
+"""Seconds without a poll after which a client with a message that nobody takes fetches no more."""
 MIN_WAIT_S = 0.001
 """The client rounds down to whole milliseconds: a shorter wait would return at once, again and again."""
 _HEADERS = methodcaller("headers")
@@ -119,11 +121,19 @@ class KafkaReader(Reader):
         self._taken: list[Any] = []
         """A message that was taken from the client while nobody polled."""
         self._paused: frozenset[int] = frozenset()
+        self._polled_at = time.monotonic()
+        self._is_held = False
+        """Whether the client fetches nothing until the next `poll`, as nobody has polled for a while."""
         self._open()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
         """See Reader."""
-        end = time.monotonic() + timeout
+        self._polled_at = time.monotonic()
+        end = self._polled_at + timeout
+        if self._is_held:
+            self._is_held = False
+            self._consumer.resume(self._places(self._next))
+            self._assign()
         while True:
             self._same.check()
             self._take_up_new()
@@ -163,8 +173,15 @@ class KafkaReader(Reader):
             self._seek(place)
 
     def answers(self) -> bool:
-        """See Reader. Also lets the client report: if nobody polls, its statistics would pile up."""
-        self._taken = self._taken or self._consumer.consume(1, 0)
+        """See Reader. Also lets the client report: if nobody polls, its statistics would pile up.
+
+        That takes a message where one waits. After HOLD_S without a poll the client stops fetching, so that it has
+        nothing but reports."""
+        if self._taken and not self._is_held and time.monotonic() - self._polled_at > HOLD_S:
+            self._is_held = True
+            self._pause_client(self._next)
+        if self._is_held or not self._taken:
+            self._taken += self._consumer.consume(1, 0)
         return self._same.answers()
 
     def close(self) -> None:

@@ -50,7 +50,8 @@ ORIGIN = LetterHeaders.__struct_encode_fields__[:-1]
 def append(dead: Appender, record: Record, page: Page) -> int:
     """Append the record of an unreadable page, and return its number in this appender.
 
-    A record that the topic does not admit is cut, and the error header says so. Raises DeliveryFailed.
+    A record that the topic does not admit is cut, and the error header says so. One that does not fit even then is
+    lost, which a log line says; its number is 0. Raises DeliveryFailed.
     """
     note = page.detail or page.reason
     _logger.debug("partition %d, offset %d is unreadable: %s", record.partition, record.offset, note)
@@ -61,7 +62,15 @@ def append(dead: Appender, record: Record, page: Page) -> int:
         note = f"{note} (cut: the record of {len(record.value or b'')} bytes does not fit)"
         value, key = record.value and record.value[:MAX_KEPT_BYTES], record.key and record.key[:MAX_KEPT_BYTES]
         headers = [*_origin(record, page, note), (CUT, b"%d" % len(record.value or b""))]
-        return dead.append(value, key=key, headers=headers, partition=0)
+        try:
+            return dead.append(value, key=key, headers=headers, partition=0)
+        except RecordTooLarge as error:
+            _tell_lost(error)
+            return 0
+
+
+def _tell_lost(error: RecordTooLarge) -> None:
+    _logger.error("a dead letter is lost, since the topic does not admit it: %s", error.what)
 
 
 def _origin(record: Record, page: Page, note: str) -> list[tuple[str, bytes]]:
@@ -86,4 +95,4 @@ def skip_refused(look: Callable[[], int]) -> int:
         try:
             return look()
         except RecordTooLarge as error:
-            _logger.error("a dead letter is lost, since the topic does not admit it: %s", error.what)
+            _tell_lost(error)

@@ -125,10 +125,12 @@ class FingerprintRole:
                 except DeliveryFailed as error:
                     self._forget()
                     self._pause(error)
-                    consumer.restart()
+                    if not self._context.stop.is_set():  # it may ask the group for minutes
+                        consumer.restart()
 
     def _session(self, consumer: PageConsumer, pool: ThreadPoolExecutor) -> None:
         """Work with one pair of appenders until the end, or until a delivery fails."""
+        began = time.monotonic()
         out, dead = self._log.open_appender(FINGERPRINTS), self._log.open_appender(DEAD_LETTERS)
         out.waiting = dead.waiting = partial(self._wait_for_room, consumer)
         self._context.health.turn(NAME, False, "begins to read")  # from here on a stop waits for the work
@@ -140,6 +142,13 @@ class FingerprintRole:
                 self._pass_holes(consumer, out, HOLE_S)
                 self._acknowledge(out.acknowledged(), dead_letters.skip_refused(dead.acknowledged))
                 self._commit(consumer)
+                if (
+                    not self._working
+                    and not self._sent
+                    and time.monotonic() - began > HOLE_S
+                    and consumer.answers()
+                ):
+                    self._failing_since = None  # what had failed has no pages left, or they are another member's
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
                 self._context.health.turn(NAME, *self._state(consumer, out))
             self._finish(consumer, pool, out, dead)
@@ -275,7 +284,7 @@ class FingerprintRole:
                 for data in share.frames:
                     written = out.append(data, partition=0)
                 for record, page in share.unreadable:
-                    lost = dead_letters.append(dead, record, page)
+                    lost = max(lost, dead_letters.append(dead, record, page))
             to = [(share.share.flow, share.share.header.to) for share in running]
             size = sum(share.bytes for share in running)
             self._sent.append(

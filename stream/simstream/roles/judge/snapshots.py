@@ -61,7 +61,7 @@ class NoSnapshots(Closing):
     _appended: dict[int, int] | None = None
 
     def note_frame(self, frame: int, appended_ms: int) -> None:
-        """Note the first frame of a poll, and when that frame came to the log, in ms since 1970."""
+        """Note the first frame of a poll or batch, and when that frame came to the log, in ms since 1970."""
         if frame in (self.kept, self.wanted):
             earlier = self._appended or {}
             self._appended = {at: ms for at, ms in earlier.items() if at >= self.kept} | {frame: appended_ms}

@@ -78,10 +78,9 @@ class VerdictPublisher:
     def _turn(self, outbox: VerdictOutbox) -> None:
         """Judge the frames of one poll, batch by batch, and hand them to the outbox, which may wait."""
         records = self._reader.poll(FRAMES_A_POLL, 0.1)
-        if records:
-            self._snapshots.note_frame(records[0].offset, records[0].timestamp)
         self._last_ms = records[-1].timestamp if records else None
         for batch in in_batches(records):
+            self._snapshots.note_frame(batch[0].offset, batch[0].timestamp)
             self._judge(outbox, batch)
             self._after(outbox)
         if not records:

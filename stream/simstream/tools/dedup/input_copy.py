@@ -127,7 +127,7 @@ class PathCopier:
 
 def _first_row(file: InputFile, limit: int, fields: FieldNames) -> bytes:
     with opened(file.path) as handle:
-        return CsvTable(unpacked(CountedFile(handle), file.path), file.path, limit, fields).first
+        return CsvTable(unpacked(CountedFile(handle), file.name), file.name, limit, fields).first
 
 
 def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> InputCopier:

@@ -47,7 +47,7 @@ def of_file(file: InputFile) -> Iterator[PatternVerdict]:
         return
     with opened_at_rest(file.path) as handle:
         reader = _of_lines if file.kind is FileKind.JSONL else _of_rows
-        yield from reader(CountedFile(handle), file.path)
+        yield from reader(CountedFile(handle), file.name)
 
 
 def _of_lines(handle: CountedFile, path: str) -> Iterator[PatternVerdict]:

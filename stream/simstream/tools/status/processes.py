@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -69,8 +70,8 @@ def _ask(address: str) -> ProcessStatus:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             said = msgspec.json.decode(answer.read(MAX_BYTES), type=_HealthAnswer)
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
-        return ProcessStatus(address, error=str(getattr(error, "reason", error)))
+    except (OSError, ValueError, msgspec.MsgspecError, http.client.HTTPException) as error:
+        return ProcessStatus(address, error=str(getattr(error, "reason", error)) or type(error).__name__)
     return ProcessStatus(address, None, said.live, said.ready, said.why, said.roles)
 
 

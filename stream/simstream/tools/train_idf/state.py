@@ -65,7 +65,7 @@ class TrainingFolder(Closing):
             state = msgspec.json.decode(path.read_bytes(), type=TrainingState)
         except FileNotFoundError:
             return TrainingState(recipe)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StateError(f"{path} cannot be read ({error})", again) from error
         if state.version != VERSION:
             raise StateError(f"{path} has the format {state.version}, not {VERSION}", again)

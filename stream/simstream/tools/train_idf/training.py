@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from simstream.errors import InputError, StateError
+from simstream.errors import InputError, StateError, StoreError
 from simstream.kernels.text.frequencies import PAGES, WORDS, WordCounts
 from simstream.model import Page, Record
 from simstream.sources.batches import record_batches
@@ -100,7 +100,7 @@ class TrainingRun:
                 self._take(batch)
                 if monotonic() >= self._next_save:
                     self._save()
-        except (KeyboardInterrupt, InputError):
+        except (KeyboardInterrupt, InputError, StoreError):
             if self._whole:  # else the last saved state holds
                 self._save()
             raise
