@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, rea
 from simstream.evaluate.run import distances_of
 from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import jaccard, shingle_sets
+from simstream.evaluate.verdicts import judge
 from simstream.kernels.text.minhash import similar
 from simstream.model import Record
 from simstream.text.extraction.article import article_of
@@ -335,3 +337,19 @@ def test_a_long_run_says_now_and_then_how_far_it_is_without_a_terminal(
         "simstream: reading news, 1,005",
         "simstream: default: measuring, 3 of 1,200",
     ]
+
+
+def test_clusters_that_are_tied_from_the_youngest_down_end_in_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 20_000
+    tied = [(number, []) for number in range(count)] + [
+        (number - 1, [str(number)]) for number in range(count - 1, 0, -1)
+    ]
+    told = [
+        SimpleNamespace(
+            id=str(at), near_duplicate_of=None, verdict="new", cluster_id=str(cluster), merged_clusters=merged
+        )
+        for at, (cluster, merged) in enumerate(tied)
+    ]
+    monkeypatch.setattr("simstream.evaluate.verdicts._verdicts", lambda *_: told)
+    found = judge(cast(Any, SimpleNamespace(pages=tied)), cast(Any, None), cast(Any, None))
+    assert not found.cluster.any()

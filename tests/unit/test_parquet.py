@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import sys
 from datetime import UTC, date, datetime
@@ -117,6 +118,15 @@ def test_of_a_struct_only_the_named_fields_are_read(tmp_path: Path) -> None:
     assert [(page.id, page.text) for page in found] == [("7", "one\ntwo"), (f"{path}:2", None), (f"{path}:3", None)]
     with pytest.raises(InputError, match="is damaged"):
         pages(str(path), FieldNames("b.big"))
+
+
+def test_a_pipe_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    os.mkfifo(path)
+    both_ends = os.open(path, os.O_RDWR)  # so that its reader need not wait for a writer
+    with pytest.raises(InputError, match="is a pipe, and Parquet is read from its end"):
+        pages(str(path))
+    os.close(both_ends)
 
 
 def test_strings_of_an_array_are_joined_in_a_column_that_is_named_text_too(tmp_path: Path) -> None:

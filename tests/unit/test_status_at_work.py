@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from simstream.roles.context import RoleContext
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.settings import Settings
+from simstream.tools.status.processes import ask_processes
 from simstream.tools.status.status import StatusReader
 from simstream.wire import position as positions
 from simstream.wire.position import Position
@@ -63,7 +66,8 @@ def test_a_service_that_publishes_while_it_is_looked_at_has_no_position_behind_t
     monkeypatch.setattr(log, "end_offsets", end_offsets)
     monkeypatch.setattr(log, "open_publisher", open_publisher)
     reader = StatusReader(log, "log", LogOptions(), "--log log")
-    reader._look_at_publishing()
+    reader._read_position()
+    reader._look_at_publishing(Settings())
     assert reader.status.published is not None
     assert reader.status.published.frame > 1
     assert not [problem for problem in reader.status.wrong if "the log ends" in problem.what]
@@ -86,3 +90,21 @@ def test_a_log_that_was_cut_before_the_snapshot_leaves_no_margin(first: int, kep
         assert metric("retention_margin_seconds") == float("inf"), "nothing is read yet, so nothing is known"
         snapshots.note_frame(kept, int(time.time() * 1000))
         assert metric("retention_margin_seconds") == margin
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH\r\n", b""])
+def test_what_is_no_process_of_the_service_is_named_beside_all_the_rest(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with server.accept()[0] as wire:
+                wire.recv(10_000)
+                wire.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        [other, wrong] = ask_processes([address, "127.0.0.1:abc"])
+        thread.join()
+    assert other.error
+    assert wrong.error

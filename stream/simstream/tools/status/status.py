@@ -209,9 +209,7 @@ class StatusReader(StatusWithoutLog):
                 "stop that program, or give it another group",
             )
         status.recipe = recipe_id_of_log(self._log)
-        with self._log.open_publisher() as publisher:
-            data = publisher.committed()
-        status.published = positions.decode(data) if data is not None else None
+        self._read_position()
         self._look_at_source(settings)
         fits = self._look_at_publishing(settings)
         if sharded:
@@ -274,6 +272,11 @@ class StatusReader(StatusWithoutLog):
                 "start one, unless it has just started and compiles: simstream serve --roles fingerprint "
                 f"{self._how}{both}",
             )
+
+    def _read_position(self) -> None:
+        with self._log.open_publisher() as publisher:
+            data = publisher.committed()
+        self.status.published = positions.decode(data) if data is not None else None
 
     def _look_at_publishing(self, settings: Settings) -> bool:
         """Return whether a judge could go on from the published position."""
