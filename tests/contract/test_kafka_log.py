@@ -452,6 +452,8 @@ def test_a_reader_that_is_only_asked_for_its_health_keeps_few_messages_and_no_re
             while time.monotonic() < end:
                 assert reader.answers()
                 time.sleep(0.01)
+            reader.pause([0])
+            reader.pause([])
             came, end = len(reports), time.monotonic() + 1
             while time.monotonic() < end:
                 assert reader.answers()

@@ -171,3 +171,29 @@ def test_a_caller_without_room_may_wait_for_ever(
     with pytest.raises(ClientClosed):
         client.submit(PAGE, wait=seconds)
     closing.join()
+
+
+def test_a_client_may_be_opened_again_after_it_was_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs: list[StuckLog] = []
+
+    def log_of(*_: object, **__: object) -> StuckLog:
+        logs.append(StuckLog())
+        return logs[-1]
+
+    monkeypatch.setattr(aio, "log_of", log_of)
+    client = AsyncClient(timeout=60.0)
+    logs[0].may_open.clear()
+
+    async def open_twice() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.open()
+        await client.open()
+        logs[0].may_open.set()
+        until(lambda: logs[0].is_closed, "the first log is closed")
+        assert not logs[1].is_closed
+        logs[1].go_on.set()
+        await client.close()
+
+    asyncio.run(open_twice())
+    assert len(logs) == 2

@@ -232,7 +232,10 @@ def test_each_pair_counts_once_and_has_one_label(tmp_path: Path) -> None:
     lines = ['{"a":"x","b":"y"}', '{"a":"y","b":"x","label":1}', '{"a":"x","b":"y","label":1}']
     path = tmp_path / "pairs.jsonl"
     path.write_text("\n".join(lines))
-    assert read_pairs([str(path)]) == [LabelledPair("y", "x", 1)]
+    assert read_pairs([str(path)]) == [LabelledPair("x", "y", 1)]
+    for order in (1, -1):
+        path.write_text("\n".join(['{"a":"x","b":"y","label":1}', '{"a":"x","b":"y","jaccard5":0.9}'][::order]))
+        assert read_pairs([str(path)]) == [LabelledPair("x", "y", 1, 0.9)]
     path.write_text("\n".join([*lines, '{"a":"x","b":"y","label":0}']))
     with pytest.raises(InputError, match=r"pairs\.jsonl:4: the pair x, y has another label than before"):
         read_pairs([str(path)])

@@ -316,7 +316,7 @@ def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(
 def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
+    monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 1e9)
     context = RoleContext(Settings())
     with (
         open_log(str(tmp_path / "log"), LogOptions()) as log,
@@ -329,6 +329,7 @@ def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
         thread.start()
         try:
             until(lambda: "takes no frames" in context.health.ready()[1], "it is unready")
+            monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
             until(lambda: context.health.ready()[0], "it is ready again")
         finally:
             context.stop.set()

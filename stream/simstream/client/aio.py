@@ -13,6 +13,7 @@ from simstream.client.pages import Submitted
 from simstream.client.sync import IN_FLIGHT, TIMEOUT
 from simstream.client.traffic import Traffic, check_limits, log_of
 from simstream.errors import ClientClosed
+from simstream.log.base import Log
 from simstream.model import Verdict
 
 
@@ -67,7 +68,7 @@ class AsyncClient:
             publish_to=publish_to,
             verdicts_topic=verdicts_topic,
         )
-        self._log = self._open_log()
+        self._log: Log | None = self._open_log()
         self._in_flight = in_flight
         self._timeout = timeout
         self._opening = asyncio.Lock()
@@ -94,12 +95,9 @@ class AsyncClient:
         async with self._opening:
             if self._traffic is None:
                 check_limits(self._in_flight, self._timeout)
-                try:
-                    connection = await connect_async(self._log, self._timeout)
-                except BaseException:
-                    self._log = self._open_log()  # what is given up closes the former one, later
-                    raise
-                self._traffic = Traffic(self._log, connection, self._in_flight, self._timeout)
+                log, self._log = self._log or self._open_log(), None  # an attempt that fails closes its log
+                connection = await connect_async(log, self._timeout)
+                self._traffic = Traffic(log, connection, self._in_flight, self._timeout)
 
     async def submit(
         self,

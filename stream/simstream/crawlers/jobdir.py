@@ -16,19 +16,6 @@ from scrapy.utils.request import request_from_dict
 
 logger = logging.getLogger("simstream.crawlers")
 FILE = "simstream.links"
-_UNREADABLE = (
-    zlib.error,
-    OSError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ImportError,
-    EOFError,
-    LookupError,
-    NameError,
-    RecursionError,
-    pickle.PickleError,
-)
 
 
 class KeptLinks(NamedTuple):
@@ -62,7 +49,7 @@ class JobFolder:
             kept = pickle.loads(path.read_bytes())  # trusted like Scrapy's own queue beside it
             links, kinds, clusters, packed = (*kept, [], [])[:4]  # an older version wrote the first two
             seen = [zlib.decompress(bits) for bits in packed]
-        except _UNREADABLE as error:
+        except Exception as error:  # noqa: BLE001  # a damaged pickle raises what it likes
             logger.error("the waiting links in %s cannot be read and are lost (%s)", path, error)
             return KeptLinks([], [], [], [])
         requests = []

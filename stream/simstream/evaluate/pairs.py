@@ -92,14 +92,16 @@ def read_pairs(paths: Sequence[str]) -> list[LabelledPair]:
                 a, b = str(pair.a), str(pair.b)
                 read = LabelledPair(a, b, pair.label, pair.jaccard5)
                 before = found.setdefault(key := (min(a, b), max(a, b)), read)
-                if before.label is None:
-                    true_j = before.jaccard5 if read.jaccard5 is None else read.jaccard5
-                    found[key] = msgspec.structs.replace(read, jaccard5=true_j)
-                elif read.label not in (None, before.label):
+                if None not in (before.label, read.label) and before.label != read.label:
                     raise InputError(
                         f"{shown_path(path)}:{number}: the pair {a}, {b} has another label than before",
                         "keep one of the two lines",
                     )
+                found[key] = msgspec.structs.replace(
+                    before,
+                    label=read.label if before.label is None else before.label,
+                    jaccard5=read.jaccard5 if before.jaccard5 is None else before.jaccard5,
+                )
     return list(found.values())
 
 

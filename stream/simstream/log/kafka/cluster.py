@@ -184,7 +184,8 @@ class KafkaCluster:
         with self._lock:
             clients: list[Any] = [client for client in (self._admin, self._former_admin) if client is not None]
             self._admin = self._former_admin = None
-        free_clients(clients + _take_ended_descriptions())
+        clients += _take_ended_descriptions()
+        free_clients(clients)  # empties the list: the last reference goes in its thread
 
     def check(self) -> None:
         """Raise SettingsError if any kind of client refuses the settings. Asks no broker."""

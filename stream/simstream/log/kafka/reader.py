@@ -166,6 +166,8 @@ class KafkaReader(Reader):
         to_pause, to_resume = wanted - self._paused, self._places(self._paused - wanted)
         self._paused = wanted
         self._taken = [message for message in self._taken if message.partition() not in to_pause]
+        if self._is_held:
+            return  # `poll` begins anew, and pauses these
         self._pause_client(to_pause)
         if to_resume:
             self._consumer.resume(to_resume)
@@ -180,8 +182,10 @@ class KafkaReader(Reader):
         if self._taken and not self._is_held and time.monotonic() - self._polled_at > HOLD_S:
             self._is_held = True
             self._pause_client(self._next)
-        if self._is_held or not self._taken:
-            self._taken += self._consumer.consume(1, 0)
+        if self._is_held:
+            self._consumer.consume(1, 0)  # only reports; `poll` begins anew at what was not given yet
+        elif not self._taken:
+            self._taken = self._consumer.consume(1, 0)
         return self._same.answers()
 
     def close(self) -> None:

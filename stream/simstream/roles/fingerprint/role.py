@@ -143,12 +143,11 @@ class FingerprintRole:
                 self._acknowledge(out.acknowledged(), dead_letters.skip_refused(dead.acknowledged))
                 self._commit(consumer)
                 if (
-                    not self._working
-                    and not self._sent
+                    self._failing_since is not None
                     and time.monotonic() - began > HOLE_S
-                    and consumer.answers()
+                    and self._is_idle(consumer)
                 ):
-                    self._failing_since = None  # what had failed has no pages left, or they are another member's
+                    self._failing_since = None  # nothing is left that the log could refuse
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
                 self._context.health.turn(NAME, *self._state(consumer, out))
             self._finish(consumer, pool, out, dead)
@@ -176,6 +175,17 @@ class FingerprintRole:
             NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s
         )
         self._context.stop.wait(min(MAX_PAUSE_S, 0.1 + failing / 2))
+
+    def _is_idle(self, consumer: PageConsumer) -> bool:
+        """Return whether nothing is in work, and the member has read and sent all that its partitions have."""
+        positions = consumer.positions()
+        return (
+            bool(positions)
+            and not (self._working or self._sent or self._gatherer.pages or self._schemas.is_waiting)
+            and all(positions.get(flow.partition, 0) <= flow.next for flow in self._flows.values())
+            and not any(consumer.lag().values())
+            and consumer.answers()
+        )
 
     def _state(self, consumer: PageConsumer, out: Appender) -> tuple[bool, str]:
         """Return whether the role is ready, and why not."""

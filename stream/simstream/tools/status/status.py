@@ -265,8 +265,9 @@ class StatusReader(StatusWithoutLog):
         if waiting and not self.status.fingerprinters:
             both = ""
             if not self.status.judges:
-                policy = self._policy(settings)
-                both = f"; no judge runs either: leave out --roles to run both{policy and f', with {policy}'}"
+                flags = f"{self._policy(settings)}{self._kept}".strip()
+                both = f"; no judge runs either: leave out --roles to run both{flags and f', with {flags}'}"
+                both += self._hint
             self._wrong(
                 f"{waiting} pages wait, and no fingerprinter runs",
                 "start one, unless it has just started and compiles: simstream serve --roles fingerprint "
