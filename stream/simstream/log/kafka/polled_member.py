@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import LogError
+from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, KafkaCluster, make, member_name
@@ -113,7 +114,8 @@ class PolledMember:
         try:
             while not self._closing.is_set():
                 if self._watch.has_lost_brokers:
-                    self._consumer.close()
+                    end_client(self._consumer.close)
+                    self._owned = frozenset()
                     self._consumer = self._join()
                 message = self._consumer.poll(STEP_S)
                 if message is not None and message.error() is not None:
@@ -141,17 +143,19 @@ class PolledMember:
         consumer.incremental_assign(where)
         if where:
             consumer.pause(where)
+        if where and consumer is self._consumer:
             self._owned |= {one.partition for one in where}
             self._note_gain()
 
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Give partitions back in good order: no other member has them yet."""
-        self._owned -= {one.partition for one in partitions}
+        if consumer is self._consumer:  # else it is a client before this one, whose end took long
+            self._owned -= {one.partition for one in partitions}
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Note that this member has lost its partitions; others may have them."""
-        self._owned -= {one.partition for one in partitions}
-        if partitions:
+        if partitions and consumer is self._consumer:
+            self._owned -= {one.partition for one in partitions}
             self._warn_lost()
         consumer.incremental_unassign(partitions)
