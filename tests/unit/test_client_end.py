@@ -61,6 +61,21 @@ def test_another_admin_client_comes_although_an_earlier_one_never_ends(monkeypat
     enough.set()
 
 
+def test_the_client_of_a_log_that_is_closed_is_never_freed_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "AdminClient", Endless)
+    monkeypatch.setattr(cluster, "free_clients", _freed_before_it_returns)
+    enough.set()
+    closed = KafkaCluster("127.0.0.1:1", LogOptions())
+    closed.admin()
+    closed.close()
+    assert wait_for(1) == ["free"]
+
+
+def _freed_before_it_returns(clients: list[object]) -> None:
+    free_clients(clients)
+    until(lambda: not clients, "the thread has emptied the list")
+
+
 def test_waits_for_an_end_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
     end_client(lambda: done.append(1))
