@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult, ReaderStart
+from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult, Reader, ReaderStart
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.model import Record
 from tests.kafka_fixtures import TopicPlace
@@ -25,6 +25,16 @@ def read_all(log: Log, topic: str, start: ReaderStart = 0, least: int = 0) -> li
     with log.open_reader(topic, start) as reader:
         while not reader.caught_up() or (len(records) < least and time.monotonic() < end):
             records += reader.poll(1000, 0.1)
+    return records
+
+
+def take(reader: Reader, count: int, limit: int = 100) -> list[Record]:
+    """That many records, which must come."""
+    records: list[Record] = []
+    end = time.monotonic() + 15
+    while len(records) < count:
+        assert time.monotonic() < end, f"only {len(records)} of {count} records came"
+        records += reader.poll(min(limit, count - len(records)), 0.5)
     return records
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict, Reader
+from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka import page_consumer
 from simstream.log.kafka import reader as reader_module
@@ -28,7 +28,7 @@ from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.kafka.reader import consume
 from simstream.log.kafka.topics import group_state
 from simstream.model import Record
-from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source
+from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source, take
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
 from tests.waiting import until
 
@@ -460,14 +460,5 @@ def test_a_reader_that_is_only_asked_for_its_health_keeps_few_messages_and_no_re
                 time.sleep(0.01)
             assert len(reports) > came + 5
             assert len(reader._taken) <= 2  # type: ignore[attr-defined]
-            values += [int(record.value or b"") for record in read_until(reader, 100)]
+            values += [int(record.value or b"") for record in take(reader, 100)]
     assert values == list(range(200))
-
-
-def read_until(reader: Reader, count: int) -> list[Record]:
-    """The next `count` records."""
-    records: list[Record] = []
-    end = time.monotonic() + 20
-    while len(records) < count and time.monotonic() < end:
-        records += reader.poll(count - len(records), 0.5)
-    return records

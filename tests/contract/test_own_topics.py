@@ -20,7 +20,7 @@ from simstream.log.base import (
     LogOptions,
     setting_of,
 )
-from simstream.roles.fingerprint.first_frame import warn_of_other_pages
+from simstream.roles.fingerprint.first_frame import first_header, warn_of_other_pages
 from simstream.tools.gaps import _EMPTY
 from simstream.wire.frame import FrameHeader, encode
 from tests.contract.helpers import read_all, read_source
@@ -63,14 +63,14 @@ def test_a_log_with_pages_of_another_topic_is_warned_of(
     with place.open() as usual, place.open(pages_topic=theirs) as log:
         usual.create_topics(3)
         for one in (usual, log):
-            warn_of_other_pages(one)
+            warn_of_other_pages(one, first_header(one))
         info = usual.topic(PAGES)
         header = FrameHeader("0badcafe", info.name, info.id, 0, 0, 5, 0, lost=True)
         with usual.open_appender(FINGERPRINTS) as appender:
             appender.append(encode(header, _EMPTY), partition=0)
-        warn_of_other_pages(usual)
+        warn_of_other_pages(usual, first_header(usual))
         assert not caplog.records
-        warn_of_other_pages(log)
+        warn_of_other_pages(log, first_header(log))
     assert f"the oldest frame has pages of {info.name}, and this service reads {theirs}" in caplog.text
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
-from simstream.log.base import PAGES, VERDICTS, Log, OutgoingVerdict, Reader
+from simstream.log.base import PAGES, VERDICTS, Log, OutgoingVerdict
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.reader import KafkaReader
 from simstream.log.local.reading import LocalReader
 from simstream.model import Record
+from tests.contract.helpers import take
 from tests.kafka_fixtures import PARTITIONS
 from tests.waiting import until
 
@@ -32,16 +32,6 @@ def publish(log: Log, batches: int, size: int) -> None:
         for number in range(batches):
             verdicts = [OutgoingVerdict(b"%d" % i, b"%d" % number, ()) for i in range(size)]
             publisher.publish(verdicts, b"%d" % number)
-
-
-def take(reader: Reader, count: int, limit: int = 100) -> list[Record]:
-    """That many records, which must come."""
-    records: list[Record] = []
-    end = time.monotonic() + 15
-    while len(records) < count:
-        assert time.monotonic() < end, f"only {len(records)} of {count} records came"
-        records += reader.poll(min(limit, count - len(records)), 0.5)
-    return records
 
 
 def offsets(records: list[Record]) -> dict[int, list[int]]:

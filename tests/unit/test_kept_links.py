@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -49,10 +50,23 @@ def test_a_resumed_crawl_has_its_waiting_links_and_its_counts_of_kinds(tmp_path:
     assert not (tmp_path / FILE).exists()
 
 
-def test_links_that_cannot_be_kept_are_counted_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def too_deep() -> list[object]:
+    """A list that cannot be pickled."""
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "unkept", [{"callback": lambda response: None}, {"meta": {"deep": too_deep()}}], ids=["callback", "meta"]
+)
+def test_links_that_cannot_be_kept_are_counted_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, unkept: dict[str, Any]
+) -> None:
     links = in_folder(tmp_path)
     linking = begun(links, page("archive/2"), verdict("near_duplicate"))
-    links.route(Request("https://a.example/archive/3", callback=lambda response: None), linking)
+    links.route(Request("https://a.example/archive/3", **unkept), linking)
     links.route(Request("https://a.example/archive/4"), linking)
     links._closed("shutdown")
     assert "1 waiting links are lost" in caplog.text
@@ -71,21 +85,6 @@ def test_a_damaged_file_is_reported_and_the_crawl_goes_on_without_it(
     links = in_folder(tmp_path)
     assert not links.held
     assert "cannot be read and are lost" in caplog.text
-
-
-def test_a_link_that_cannot_be_written_is_lost_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    deep: list[object] = []
-    for _ in range(100_000):
-        deep = [deep]
-    links = in_folder(tmp_path)
-    linking = begun(links, page("archive/2"), verdict("near_duplicate"))
-    links.route(Request("https://a.example/archive/3", meta={"deep": deep}), linking)
-    links.route(Request("https://a.example/archive/4"), linking)
-    links._closed("shutdown")
-    assert "1 waiting links are lost" in caplog.text
-    kept = in_folder(tmp_path).held
-    assert kept is not None
-    assert paths(kept.take(9)) == ["archive/4"]
 
 
 def test_a_file_that_cannot_be_removed_is_named_at_the_end(

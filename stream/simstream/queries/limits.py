@@ -94,14 +94,15 @@ class BodyLimiter:
             ) from None
         if body and (foreign := _foreign_form(scope)):
             raise _RefusedError(415, foreign)
-        if not _is_lines(scope) and b"\0" in body:  # as UTF-16 and UTF-32 have, which hide strings from the count
-            raise _RefusedError(400, "the request is no JSON in UTF-8: send it in UTF-8")
-        if not _is_lines(scope) and not has_few_values(body):
-            raise _RefusedError(
-                422,
-                f"the request has more than {MAX_STRINGS} strings, or too many bytes outside of strings: "
-                "send fewer values",
-            )
+        if not _is_lines(scope):
+            if b"\0" in body:  # as UTF-16 and UTF-32 have, which hide strings from the count
+                raise _RefusedError(400, "the request is no JSON in UTF-8: send it in UTF-8")
+            if not has_few_values(body):
+                raise _RefusedError(
+                    422,
+                    f"the request has more than {MAX_STRINGS} strings, or too many bytes outside of strings: "
+                    "send fewer values",
+                )
         read = False
 
         async def whole() -> Message:

@@ -38,7 +38,10 @@ def recipe_id_of_log(log: Log) -> str | None:
 
     Raises FrameFormat, and WrongLog for an unreadable position.
     """
-    header = first_header(log)
+    return _recipe_id(log, first_header(log))
+
+
+def _recipe_id(log: Log, header: frames.FrameHeader | None) -> str | None:
     if header is not None:
         return header.recipe
     if not log.low_watermarks(FINGERPRINTS)[0] or log.partitions_of(POSITIONS) is None:
@@ -51,16 +54,21 @@ def recipe_id_of_log(log: Log) -> str | None:
     return published.recipe or None
 
 
-def check_recipe(log: Log, recipe_id: str) -> None:
-    """Raise WrongRecipe if the log began under another recipe, and FrameFormat if a newer version began it."""
-    theirs = recipe_id_of_log(log)
+def check_recipe(log: Log, recipe_id: str) -> frames.FrameHeader | None:
+    """Raise WrongRecipe if the log began under another recipe, and FrameFormat if a newer version began it.
+
+    Returns what `first_header` returns.
+    """
+    header = first_header(log)
+    theirs = _recipe_id(log, header)
     if theirs is not None and theirs != recipe_id:
         raise wrong_recipe(theirs, recipe_id)
+    return header
 
 
-def warn_of_other_pages(log: Log) -> None:
+def warn_of_other_pages(log: Log, header: frames.FrameHeader | None) -> None:
     """Log a warning if the oldest frame has pages of another topic: they are compared with those of this one."""
-    header, pages = first_header(log), log.topic(PAGES).name
+    pages = log.topic(PAGES).name
     if header is not None and header.topic != pages:
         _logger.warning(
             "the oldest frame has pages of %s, and this service reads %s: pages of both are compared with each "
