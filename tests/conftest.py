@@ -52,12 +52,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(not_asked)
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt, whatever an earlier test of this process has set."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Take back the handlers that a test sets, so that Ctrl-C raises KeyboardInterrupt in each test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -177,7 +177,6 @@ def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(a
     assert not (alone.folder / "state").exists()
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("signals", [1, 2])
 def test_ctrl_c_while_a_batch_is_judged_loses_nothing(
     signals: int, alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -459,7 +459,6 @@ def test_warming_compiles_all_that_the_index_needs_for_tables(fingerprints: int)
     assert [len(kernel.signatures) for kernel in kernels] == before
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("folder", [None, "state"])
 def test_ctrl_c_while_pages_are_judged_leaves_no_hole(
     folder: str | None, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

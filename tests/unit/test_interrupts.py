@@ -23,11 +23,10 @@ from simstream.interrupts import PATIENCE, interrupts_held, is_interrupt, keep_i
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
-def interrupt(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
     """A signal that is an interrupt, as in every command."""
-    before = signal.signal(request.param, signal.default_int_handler)
-    yield request.param
-    signal.signal(request.param, before)
+    signal.signal(request.param, signal.default_int_handler)
+    return request.param
 
 
 def send_held(interrupt: signal.Signals, times: int, sent: list[int]) -> None:
@@ -64,7 +63,8 @@ def test_a_handler_of_the_program_is_left_alone(interrupt: signal.Signals) -> No
 @pytest.mark.parametrize("at", [1, 3])
 def test_a_signal_between_two_handlers_leaves_both_as_they_were(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     both = signal.SIGINT, signal.SIGTERM
-    before = [signal.signal(one, signal.default_int_handler) for one in both]
+    for one in both:
+        signal.signal(one, signal.default_int_handler)
     change, changed = signal.signal, []
 
     def change_and_interrupt(number: int, handler: object) -> object:
@@ -79,23 +79,17 @@ def test_a_signal_between_two_handlers_leaves_both_as_they_were(at: int, monkeyp
         pass
     monkeypatch.undo()
     assert [signal.getsignal(one) for one in both] == [signal.default_int_handler] * 2
-    for one, handler in zip(both, before, strict=True):
-        signal.signal(one, handler)
 
 
 @pytest.fixture
 def kept() -> Iterator[None]:
     """The handlers of a command."""
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     hook = sys.unraisablehook
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     keep_interrupts()
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     sys.unraisablehook = hook
-    for one, handler in before.items():
-        signal.signal(one, handler)
 
 
 class _Interrupting:

@@ -106,7 +106,6 @@ def test_ctrl_c_does_not_wait_for_a_server_that_stalls(
 ) -> None:
     """`missed`: another thread takes the signal, so it breaks off no wait of the main thread."""
     files = files_of([web.address(path) for path in ("ranged/p.jsonl", "ranged/q.jsonl")])
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start its jobs without it
     real, over = web.answer, threading.Event()
 
     has_begun = threading.Lock()
@@ -126,7 +125,6 @@ def test_ctrl_c_does_not_wait_for_a_server_that_stalls(
         assert time.monotonic() - began < 30
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, before)
         over.set()
 
 
