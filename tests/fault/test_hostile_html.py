@@ -11,10 +11,11 @@ from simstream.text.decode import charset_of, decode
 from simstream.text.extraction.extract import extract_one
 from simstream.text.extraction.fast import extract_fast
 from simstream.text.extraction.pool import ExtractionPool
-from simstream.text.extraction.refused_html import LIMITS, count, refusal
+from simstream.text.extraction.refused_html import LIMITS, refusal
 from tests import corpora
 from tests.cpu_time import least_seconds
 from tests.hostile_html import LINEAR, QUADRATIC, UNDECLARED, ordinary
+from tests.property.test_markup import count
 
 HTML = "text/html; charset=utf-8"
 SIZE = 200_000

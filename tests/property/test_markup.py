@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree
 
+from simstream.kernels.html.element_names import NAMES as TABLE
 from simstream.kernels.html.element_names import traits_by_name
-from simstream.text.extraction.refused_html import MarkupCounts, count
+from simstream.kernels.html.markup import survey
+from simstream.kernels.html.open_elements import COUNTS, make_open
+from simstream.kernels.html.tags import make_html
+from simstream.text.extraction.refused_html import LIMITS, MarkupCounts
 from tests import naive_html
 
 NAMES = sorted(traits_by_name())
@@ -73,6 +78,13 @@ def test_what_closes_itself_is_no_depth(html: str, depth: int) -> None:
 def test_formatting_is_counted_each_time_it_is_opened_again() -> None:
     html = "<p>" + "".join(f"<b id={i}>" for i in range(20)) + "<p>x" * 30
     assert count(html.encode()) == MarkupCounts(651, 21, 0, 600, 1, 0)
+
+
+def count(html: bytes) -> MarkupCounts:
+    """All that the kernel counts of a page, without limits."""
+    no_limits, state = np.full(len(LIMITS), 1 << 60), make_open(100_000)
+    survey(make_html(html), TABLE, no_limits, np.zeros_like(no_limits), state)
+    return MarkupCounts(*state.num[:COUNTS].tolist())
 
 
 def depth_of(html: str) -> int:

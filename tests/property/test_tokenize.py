@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simstream.kernels.text.tokenize import cut, find, make_scratch
+from simstream.kernels.text.tokenize import cut, make_scratch
+from simstream.kernels.text.trie import find
 from simstream.text.dictionary import Dictionary, tokens
 from tests import corpora
 from tests.short import examples

@@ -15,7 +15,7 @@ import pytest
 
 from simstream.kernels.jit import kernel
 from simstream.kernels.text import simhash
-from simstream.kernels.text.tokenize import slots_of
+from simstream.kernels.text.trie import slots_of
 from simstream.kernels.text.words import UNKNOWN_HAN, UNKNOWN_NUMBER, UNKNOWN_OTHER
 from simstream.text import weights
 from simstream.text.dictionary import Dictionary

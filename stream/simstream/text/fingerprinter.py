@@ -29,17 +29,10 @@ from simstream.kernels.text.fingerprint import (
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.frequencies import WordCounts, count_batch, count_variants, make_counts, with_more_room
 from simstream.kernels.text.modes import ACCURATE, FULL, SEARCH
+from simstream.kernels.text.other_hashes import FNV1, JENKINS, MMH3
 from simstream.kernels.text.simhash import DistinctWords
 from simstream.kernels.text.trie import Points
-from simstream.kernels.text.variants import (
-    FNV1,
-    JENKINS,
-    MMH3,
-    RecipeVariant,
-    find_words,
-    fingerprint_variants,
-    weigh_words,
-)
+from simstream.kernels.text.variants import RecipeVariant, find_words, fingerprint_variants, weigh_words
 from simstream.kernels.text.words import PageWords
 from simstream.model import REASONS, U64, FingerprintColumns, Page, PageKind
 from simstream.text import dictionary, probes, weights

@@ -15,7 +15,7 @@ from simstream.hash_secret import Secret, process_secret
 from simstream.interrupts import interrupts_held
 from simstream.kernels.hashing import hash_words
 from simstream.kernels.text.simhash import fill_word_table, known_weights
-from simstream.kernels.text.tokenize import slots_of
+from simstream.kernels.text.trie import slots_of
 from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
 from simstream.text import jieba_tables, word_lists
 from simstream.text import unicode_tables as tables

@@ -11,7 +11,8 @@ from simstream.kernels.jit import lean_helper, lean_kernel
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
-from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, Trie, cut, make_scratch
+from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, cut, make_scratch
+from simstream.kernels.text.trie import Trie
 from simstream.kernels.text.words import Lexicon, PageWords, regroup
 
 

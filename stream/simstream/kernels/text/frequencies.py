@@ -12,7 +12,8 @@ from simstream.kernels.hashing import _utf8_of, place_bytes
 from simstream.kernels.jit import helper, inlined, kernel
 from simstream.kernels.text.fingerprint import FingerprintWork, RecipeRules, _find_words
 from simstream.kernels.text.simhash import DistinctWords, count_words
-from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie
+from simstream.kernels.text.tokenize import HiddenMarkovModel
+from simstream.kernels.text.trie import Trie
 from simstream.kernels.text.variants import RecipeVariant, find_words, make_distinct
 from simstream.kernels.text.words import Lexicon, PageWords
 from simstream.model import U64

@@ -16,19 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import lean_helper, lean_kernel
-from simstream.kernels.text.trie import F64, I32, NO_WORD, Points, Trie, find, is_split, slots_of, walk
-
-__all__ = [
-    "MIN_FLOAT",
-    "NO_WORD",
-    "HiddenMarkovModel",
-    "TokenizeScratch",
-    "Trie",
-    "cut",
-    "find",
-    "make_scratch",
-    "slots_of",
-]
+from simstream.kernels.text.trie import F64, I32, NO_WORD, Points, Trie, is_split, walk
 
 MIN_FLOAT = -3.14e100
 """jieba's logarithm of a probability of 0: for pairs that its HMM tables do not have."""

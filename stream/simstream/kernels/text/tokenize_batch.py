@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from simstream.kernels.jit import kernel
 from simstream.kernels.text.fold import fold_utf8
-from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, Trie, cut
+from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, cut
+from simstream.kernels.text.trie import Trie
 
 
 @kernel

@@ -5,7 +5,7 @@ All other recipes use the fused kernel of `kernels/text/fingerprint`. This kerne
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,12 @@ from simstream.kernels.jit import helper, kernel
 from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWork, RecipeRules
 from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.modes import ACCURATE, SEARCH, full_tokens, search_tokens
-from simstream.kernels.text.other_hashes import FNV1, JENKINS, MMH3, cyclic, fnv1, jenkins
+from simstream.kernels.text.other_hashes import FNV1, MMH3, cyclic, fnv1, jenkins
 from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
-from simstream.kernels.text.tokenize import HiddenMarkovModel, Trie, cut, is_han
-from simstream.kernels.text.trie import I32, Points
+from simstream.kernels.text.tokenize import HiddenMarkovModel, cut, is_han
+from simstream.kernels.text.trie import I32, Points, Trie
 from simstream.kernels.text.words import Lexicon, PageWords, regroup, unknown_kind
-
-_ONE: Final = 16
-"""Bits after the point of a weight."""
 
 
 class RecipeVariant(NamedTuple):
@@ -310,15 +307,3 @@ def _simhash(
     if ties:  # on complements the strict rule gives 0 if the sum is 0 or above
         return ~simhash(~hashes, weights, len(hashes), work.sums)
     return simhash(hashes, weights, len(hashes), work.sums)
-
-
-__all__ = [
-    "FNV1",
-    "JENKINS",
-    "MMH3",
-    "RecipeVariant",
-    "features",
-    "find_words",
-    "fingerprint_variants",
-    "weigh_words",
-]

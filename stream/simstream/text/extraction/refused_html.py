@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import NAMES
 from simstream.kernels.html.markup import survey
@@ -23,8 +21,7 @@ from simstream.kernels.html.open_elements import (
 from simstream.kernels.html.tags import make_html
 
 
-@dataclass(frozen=True, slots=True)
-class MarkupCounts:
+class MarkupCounts(NamedTuple):
     """What a page costs a tree builder; see `kernels.html.open_elements.OpenElements`."""
 
     tags: int
@@ -50,15 +47,7 @@ _SENTENCES: Final = {
     ATTRIBUTES: f"has a tag with more than {LIMITS.attributes} attributes",
     CHOICES: "has a list of more options than are read, some 3,000",
 }
-
-
-def _array(counts: MarkupCounts) -> NDArray[np.int64]:
-    return np.array(astuple(counts), np.int64)
-
-
-_NO_LIMITS: Final = np.full(len(astuple(LIMITS)), 1 << 60)
-_NO_SLOPES: Final = np.zeros_like(_NO_LIMITS)
-_LIMITS, _SLOPES = _array(LIMITS), _array(SLOPES)
+_LIMITS, _SLOPES = (np.array(counts, np.int64) for counts in (LIMITS, SLOPES))
 
 
 def refusal(html: bytes) -> str:
@@ -73,10 +62,3 @@ def refusal(html: bytes) -> str:
     if not over.any():
         return ""
     return f"the HTML {_SENTENCES[int(over.argmax())]}"
-
-
-def count(html: bytes, depth: int = 100_000) -> MarkupCounts:
-    """Return all counts of this HTML, without limits except `depth`."""
-    state = make_open(depth)
-    survey(make_html(html), NAMES, _NO_LIMITS, _NO_SLOPES, state)
-    return MarkupCounts(*state.num[:COUNTS].tolist())

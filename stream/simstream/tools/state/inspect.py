@@ -89,7 +89,7 @@ def _inspect(files: FileSystem, folder: Path, found: Sequence[Snapshot]) -> Fold
     for each in named.values():
         disk[each.kind] += each.size
     snapshots = [_describe(files, folder, snapshot) for snapshot in found]
-    rest = sum(_size(path) for path in folder.glob("*.sealed*") if path.name not in named)
+    rest = sum(size_of(path) for path in folder.glob("*.sealed*") if path.name not in named)
     return FolderInspection(str(folder), snapshots, dict(disk), rest)
 
 
@@ -111,8 +111,9 @@ def _piece(files: FileSystem, folder: Path, named: ManifestFile) -> StatePart:
     return StatePart(named.part, named.kind, named.file, named.content, dict(found.facts))
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Return the size of a file; 0 if it is gone, or may not be looked at."""
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except OSError:
         return 0

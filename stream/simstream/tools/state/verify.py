@@ -17,7 +17,7 @@ from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.judge.state_facts import state_facts
-from simstream.tools.state.inspect import MAX_TRIES, is_folder, nothing_in
+from simstream.tools.state.inspect import MAX_TRIES, is_folder, nothing_in, size_of
 
 Progress = Callable[[int], None]
 
@@ -90,7 +90,7 @@ def _manifests(files: FileSystem, folder: Path) -> tuple[list[Snapshot], list[Fi
         try:
             snapshot = manifest.read(files, folder / name)
         except StateDamaged as error:
-            damaged.append(FileCheck(name, _size(folder / name), error.what))
+            damaged.append(FileCheck(name, size_of(folder / name), error.what))
         else:
             if snapshot is not None:
                 found[snapshot.manifest.number] = snapshot
@@ -170,10 +170,3 @@ def check(loaded: LoadedSnapshot) -> None:
         resolver.check()
     finally:
         resolver.close()
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
