@@ -118,3 +118,13 @@ def test_an_election_with_a_dead_thread_reports_it_and_lets_the_next_win(kafka_l
         for asked in ("elected", "lost"):
             with pytest.raises(LogError, match=r"failed \(RuntimeError: the client broke\)"):
                 getattr(broken, asked)
+
+
+def test_a_partition_added_to_the_log_elects_nobody_else(kafka_log: Log) -> None:
+    with kafka_log.join_election() as election:
+        until(lambda: election.elected, "it is elected")
+        election._owned |= {1}  # type: ignore[attr-defined]
+        assert election.elected
+        election._owned = frozenset({1})  # type: ignore[attr-defined]
+        assert not election.elected
+        assert election.lost

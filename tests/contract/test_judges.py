@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -12,7 +13,7 @@ from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
 from simstream.log.base import POSITIONS, VERDICTS, Log
 from simstream.log.kafka.claim import PublisherClaim
 from simstream.log.kafka.publisher import KafkaPublisher
-from tests.contract.helpers import batch, cluster_of, read_all
+from tests.contract.helpers import add_partitions, batch, cluster_of, read_all
 from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
@@ -24,9 +25,9 @@ class SlowPublisher(KafkaPublisher):
     naps = 1
     rival: KafkaPublisher | None = None
 
-    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
-        super()._produce(topic, value, key, headers)
-        if topic == self._positions and self.naps:
+    def _produce(self, topic: str, *given: Any) -> None:
+        super()._produce(topic, *given)
+        if topic == POSITIONS and self.naps:
             self.naps -= 1
             self._producer.flush(5)
             time.sleep(3)
@@ -180,3 +181,15 @@ def test_the_claim_is_a_sign_that_kafkas_tools_show(kafka_place: TopicPlace, kaf
     group = ConsumerGroupTopicPartitions(f"{kafka_place.prefix}.judge-claim", [where])
     (found,) = admin.list_consumer_group_offsets([group]).values()
     assert found.result(10).topic_partitions[0].metadata == publisher._claim._sign
+
+
+def test_a_partition_added_to_positions_hides_no_position(kafka_place: TopicPlace, kafka_log: Log) -> None:
+    """By its key the position would go to the second of two partitions, and is looked for in the first."""
+    with kafka_log.open_publisher() as publisher:
+        publisher.start()
+        publisher.publish(batch(1), b"one")
+        add_partitions(kafka_place, POSITIONS, 2)
+        publisher.start()  # by a client that knows of both
+        publisher.publish(batch(2), b"two")
+        assert publisher.committed() == b"two"
+    assert {record.partition for record in read_all(kafka_place.open(), POSITIONS)} == {0}

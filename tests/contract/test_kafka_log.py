@@ -296,6 +296,39 @@ def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(
             poll_until(source, end)
 
 
+def test_a_reader_beyond_the_end_waits_before_records_count_as_lost(
+    kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for a reader without a group."""
+    monkeypatch.setattr(reader_module, "MAX_LEADER_CHANGE_S", 60.0)
+    with kafka_log.open_appender(PAGES) as appender:
+        appender.append(b"0", partition=0)
+        appender.flush(10)
+        with kafka_log.open_reader(PAGES, {0: 1}) as reader:
+            reader._next[0] = 3  # type: ignore[attr-defined]
+            reader._assign()  # type: ignore[attr-defined]
+            asked, offsets_of = list[str](), KafkaCluster.offsets_of
+
+            def noted(cluster: KafkaCluster, *given: Any) -> dict[int, int]:
+                asked.append(given[2])
+                if len(asked) == 3:
+                    for number in range(1, 5):
+                        appender.append(b"%d" % number, partition=0)
+                    appender.flush(10)
+                return offsets_of(cluster, *given)
+
+            monkeypatch.setattr(KafkaCluster, "offsets_of", noted)
+            assert [record.value for record in take(reader, 2)] == [b"3", b"4"]
+            monkeypatch.setattr(reader_module, "MAX_LEADER_CHANGE_S", 0.0)
+            reader._next[0] = 9  # type: ignore[attr-defined]
+            reader._assign()  # type: ignore[attr-defined]
+            with pytest.raises(
+                LogError, match="no offset 9 in partition 0 any more: the brokers have lost records"
+            ):
+                take(reader, 1)
+    assert asked.count("first") == 2
+
+
 def test_a_reader_that_waits_asks_the_client_only_a_few_times(
     kafka_place: TopicPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,3 +163,15 @@ def test_the_brokers_are_counted_once_for_all_topics(
     monkeypatch.setattr(kafka_topics, "_count_brokers", counted)
     assert log.differences(TOPICS) == {topic: [] for topic in TOPICS}
     assert counted.call_count == 1
+
+
+def test_fewer_replicas_than_three_of_three_brokers_are_named_and_two_need_not_be_in_sync(
+    kafka_place: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the topics were made while two of the brokers were away."""
+    log = kafka_place.open()
+    log.create_topics(1)
+    monkeypatch.setattr(kafka_topics, "_count_brokers", lambda _: 3)
+    found = log.differences([FINGERPRINTS, VERDICTS, POSITIONS])
+    assert {str(one) for differences in found.values() for one in differences} == {"replicas: 1, less than 3"}
+    assert log.differences([PAGES]) == {PAGES: []}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simstream.errors import LogError, TopicMissing
-from simstream.log.base import Log, ShardMembership
+from simstream.errors import LogError, TopicMissing, TopicRecreated
+from simstream.log.base import MATCHES, Log, ShardMembership
 from simstream.log.kafka.shard_membership import KafkaShardMembership
 from tests.contract.helpers import writer
 from tests.kafka_fixtures import TopicPlace
@@ -194,3 +194,15 @@ def test_a_matcher_that_the_broker_refuses_is_an_error_and_no_waiting(
         pytest.raises(LogError, match="session"),
     ):
         until(lambda: bool(member.owned), "it is refused")
+
+
+def test_a_topic_of_answers_that_is_created_again_ends_the_membership_by_name(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
+    """Else idle matchers would go on, and answer later frames into a topic that lacks the earlier ones."""
+    with kafka_log.join_matchers(None, 1) as member:
+        until(lambda: owns_all(member), "it owns all")
+        kafka_place.delete(MATCHES)
+        kafka_place.open().create_topics(shards=SHARDS)
+        with pytest.raises((TopicRecreated, TopicMissing)):
+            until(lambda: not member.owned, "it notices")

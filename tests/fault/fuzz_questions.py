@@ -97,7 +97,7 @@ def server() -> QueryServer:
         live_pages=0, policy=policy, near=lambda *_: [], match=match, page=nothing, verdict=nothing, cluster=nothing
     )
     judge = SimpleNamespace(close=close, judge=late)
-    health = SimpleNamespace(ready=lambda: (True, ""))
+    health = SimpleNamespace(ready=lambda *_: (True, ""))
     fingerprinter = Fingerprinter(PRESETS["default"], default_cache(), workers=0)
     app = make_app(cast(Any, role), fingerprinter, cast(Any, judge), cast(Any, health), Metrics())
     return QueryServer("127.0.0.1", 0, app)

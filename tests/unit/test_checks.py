@@ -69,6 +69,8 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
             (f'log = "kafka://a:9092,b:{port}"', "", [f"kafka://a:9092,b:{port} has the port {port}"])
             for port in ("99999", "0", "-5", "9092x", "9092/")
         ],
+        ('log = "kafka://::1:9092"', "", ["kafka://::1:9092 has more than one colon in ::1:9092"]),
+        ('log = "kafka://a:9092,fe80::1"', "", ["more than one colon in fe80::1"]),
         (KAFKA + '[kafka]\n"security.protocol" = "SLL"', "", ['"SLL" for configuration property "security.pro']),
         (KAFKA + '[kafka]\n"no.such" = 1', "", ["no.such"]),
         (KAFKA + '[kafka]\n"sasl.password.file" = "nowhere"', "", ["sasl.password.file"]),

@@ -505,6 +505,21 @@ def test_a_batch_that_an_error_left_half_judged_ends_judging(
         assert deduper.judged == 1
 
 
+@pytest.mark.parametrize("timestamp", [-1 << 63, -1 << 62, -2, 1 << 62, 1 << 63])
+def test_a_records_timestamp_that_no_folder_could_keep_is_refused(
+    cache: Path, tmp_path: Path, timestamp: int
+) -> None:
+    """Its folder could be written, and never be read again."""
+    value = msgspec.json.encode({"text": STORY})
+    record = Record("pages", 0, 3, b"a", value, (), timestamp)
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        with pytest.raises(UsageError, match=f"pages:4 has the timestamp {timestamp}"):
+            list(deduper.stream([record]))
+        assert [one.verdict for one in deduper.stream([msgspec.structs.replace(record, timestamp=5)])] == ["new"]
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 1
+
+
 def test_a_closed_deduper_judges_nothing(cache: Path) -> None:
     with Deduper(cache=cache, workers=0) as deduper:
         deduper.judge([STORY])

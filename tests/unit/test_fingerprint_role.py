@@ -313,9 +313,13 @@ def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(
         assert log.source_offsets() == {0: 3}
 
 
+@pytest.mark.parametrize("has_partitions", [True, False])
 def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_partitions: bool
 ) -> None:
+    """Nor does it end, at the next failure, a member that has lost its partitions meanwhile."""
+    if not has_partitions:
+        monkeypatch.setattr(LocalPageConsumer, "positions", lambda _: {})
     monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 1e9)
     context = RoleContext(Settings())
     with (

@@ -39,7 +39,7 @@ def all_columns(draw: st.DrawFn, sketch_words: int = 2, most: int = 8) -> Finger
         offset=np.array(offsets, np.int64),
         kind=column(st.integers(0, max(PageKind)), np.uint8),
         reason=column(st.integers(0, len(REASONS) - 1), np.uint8),
-        time=column(st.integers(0, 2**62), np.int64),
+        time=column(st.integers(0, 2**62 - 1), np.int64),
         identity=column(words64, np.uint64, 2),
         fingerprint=column(words64, np.uint64),
         sketch=column(words64, np.uint64, sketch_words) if sketch_words else np.empty((n, 0), np.uint64),
@@ -152,6 +152,8 @@ def test_random_bytes_under_a_right_checksum_are_refused_by_name_or_pages() -> N
         ({"to": 9}, "order"),
         ({"start": 11}, "range"),
         ({"partition": -1}, "range"),
+        ({"partition": 1 << 62}, "range"),
+        ({"to": 1 << 62}, "range"),
         ({"lost": True}, "lost"),
         ({"sketch_words": 9}, "width"),
         ({"came": ((7, 1),)}, "arrival"),
@@ -173,12 +175,21 @@ def test_a_header_that_contradicts_its_pages_is_refused(changes: dict[str, objec
         {"id_ends": np.array([1, 6], np.uint32)},
         {"id_ends": np.array([7, 6], np.uint32)},
         {"ids": b"\xff\xfe\xfdabc"},
+        {"time": np.array([7, 1 << 62], np.int64)},
+        {"time": np.array([-(1 << 62), 7], np.int64)},
+        {"ids": b"a" * 2_050, "id_ends": np.array([2_049, 2_050], np.uint32)},
     ],
 )
 def test_contents_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
     header, columns = small()
     with pytest.raises(FrameDamaged):
         frames.decode(frames.encode(header, dataclasses.replace(columns, **changes)))
+
+
+def test_an_unreadable_page_may_have_a_longer_stand_in_for_its_id() -> None:
+    header, columns = small()
+    long = dataclasses.replace(columns, ids=b"a" * 3_000, id_ends=np.array([100, 3_000], np.uint32))
+    assert frames.decode(frames.encode(header, long)).columns.ids == long.ids
 
 
 @given(all_columns(most=12), st.integers(1, 5), st.integers(1, 600))

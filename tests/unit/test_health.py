@@ -51,6 +51,16 @@ def test_all_roles_must_be_ready_and_each_says_why_it_is_not() -> None:
     assert health.ready() == (True, "ready")
 
 
+@pytest.mark.usefixtures("clock")
+def test_one_role_may_be_ready_while_another_is_not() -> None:
+    health = ServiceHealth()
+    health.expect("judge")
+    assert health.ready("query") == (False, "starting")
+    health.turn("query", True, "follows")
+    assert health.ready("query") == (True, "ready; query: follows")
+    assert not health.ready()[0]
+
+
 def test_a_role_that_no_longer_turns_is_first_unready_and_then_stuck(clock: ManualClock) -> None:
     health = ServiceHealth()
     health.expect("judge", patience_s=60)

@@ -136,3 +136,21 @@ def test_every_cluster_is_in_one_class() -> None:
     counts = cluster_sizes(sizes)
     assert tuple(counts) == SIZE.values
     assert counts == {"1": 10, "2": 5, "3-4": 2, "5-9": 3, "10-99": 4, "100-999": 2, "1000+": 2}
+
+
+def test_a_role_beside_a_judge_counts_none_of_its_frames_and_tells_of_its_own_loop_and_folder() -> None:
+    metrics = Metrics()
+    second = metrics.of_second_state()
+    for one in (metrics, second):
+        one.frames.inc(3)
+        one.position.set(3 if one is metrics else 2)
+        one.watch_snapshots(one, lambda one=one: 5.0 if one is metrics else 9.0, lambda: 1)  # type: ignore[misc]
+    second.last_poll.labels("query").set(7)
+    told = metrics.text().decode().splitlines()
+    assert {
+        "simstream_frames_accepted_total 3.0",
+        "simstream_log_position 3.0",
+        "simstream_snapshot_age_seconds 9.0",
+        "simstream_state_damaged_files 2.0",
+        'simstream_last_poll_timestamp_seconds{role="query"} 7.0',
+    } <= set(told)

@@ -67,7 +67,7 @@ def judge() -> SlowJudge:
 
 @pytest.fixture
 def port(judge: SlowJudge) -> Iterator[int]:
-    health = SimpleNamespace(ready=lambda: (True, ""))
+    health = SimpleNamespace(ready=lambda *_: (True, ""))
     nothing = cast(Any, None)
     with QueryServer(
         "127.0.0.1", 0, make_app(nothing, nothing, cast(Any, judge), cast(Any, health), Metrics())

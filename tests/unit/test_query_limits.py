@@ -25,6 +25,7 @@ from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
 from simstream.queries.json_values import has_few_values
 from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits
 from simstream.queries.server import QueryServer
+from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
@@ -51,17 +52,42 @@ class HttpAnswer:
 
 
 @pytest.fixture(scope="module")
-def port(cache: Path) -> Iterator[int]:
+def health() -> ServiceHealth:
+    """Of the role `query` and of a judge beside it."""
+    health = ServiceHealth()
+    for role in ("query", "judge"):
+        health.turn(role)
+    return health
+
+
+@pytest.fixture(scope="module")
+def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
     """An API over no log: what needs the state is not asked."""
 
     async def close() -> None: ...
 
-    role = SimpleNamespace(live_pages=1, policy=SimpleNamespace(id="p", sketch_bits=64), near=lambda *_: [Match])
-    health, judge = SimpleNamespace(ready=lambda: (True, "")), SimpleNamespace(close=close)
-    with Fingerprinter(PRESETS["default"], cache, workers=0) as fingerprinter:
-        app = make_app(cast(Any, role), fingerprinter, cast(Any, judge), cast(Any, health), Metrics())
-        with QueryServer("127.0.0.1", 0, app) as server:
-            yield server.port
+    policy = SimpleNamespace(id="p", sketch_bits=64)
+    nothing = {"page": lambda *_: None, "verdict": lambda *_: None}
+    role = SimpleNamespace(live_pages=1, policy=policy, near=lambda *_: [Match], **nothing)
+    judge = SimpleNamespace(close=close)
+    with (
+        Fingerprinter(PRESETS["default"], cache, workers=0) as fingerprinter,
+        QueryServer(
+            "127.0.0.1", 0, make_app(cast(Any, role), fingerprinter, cast(Any, judge), health, Metrics())
+        ) as server,
+    ):
+        yield server.port
+
+
+def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: int, health: ServiceHealth) -> None:
+    health.turn("query")
+    assert HttpAnswer(port, "GET", "/ready").status == 200
+    health.turn("judge", False, "a gap is open")
+    assert HttpAnswer(port, "GET", "/page?id=a").status == 404
+    assert HttpAnswer(port, "GET", "/ready").json == {"detail": "not ready: judge: a gap is open"}
+    health.turn("query", False, "replaying")
+    assert HttpAnswer(port, "GET", "/page?id=a").json == {"detail": "not ready: query: replaying"}
+    health.turn("query")
 
 
 def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from simstream.errors import SettingsError
 from simstream.judge.policy import least_agreement, make_policy
+from simstream.kernels.text import words
 from simstream.model import Page, PageKind
 from simstream.text import probes
 from simstream.text.fingerprinter import Fingerprinter
-from simstream.text.recipe import PRESETS, Recipe, preset, recipe_id
+from simstream.text.recipe import MAX_WEIGHED_CHARACTERS, MAX_WORD_WEIGHT, PRESETS, Recipe, preset, recipe_id
 from tests.golden import write_fingerprints as golden
 
 DEFAULT = PRESETS["default"]
@@ -86,6 +87,20 @@ def test_an_unknown_preset_is_a_settings_error_that_names_those_there_are() -> N
 def test_a_recipe_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=f"recipe setting {next(iter(wrong))} is"):
         Recipe(name="wrong", **wrong)
+
+
+@pytest.mark.parametrize("weight", ["default_step", "number_step"])
+def test_weights_that_64_bits_do_not_hold_are_refused(weight: str) -> None:
+    """A word of such a recipe could count against itself."""
+    much: dict[str, Any] = {"tf_power": 1.0, weight: 1000.0, "default_weight": 1000.0, "number_weight": 1000.0}
+    with pytest.raises(SettingsError, match="could weigh"):
+        Recipe(name="heavy", tf_cap=1 << 20, **much)
+    most = (MAX_WORD_WEIGHT - 1) // 9_000
+    Recipe(name="heavy", tf_cap=most, **much)
+
+
+def test_the_number_of_characters_that_weigh_is_that_of_the_kernel() -> None:
+    assert MAX_WEIGHED_CHARACTERS == words.MAX_WEIGHED_CHARACTERS
 
 
 def test_the_advice_names_every_part_of_html_that_may_count() -> None:

@@ -22,7 +22,9 @@ from simstream.roles.match import role
 from simstream.roles.match.role import MatchRole
 from simstream.roles.match.shard_worker import ShardWorker
 from simstream.settings import Settings
+from simstream.wire import answer as answers
 from tests.e2e.harness import environment, read_topic
+from tests.kafka_fixtures import TopicPlace
 from tests.unit.test_judge_role import PATIENCE_S, append_frames, judging, policy, until
 
 SHARDS = 4
@@ -161,3 +163,26 @@ def test_a_matcher_without_a_snapshot_takes_in_what_is_published_and_answers_the
     with matching(log, policy, tmp_path / "another"), judging(log, policy):
         until(lambda: sum(log.end_offsets(VERDICTS).values()) == FRAMES + 3, "the new frames are judged")
     assert sum(taken) <= SHARDS * FRAMES
+
+
+def test_a_topic_of_answers_that_begins_with_a_later_frame_is_filled_from_the_first(
+    log: Log, policy: Policy, tmp_path: Path
+) -> None:
+    """Matchers that ran while it was created again may have answered a frame before they noticed."""
+    judge_all(log, policy, tmp_path / "state")
+    answered = read_topic(log, MATCHES)
+    later = [record for record in answered if answers.decode(record.value or b"").header.frame >= FRAMES // 2]
+    assert later
+    TopicPlace(str(tmp_path / "log"), "simstream").delete(MATCHES)
+    log.create_topics(1, SHARDS)
+    with log.open_appender(MATCHES) as appender:
+        for record in later:
+            appender.append(record.value, partition=record.partition)
+    with matching(log, policy, tmp_path / "empty"):
+        until(lambda: all(0 in begins(log, shard) for shard in range(SHARDS)), "all shards begin with frame 0")
+
+
+def begins(log: Log, shard: int) -> set[int]:
+    """The frames with which the answers of a shard begin."""
+    mine = [record for record in read_topic(log, MATCHES) if record.partition == shard]
+    return {answers.decode(record.value or b"").header.frame for record in mine}

@@ -15,6 +15,7 @@ import msgspec
 from simstream.cli.options import make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
 from simstream.sources.lines import standard_input
+from simstream.telemetry.callers import url_of
 from simstream.terminal import printable
 from simstream.tools.match_questions import PageQuestion, asked, batches
 
@@ -98,10 +99,9 @@ def command(
     if "-" in beside and text is None and source in (None, "-"):
         raise UsageError("the pages and --with are both stdin", "name a file for one of them")
     settings = settle(config, recipe=recipe)
-    host = f"[{settings.query_host}]" if ":" in settings.query_host else settings.query_host
     if api is not None:
         _check_api(api)
-    url = (api or f"http://{host}:{settings.query_port}").rstrip("/")
+    url = (api or url_of(settings.query_host, settings.query_port)).rstrip("/")
     answers = _answers(url, _pages(text, source, settings), limit)
     if beside:
         _show_beside(answers, beside, settings, as_json)

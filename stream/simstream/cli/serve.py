@@ -32,6 +32,7 @@ from simstream.cli.progress import say
 from simstream.cli.signals import StartSignals, stop_on_signals
 from simstream.errors import BrokerUnreachable, SimstreamError, Unavailable
 from simstream.interrupts import is_interrupt
+from simstream.telemetry.callers import callers_of, url_of
 from simstream.telemetry.logging import log_to_stderr
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
             HttpServer(settings.http_host, settings.http_port, context.metrics, context.health) as http,
             open_log(settings, patience=settings.give_up_s) as log,
         ):
-            _logger.info("metrics and health on http://%s:%d", settings.http_host, http.port)
+            _logger.info("metrics and health on %s", url_of(settings.http_host, http.port))
             _refuse_missing_topic(settings, chosen)
             with service(log, settings, context, chosen, config=config) as supervisor:
                 signals.started()  # until here a signal interrupts, also while kernels are compiled
@@ -196,7 +197,7 @@ def service(
         if "query" in chosen:
             own = _beside_a_judge(context) if "judge" in chosen else context
             roles["query"], port = stack.enter_context(_queries(log, policy, fingerprinter, own, config))
-            _logger.info("questions on http://%s:%d, described at /docs", settings.query_host, port)
+            _logger.info("questions on %s, described at /docs", url_of(settings.query_host, port))
         if "fingerprint" in chosen and not few:  # else the first HTML pages would wait, and all pages beside them
             while fingerprinter.is_compiling and not context.stop.wait(0.1):
                 pass
@@ -213,15 +214,16 @@ def service(
 
 
 def _beside_a_judge(context: RoleContext) -> RoleContext:
-    """Return the context of the role `query`, with a state folder within that of the judge."""
+    """Return the context of the role `query`: its state folder lies within that of the judge, and its metrics of
+    log and state are not exposed, as the judge's have the same names."""
     from simstream.files.names import QUERY
 
-    state = context.settings.state
-    if not state:
-        return context
-    path = Path(state) / QUERY
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return dataclasses.replace(context, settings=msgspec.structs.replace(context.settings, state=str(path)))
+    settings = context.settings
+    if settings.state:
+        path = Path(settings.state) / QUERY
+        path.parent.mkdir(parents=True, exist_ok=True)
+        settings = msgspec.structs.replace(settings, state=str(path))
+    return dataclasses.replace(context, settings=settings, metrics=context.metrics.of_second_state())
 
 
 @contextmanager
@@ -244,7 +246,6 @@ def _queries(
 ) -> Iterator[tuple[Callable[[], None], int]]:
     """Serve the API of the role `query`. Returns the role's loop and the API's port."""
     from simstream.roles.query import QueryRole
-    from simstream.telemetry.callers import callers_of
 
     try:
         from simstream.client.aio import AsyncClient

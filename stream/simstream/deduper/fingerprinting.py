@@ -19,7 +19,7 @@ from simstream.sources.batches import record_batches
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.text.recipe_file import load_recipe
-from simstream.wire.page import NO_TIME, PageLimits, decode
+from simstream.wire.page import MAX_TIME_MS, NO_TIME, PageLimits, decode
 
 
 class FingerprintedPages(NamedTuple):
@@ -73,6 +73,11 @@ class RecordFingerprinter:
                 if self._timed and page.kind == PageKind.READABLE:
                     raise _untimed(page, record)
                 page.time = 0
+            if not 0 <= page.time <= MAX_TIME_MS:  # `time` of a page is checked; this is the record's timestamp
+                raise UsageError(
+                    f"{record.topic}:{record.offset + 1} has the timestamp {record.timestamp}",
+                    f"give milliseconds since 1970, from 0 to {MAX_TIME_MS}",
+                )
         sources = [PageSource(record.topic, record.partition, record.offset) for record in records]
         return FingerprintedPages(pages, self._fingerprinter.columns(pages), sources)
 

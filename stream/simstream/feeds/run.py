@@ -36,7 +36,7 @@ from simstream.log.base import PAGES, VERDICTS, Log
 from simstream.log.kafka.topics import create_table
 from simstream.roles.stop_deadline import StopDeadline
 from simstream.settings import Settings
-from simstream.telemetry.callers import callers_of
+from simstream.telemetry.callers import callers_of, url_of
 from simstream.telemetry.news_metrics import NewsMetrics
 from simstream.wire.page import PageLimits
 
@@ -106,7 +106,7 @@ async def _serve(
     await runner.setup()
     await web.SockSite(runner, listening).start()
     host, port = listening.getsockname()[:2]
-    _logger.info("stories and health on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    _logger.info("stories and health on %s", url_of(host, port))
     reading = asyncio.ensure_future(intake.run())
     others = [asyncio.ensure_future(work()) for work in beside]
     stopping = asyncio.ensure_future(stop.wait())

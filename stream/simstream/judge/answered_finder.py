@@ -16,6 +16,7 @@ from simstream.judge.candidates import ComparedPage
 from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import NO_ENTRY, BatchPlace, ClusterRef, EntryId, Row
+from simstream.judge.policy import Policy
 from simstream.wire.answer import NO_IDENTITY
 
 
@@ -37,8 +38,8 @@ class AnsweredFinder:
     Cost: 3 us for each page that an answer names.
     """
 
-    def __init__(self, store: LivePages, book: AnswerBook) -> None:
-        self._store, self._book = store, book
+    def __init__(self, policy: Policy, store: LivePages, book: AnswerBook) -> None:
+        self._policy, self._store, self._book = policy, store, book
         self._found: Mapping[int, Sequence[ShardMatch]] = {}
         self._known: Mapping[bytes, Sequence[EarlierVersion]] = {}
 
@@ -82,6 +83,7 @@ class AnsweredFinder:
             said, last = match[:3], said
             if match.best != NO_IDENTITY and said != last:  # usually several shards find the same
                 row = self._row(match.best, number)
+                self._check_limits(match, number)
                 ties.add(store.clusters.of(row))
                 found = BestMatch(row, match.distance, match.agreement)
                 if best is None or self._rank(found) < self._rank(best):
@@ -92,6 +94,16 @@ class AnsweredFinder:
 
     def _rank(self, match: BestMatch) -> tuple[int, int, int]:
         return -match.agreement, match.distance, self._store.ordinal_rank(match.row)
+
+    def _check_limits(self, match: ShardMatch, number: BatchPlace) -> None:
+        """Raise WrongAnswer for a match that is none under the policy."""
+        limits, bits = self._policy.limits, self._policy.sketch_bits
+        if match.distance > limits.distance or not limits.agreement <= match.agreement <= bits:
+            raise WrongAnswer(
+                f"a shard matches the page of ordinal {self._ordinals[number]} at distance {match.distance} with "
+                f"{match.agreement} of {bits} bits of the sketches, which the policy does not allow",
+                ANSWER_ANEW,
+            )
 
     def _row(self, identity: bytes, number: BatchPlace) -> Row:
         """Return the live page of this identity. Raises WrongAnswer if there is none."""

@@ -68,7 +68,7 @@ class Resolver(LiveState):
         store = LivePages(index, policy.window_ms, canonical_only, alert or SizeAlert(), beat, indexes=indexes)
         super().__init__(policy, store)
         self._closest: ClosestFinder | AnsweredFinder
-        self._closest = ClosestFinder(policy, store) if book is None else AnsweredFinder(store, book)
+        self._closest = ClosestFinder(policy, store) if book is None else AnsweredFinder(policy, store, book)
         self._verdicts = VerdictMaker(policy, self._store)
 
     @property

@@ -6,7 +6,7 @@ each signature. So a function has one signature wherever its arguments have the 
 code, and the wrapper through which Python calls them.
 
 numba's cache checks only the source file of the function. If a callee in another file changed, a kernel would go on
-with the old code. So the cache lies in a folder named by a digest over all kernels' sources.
+with the old code. So the cache lies in a folder named by a digest over all kernels' sources, wherever it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 from numba import config, njit, types
@@ -57,29 +58,47 @@ def _compiled_once(dispatcher: Any) -> Any:
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile with `njit(nogil=True, cache=True)`, with the cache in the folder of these sources.
 
-    The folder lies below NUMBA_CACHE_DIR if it is set, else beside the sources. If it cannot be written, numba
-    chooses a folder. If no folder can be written, each process compiles the kernel again.
+    The folder lies below NUMBA_CACHE_DIR if it is set, else beside the sources, else in the user's own cache: the
+    first of these that can be written. If there is none, each process compiles the kernel again.
     """
     settings: Any = config  # numba makes it from environment variables at run time, so type checkers do not know it
     before = settings.CACHE_DIR
-    beside = _HERE / "__pycache__"
-    if before or os.access(beside if beside.is_dir() else _HERE, os.W_OK):
-        settings.CACHE_DIR = str(Path(before or beside) / f"kernels-{sources_digest()}")
+    folder = _cache_folder(before)
+    if not folder:
+        return _compiled_once(_njit(**{**_COMMON, **options})(function))
+    settings.CACHE_DIR = folder
     try:
         return _compiled_once(_njit(cache=True, **{**_COMMON, **options})(function))
-    except RuntimeError:  # numba has tried every folder that it knows
-        _tell_once()
-        return _compiled_once(_njit(**{**_COMMON, **options})(function))
     finally:
         settings.CACHE_DIR = before
 
 
 @cache
-def _tell_once() -> None:
+def _cache_folder(chosen: str) -> str:
+    """Return the folder of these sources' kernels, made if it is missing; empty if none can be written.
+
+    numba must not choose: its own folder for a user knows nothing of the sources of callees.
+    """
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "simstream")
+    for parent in ([Path(chosen)] if chosen else []) + [_HERE / "__pycache__", user]:
+        folder = parent / f"kernels-{sources_digest()}"
+        if _is_writable(folder):
+            return str(folder)
     _logger.warning(
         "no folder for compiled kernels can be written, so each start compiles them again: "
         "set NUMBA_CACHE_DIR to a folder that can be written"
     )
+    return ""
+
+
+def _is_writable(folder: Path) -> bool:
+    """Try it as numba does: permissions do not tell of a disk that is mounted for reading."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:

@@ -46,6 +46,10 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
+REPLICATION = "replicas"
+"""In place of a setting's name: how many replicas each partition has."""
+
+
 class TopicDifference(NamedTuple):
     """A setting of a topic that does not fit.
 

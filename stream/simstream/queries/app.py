@@ -38,7 +38,7 @@ from simstream.queries.page_lines import (
 )
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
-from simstream.roles.query import MatchResult, QueryRole
+from simstream.roles.query import NAME, MatchResult, QueryRole
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import ASKED, Metrics
 from simstream.text.fingerprinter import Fingerprinter
@@ -92,22 +92,23 @@ def make_app(
             return JSONResponse({"detail": sentence}, 422)
         return JSONResponse({"detail": brief_errors(errors)}, 422)
 
-    def ready() -> None:
-        good, why = health.ready()
+    def check_ready(only: str | None = NAME) -> None:
+        """Answer 503 if this role is not ready: a judge beside it that waits keeps no question from its answer."""
+        good, why = health.ready(only)
         if not good:
             raise HTTPException(503, f"not ready: {why}")
 
     def matches(results: list[MatchResult]) -> dict[str, object]:
         return {"policy": role.policy.id, "live_pages": role.live_pages, "results": results}
 
-    @app.get("/ready", summary="Tell whether the role is ready, and how many pages are live", responses=_ERRORS)
+    @app.get("/ready", summary="Tell whether the process is ready, and how many pages are live", responses=_ERRORS)
     def is_ready() -> dict[str, object]:
-        ready()
+        check_ready(None)
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
 
     @app.post("/match", **_asking("Find the live pages that each text matches; adds no page", models.MatchesAnswer))
     def match(asked: models.PagesQuestion) -> dict[str, object]:
-        ready()
+        check_ready()
         contents = [{"text": text} for text in asked.texts]
         contents += [page.model_dump(exclude_none=True) for page in asked.pages]
         return matches(role.match([_decoded(content) for content in contents], asked.limit))
@@ -119,7 +120,7 @@ def make_app(
         ),
     )
     def match_fingerprints(asked: models.FingerprintsQuestion) -> dict[str, object]:
-        ready()
+        check_ready()
         results, words, fingerprints = [], role.policy.sketch_bits // 64, role.policy.fingerprints
         for one in asked.fingerprints:
             digits = [one.fingerprint[at : at + 16] for at in range(0, len(one.fingerprint), 16)]
@@ -140,7 +141,7 @@ def make_app(
         id: Annotated[str, Query(max_length=2048)],  # the field's name everywhere
         limit: Listed = 100,
     ) -> dict[str, object]:
-        ready()
+        check_ready()
         (page, cluster), verdict = role.page(id, limit) or (None, None), role.verdict(id)
         if page is None and verdict is None:
             raise HTTPException(
@@ -151,7 +152,7 @@ def make_app(
 
     @app.get("/cluster/{cluster_id}", **_asking("Show a cluster and its oldest members", models.ClusterAnswer))
     def cluster(cluster_id: int, limit: Listed = 100) -> KnownCluster:
-        ready()
+        check_ready()
         found = role.cluster(cluster_id, limit) if 0 <= cluster_id < 2**63 else None
         if found is None:
             raise HTTPException(

@@ -18,6 +18,7 @@ JUDGED_WITH_SHARDS = (*JUDGED, MATCHES)
 RETENTION = "retention.ms"
 POLICY = "cleanup.policy"
 ALTER = "Kafka's kafka-configs.sh --alter --entity-type topics"
+REASSIGN = "give it three with Kafka's kafka-reassign-partitions.sh, then set min.insync.replicas=2"
 _logger = logging.getLogger("simstream")
 
 

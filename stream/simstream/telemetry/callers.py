@@ -82,6 +82,11 @@ def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | Non
     return CallerRules(names, None if token_file is None else read_token(Path(token_file)), listens_on)
 
 
+def url_of(host: str, port: int) -> str:
+    """Return the URL of a port; an IPv6 address stands in brackets there."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def read_token(path: Path) -> str:
     """Return the token in a file, without the space around it. Raises SettingsError."""
     try:

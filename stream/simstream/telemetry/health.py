@@ -95,23 +95,23 @@ class ServiceHealth:
             stuck = [name for name, role in self._roles.items() if now - role.turned > role.patience_s]
         return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
 
-    def ready(self) -> tuple[bool, str]:
-        """Return whether every role is ready, and what each unready role waits for.
+    def ready(self, only: str | None = None) -> tuple[bool, str]:
+        """Return whether every role is ready, or only this one, and what each unready role waits for.
 
         A standby that follows closely counts as ready: it can take over. Otherwise a rollout that waits for
         readiness would wait for the judge that it replaces.
         """
         now = time.monotonic()
         with self._lock:
-            waiting = [f"{name}: {role.why}" for name, role in self._roles.items() if not role.ready]
+            roles = {name: role for name, role in self._roles.items() if only in (None, name)}
+            waiting = [f"{name}: {role.why}" for name, role in roles.items() if not role.ready]
             waiting += [
                 f"{name}: waits for an answer"
-                for name, role in self._roles.items()
+                for name, role in roles.items()
                 if role.ready and now - role.turned > min(UNREADY_AFTER_S, role.patience_s)
             ]
-            said = [f"{name}: {role.why}" for name, role in self._roles.items() if role.ready and role.why]
-            known = bool(self._roles)
-        if not known:
+            said = [f"{name}: {role.why}" for name, role in roles.items() if role.ready and role.why]
+        if not roles:
             return False, "starting"
         return not waiting, "; ".join(waiting or ["ready", *said])
 

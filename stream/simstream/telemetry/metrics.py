@@ -322,6 +322,17 @@ class Metrics:
         with contextlib.suppress(KeyError):
             self.shard_info.remove(str(shard), str(copy), matcher)
 
+    def of_second_state(self) -> Metrics:
+        """Return metrics for a role that keeps a state beside that of another role.
+
+        Exposed are only those that tell roles or folders apart: loops, questions, snapshots.
+        """
+        second = Metrics()
+        second.last_poll, second.query_seconds = self.last_poll, self.query_seconds
+        second.snapshot_age, second.state_damaged = self.snapshot_age, self.state_damaged
+        second._keepers = self._keepers
+        return second
+
     def watch_snapshots(self, keeper: object, age_s: Callable[[], float], damaged: Callable[[], int]) -> None:
         """Measure the folder of a keeper of snapshots. Of several folders one without a snapshot counts, or the
         oldest snapshot."""

@@ -18,6 +18,10 @@ HtmlPart = Literal["main", "prose", "fast"]
 TF_CAP: Final = 4095
 """The default limit of a word's occurrences in a page; further ones do not count."""
 MAX_WEIGHT: Final = 1000.0
+MAX_WORD_WEIGHT: Final = 1 << 31
+"""A word's weight in a page, with 32 bits behind the point."""
+MAX_WEIGHED_CHARACTERS: Final = 8
+"""The characters of a word that number_step and default_step count; `kernels/text/words` has the same."""
 MAX_RUN: Final = 16
 MAX_DISTANCE: Final = 16
 """The index's `MAX_DISTANCE`. It is not imported, because that would import numpy."""
@@ -185,6 +189,18 @@ class Recipe:
         for name, fits, allowed in (*self._word_checks(), *self._page_checks(), *self._short_checks()):
             if not fits:
                 raise SettingsError(f"recipe setting {name} is {getattr(self, name)!r}", f"use {allowed}")
+        self._check_heaviest()
+
+    def _check_heaviest(self) -> None:
+        """Raise SettingsError if the kernel's 64 bits do not hold what a word may weigh in a page."""
+        numbers = self.number_weight + self.number_step * MAX_WEIGHED_CHARACTERS
+        others = self.default_weight + self.default_step * MAX_WEIGHED_CHARACTERS
+        heaviest = self.tf_cap**self.tf_power * max(self.weight_cap, numbers, others)
+        if heaviest >= MAX_WORD_WEIGHT:
+            raise SettingsError(
+                f"under the recipe, a word could weigh {heaviest:.0f} in a page",
+                f"lower tf_cap, tf_power or the weights: less than {MAX_WORD_WEIGHT} can be counted",
+            )
 
     def _word_checks(self) -> tuple[tuple[str, bool, str], ...]:
         tables = ("dictionary", "jieba-idf", "none", "file")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import FrameDamaged
-from simstream.model import REASONS, FingerprintColumns, PageKind
+from simstream.model import MAX_ID_BYTES, REASONS, FingerprintColumns, PageKind
 from simstream.wire import frame_versions
 from simstream.wire.frame_versions import FORMAT
 from simstream.wire.page_headers import NO_HEADERS
@@ -32,6 +32,8 @@ from simstream.wire.page_headers import NO_HEADERS
 MAGIC = b"smfr"
 _FIRST, _LOST = 1, 2
 _PREFIX = struct.Struct("<4sHHQII")
+_MOST = 1 << 62
+"""Offsets and times stay below this number, as in a snapshot."""
 MAX_RUNS = 32
 """Runs of arrivals in one header, which take at most about 350 bytes a frame."""
 _CHECKED = 16  # the checksum covers everything from here on
@@ -164,7 +166,7 @@ def _read(data: bytes, at: int, pages: int, sketch_words: int) -> FingerprintCol
 
 
 def _check(header: FrameHeader, c: FingerprintColumns) -> None:
-    if not 0 <= header.start <= header.to or header.partition < 0:
+    if not 0 <= header.start <= header.to < _MOST or not 0 <= header.partition < _MOST:
         raise FrameDamaged("a frame's offsets are not a range")
     counts = [pages for _, pages in header.came]
     if header.came and (min(counts) < 1 or sum(counts) != len(c)):
@@ -179,10 +181,16 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     # `translate` deletes the known bytes; on small frames it is faster than numpy, as `count_nonzero` is than `any`
     if c.kind.tobytes().translate(None, _KINDS) or c.reason.tobytes().translate(None, _REASONS):
         raise frame_versions.unknown("has pages of a kind or reason that this version does not know")
+    if np.count_nonzero((c.time <= -_MOST) | (c.time >= _MOST)):
+        raise FrameDamaged("a frame's pages have a time that no clock has")
     if any(np.count_nonzero(ends[1:] < ends[:-1]) for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
     if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):
         raise FrameDamaged("a frame has an id or URL that is not UTF-8")
+    if len(c.ids) > MAX_ID_BYTES:  # the stand-in for the id of an unreadable page may be longer
+        lengths = np.diff(c.id_ends, prepend=np.uint32(0))
+        if np.count_nonzero((lengths > MAX_ID_BYTES) & (c.kind == PageKind.READABLE)):
+            raise FrameDamaged("a frame has a page whose id is too long")
 
 
 def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:

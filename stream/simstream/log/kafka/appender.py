@@ -185,6 +185,8 @@ class KafkaAppender(Appender):
     def _too_large(self, value: bytes | None) -> RecordTooLarge:
         size = "a record" if value is None else f"a record with a value of {len(value)} bytes"
         todo = "raise max_record_bytes and the topic's max.message.bytes, or leave the page out"
+        if self._topic == MATCHES:
+            todo = "raise the topic's max.message.bytes"
         if self._topic == FINGERPRINTS:
             todo = "raise the topic's max.message.bytes, or lower frame.max_bytes"
         return RecordTooLarge(f"{size} is more than {self._name} admits ({self._limit})", todo)

@@ -23,12 +23,14 @@ def free_clients(clients: list[Any]) -> None:
         threading.Thread(target=clients.clear, name="free", daemon=True).start()
 
 
-def drop_producer(producer: Producer | None) -> None:
-    """Let a producer forget all that it holds; the next one ends its open transaction."""
-    if producer is not None:
+def drop_producers(producers: list[Producer]) -> None:
+    """Let producers that only the list holds forget what they hold, and free them. The next one ends an open
+    transaction."""
+    for at in range(len(producers)):
         with suppress(KafkaException):  # a fenced producer raises its fencing here again
-            producer.purge()
-            producer.flush(0)
+            producers[at].purge()
+            producers[at].flush(0)
+    free_clients(producers)
 
 
 def end_client(end: Callable[[], object]) -> None:

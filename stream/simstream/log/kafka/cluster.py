@@ -227,12 +227,22 @@ class KafkaCluster:
             self.check_admission()
             time.sleep(PAUSE_S)
 
-    def describe(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
-        """Return the names, ids and partitions of these topics. Raises TopicMissing, BrokerUnreachable."""
-        return {topic: self.ask(partial(self._describe, topic), topic) for topic in topics}
+    def describe(self, topics: Sequence[str], patience: float | None = None) -> dict[str, TopicInfo]:
+        """Return the names, ids and partitions of these topics. Each question takes up to `patience` seconds, by
+        default the log's. Raises TopicMissing, BrokerUnreachable."""
+        return {topic: self.ask(partial(self._describe, topic), topic, patience) for topic in topics}
 
     def _describe(self, topic: str, patience: float) -> TopicInfo:
         return self._info(topic, self.describe_soon([topic], patience)[topic], patience)
+
+    def replicas(self, topic: str) -> int:
+        """Return how many replicas a topic has, of the partition with the fewest. Raises what `describe` raises."""
+
+        def ask(patience: float) -> int:
+            found = self.answer(self.describe_soon([topic], patience)[topic], patience)
+            return min(len(partition.replicas) for partition in found.partitions)
+
+        return self.ask(ask, topic)
 
     def describe_soon(self, topics: Sequence[str], patience: float | None = None) -> dict[str, Future[Any]]:
         """Ask the same without waiting; `read_descriptions` reads the futures."""

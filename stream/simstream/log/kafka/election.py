@@ -1,7 +1,7 @@
 """Elects a judge on Kafka, by the consumer group `PREFIX.judge` over `fingerprints`, which has one partition.
 
-The member that has the partition is elected. The group says who should publish; the fencing of the publisher alone
-decides who may.
+The member that has this partition is elected, also where an operator has added others. The group says who should
+publish; the fencing of the publisher alone decides who may.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class KafkaElection(PolledMember, Election):
         """See Election. Raises LogError if the broker refuses the group, or if polling has ended."""
         if self._error is not None:
             raise self._error
-        return bool(self._owned)
+        return 0 in self._owned
 
     @property
     def lost(self) -> bool:
         """See Election. Raises LogError if polling has ended: this judge can no longer be elected."""
         if self._error is not None and not self._thread.is_alive():
             raise self._error
-        return self._was_elected and not self._owned
+        return self._was_elected and 0 not in self._owned
 
     def _note_gain(self) -> None:
-        self._was_elected = True
+        self._was_elected |= 0 in self._owned
 
     def _warn_lost(self) -> None:
         _logger.warning(

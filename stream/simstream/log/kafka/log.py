@@ -53,8 +53,14 @@ class KafkaLog(Log):
             raise SettingsError(
                 "the address names a user", "give kafka://HOST:PORT, and the user in [kafka] of the settings"
             )
+        # the client would take any of these, and wait for a broker there
+        for server in servers.split(","):
+            if server.count(":") > 1 and not server.lstrip().startswith("["):
+                raise SettingsError(
+                    f"the address {KAFKA}{servers} has more than one colon in {server}",
+                    "write an IPv6 address in brackets: kafka://[::1]:9092",
+                )
         for port in _PORT.findall(servers):
-            # the client would take any, and wait for a broker there
             if not (port.isdecimal() and len(port) < 6 and 0 < int(port) < 1 << 16):
                 raise SettingsError(
                     f"the address {KAFKA}{servers} has the port {port}", "name a port from 1 to 65535"

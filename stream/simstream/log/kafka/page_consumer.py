@@ -13,6 +13,7 @@ from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamEr
 from simstream.log import command_hints
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
+from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, GROUP_REQUEST_S, KafkaCluster, make, member_name
@@ -20,6 +21,7 @@ from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.reader import (
     DEFAULTS,
     FIXED,
+    MAX_LEADER_CHANGE_S,
     MAX_QUESTION_S,
     OUT_OF_RANGE,
     STEP_S,
@@ -33,8 +35,6 @@ from simstream.model import Record
 
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
-MAX_LEADER_CHANGE_S = 2.0
-"""Seconds for which a partition may end before the next offset: a new leader learns late what all replicas have."""
 MIN_GATHERED_BYTES = 40 << 10
 """Bytes of pages, as the log has them, at which a broker answers a fetch at once. 27 news pages of 1.5 KB reach it,
 enough to share the cost of a fetch and a batch; a larger page ends the wait alone."""
@@ -80,7 +80,8 @@ class KafkaPageConsumer(PageConsumer):
         while True:
             self._same.check()
             if self._watch.has_lost_brokers:
-                self._consumer.close()  # this also gives back all partitions
+                end_client(self._consumer.close)  # this also gives back all partitions
+                self._forget(list(self._next))  # else the client has not ended in time
                 self._consumer = self._join()
             self._look_for_missing()
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
@@ -170,7 +171,7 @@ class KafkaPageConsumer(PageConsumer):
         try:
             self._settle_commits()
         finally:
-            self._consumer.close()
+            end_client(self._consumer.close)
 
     def _join(self) -> Any:
         self._watch = ClientWatch()
@@ -194,7 +195,7 @@ class KafkaPageConsumer(PageConsumer):
 
     def _on_assign(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         """Begin each partition at its commit, or at its low watermark. `poll` raises the errors."""
-        if self._closing:
+        if self._closing or consumer is not self._consumer:
             return  # the client takes them and gives them back; while it leaves the group, it answers no question
         numbers = [where.partition for where in partitions]
         try:
@@ -213,14 +214,18 @@ class KafkaPageConsumer(PageConsumer):
             self._moved.add(start.partition)
 
     def _on_revoke(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        known: tuple[dict[int, Any], ...] = (self._next, self._missing, self._started, self._unconfirmed)
-        for where in partitions:
-            for by_partition in known:
-                by_partition.pop(where.partition, None)
-            self._paused.discard(where.partition)
-            self._stopped.add(where.partition)
-            self._moved.add(where.partition)
+        if consumer is self._consumer:  # else it is a client before this one, whose end took long
+            self._forget([where.partition for where in partitions])
         consumer.incremental_unassign(partitions)
+
+    def _forget(self, partitions: Sequence[int]) -> None:
+        known: tuple[dict[int, Any], ...] = (self._next, self._missing, self._started, self._unconfirmed)
+        for partition in partitions:
+            for by_partition in known:
+                by_partition.pop(partition, None)
+            self._paused.discard(partition)
+            self._stopped.add(partition)
+            self._moved.add(partition)
 
     def _starts(self, partitions: Sequence[int]) -> list[PartitionStart]:
         """Return where these partitions begin: at a commit that names these topics, else at the low watermark."""
@@ -344,16 +349,20 @@ def set_group_offsets(cluster: KafkaCluster, offsets: Mapping[int, int | None]) 
         TopicPartition(name, p, 0, FORGOTTEN) if offset is None else TopicPartition(name, p, offset, metadata)
         for p, offset in sorted(offsets.items())
     ]
-    request, patience = [ConsumerGroupTopicPartitions(group, wanted)], cluster.options.patience
-    (future,) = cluster.admin().alter_consumer_group_offsets(request, request_timeout=GROUP_REQUEST_S).values()
-    try:
-        for done in cluster.answer(future, patience).topic_partitions:
-            if done.error is not None:
-                raise KafkaException(done.error)
-    except KafkaException as error:
-        if error.args[0].code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
-            raise group_busy(group, 1) from None
-        raise cluster.make_error(error, PAGES, "Read", group) from None
+    request = [ConsumerGroupTopicPartitions(group, wanted)]
+
+    def ask(patience: float) -> None:
+        (future,) = cluster.admin().alter_consumer_group_offsets(request, request_timeout=GROUP_REQUEST_S).values()
+        try:
+            for done in cluster.answer(future, patience).topic_partitions:
+                if done.error is not None:
+                    raise KafkaException(done.error)
+        except KafkaException as error:
+            if error.args[0].code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
+                raise group_busy(group, 1) from None
+            raise
+
+    cluster.ask(ask, PAGES, operation="Read", group=group)
 
 
 def group_busy(group: str, members: int) -> LogLocked:

@@ -14,11 +14,12 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from simstream.errors import LogError
+from simstream.errors import BrokerUnreachable, LogError, TopicMissing, TopicRecreated
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, KafkaCluster, make, member_name
+from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 
 FIXED: Mapping[str, Any] = {
     "enable.auto.commit": False,
@@ -60,13 +61,18 @@ class MemberKind:
 
 
 class PolledMember:
-    """A membership; `_owned` has its partitions. Subclasses say what a partition means."""
+    """A membership; `_owned` has its partitions. Subclasses say what a partition means.
+
+    It ends with an error if the topic is deleted, or created again: then this process knows wrong things about its
+    partitions.
+    """
 
     def __init__(self, cluster: KafkaCluster, kind: MemberKind) -> None:
         """Join the group. Raises TopicMissing, BrokerUnreachable, SettingsError."""
         self._cluster = cluster
         self._kind = kind
-        self._name = cluster.describe([kind.topic])[kind.topic].name
+        self._same = KafkaTopicIdentity(cluster, [kind.topic])
+        self._name = cluster.name(kind.topic)
         self._owned: frozenset[int] = frozenset()
         """Replaced as a whole by the thread that polls; other threads read it."""
         self._error: LogError | None = None
@@ -113,6 +119,8 @@ class PolledMember:
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
+                with contextlib.suppress(BrokerUnreachable):  # it stays a member, and asks again
+                    self._same.check()
                 if self._watch.has_lost_brokers:
                     end_client(self._consumer.close)
                     self._owned = frozenset()
@@ -120,6 +128,8 @@ class PolledMember:
                 message = self._consumer.poll(STEP_S)
                 if message is not None and message.error() is not None:
                     self._on_error(message.error())
+        except (TopicMissing, TopicRecreated) as error:
+            self._error = error
         except Exception as error:  # noqa: BLE001  # after any error this member must not count as an owner
             self._error = LogError(
                 f"{self._kind.purpose} in the group {self._kind.group} failed ({type(error).__name__}: {error})",

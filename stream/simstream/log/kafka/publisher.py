@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -13,7 +14,7 @@ from simstream.errors import BrokerUnreachable, LogError, TransactionOutlived
 from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
-from simstream.log.kafka.client_end import drop_producer
+from simstream.log.kafka.client_end import drop_producers
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make
 from simstream.log.kafka.reader import had_records, last_record
@@ -31,6 +32,8 @@ TRANSACTION_MS = 10_000
 CALL_S = 5.0
 """Seconds that one call of the client may take before it is repeated."""
 PAUSE_S = 0.02
+PARTITION_BY_KEY = -1
+"""In place of a partition: the client chooses it by the record's key."""
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 MAX_SETTLE_S = 3.0
 """Seconds after which this publisher aborts a transaction that the broker should have ended."""
@@ -152,11 +155,13 @@ class KafkaPublisher(Publisher):
                 self._unsure = isinstance(error, _FencedError)
                 self._results["fenced" if self._unsure else "aborted"] += 1
                 if time.monotonic() > end:
+                    self._look_for_topics()
                     raise self._cluster.unreachable() from error
                 if time.monotonic() - began > self._transaction_ms / 2000:
                     if self._unsure and self._is_done(position):
                         self._results["found"] += 1
                         break
+                    self._look_for_topics()
                     raise self._outlived(verdicts) from error
                 if not self._unsure:
                     time.sleep(PAUSE_S)
@@ -164,6 +169,11 @@ class KafkaPublisher(Publisher):
                 self._unsure = True
                 raise
         self._last = position
+
+    def _look_for_topics(self) -> None:
+        """Raise TopicMissing or NotPermitted if that is why nothing is committed. Waits up to CALL_S for each."""
+        with suppress(BrokerUnreachable):
+            self._cluster.describe([VERDICTS, POSITIONS], CALL_S)
 
     def _outlived(self, verdicts: Sequence[OutgoingVerdict]) -> TransactionOutlived:
         size = sum(len(verdict.value) + len(verdict.key) for verdict in verdicts)
@@ -245,15 +255,23 @@ class KafkaPublisher(Publisher):
         """Publish everything in one transaction. Raises _FencedError, _AgainError, LogError."""
         self._call(self._producer.begin_transaction, timed=False)
         for verdict in verdicts:
-            self._produce(self._verdicts, verdict.value, verdict.key, list(verdict.headers))
-        self._produce(self._positions, position, POSITION_KEY, [])
+            self._produce(VERDICTS, verdict.value, verdict.key, list(verdict.headers))
+        self._produce(POSITIONS, position, POSITION_KEY, [], 0)  # there alone it is looked for
         self._call(self._producer.commit_transaction, self._transaction_ms / 1000)
 
-    def _produce(self, topic: str, value: bytes, key: bytes, headers: list[tuple[str, bytes]]) -> None:
+    def _produce(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes,
+        headers: list[tuple[str, bytes]],
+        partition: int = PARTITION_BY_KEY,
+    ) -> None:
         end = time.monotonic() + self._cluster.options.patience
+        name = self._positions if topic == POSITIONS else self._verdicts
         while True:
             try:
-                self._producer.produce(topic, value=value, key=key, headers=headers)
+                self._producer.produce(name, value=value, key=key, headers=headers, partition=partition)
                 return
             except BufferError:
                 self._producer.poll(0.05)
@@ -262,7 +280,7 @@ class KafkaPublisher(Publisher):
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:  # what was sent before has failed: this call says why
                     self._call(self._producer.begin_transaction, timed=False)
-                self._judge(error)
+                self._judge(error, topic)
 
     def _call(self, call: Callable[..., Any], replace_after_s: float | None = None, timed: bool = True) -> None:
         """Repeat the call until it succeeds, as long as the client says that it may be repeated.
@@ -287,13 +305,16 @@ class KafkaPublisher(Publisher):
                 raise self._cluster.unreachable()
             time.sleep(PAUSE_S)
 
-    def _judge(self, caught: KafkaException) -> None:
-        """Return if the same call may be repeated; else raise the error that says what to do."""
+    def _judge(self, caught: KafkaException, topic: str = VERDICTS) -> None:
+        """Return if the same call may be repeated; else raise the error that says what to do. `topic` is meant
+        where the error names none."""
         error: KafkaError = caught.args[0]
+        if f"{self._positions} [" in error.str():
+            topic = POSITIONS
         if error.code() in MISSING:
             if error.txn_requires_abort():
                 self._abort()
-            raise self._cluster.make_error(caught, VERDICTS, "Write", self._id) from None
+            raise self._cluster.make_error(caught, topic, "Write", self._id) from None
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             raise LogError(
                 f"the brokers allow no transaction of {self._transaction_ms / 1000:g} s",
@@ -304,11 +325,10 @@ class KafkaPublisher(Publisher):
         if error.txn_requires_abort():
             self._abort()
             if error.code() in LASTING:
-                topic = POSITIONS if f"{self._positions} [" in error.str() else VERDICTS
                 raise self._cluster.make_error(caught, topic) from None
             raise _AgainError from caught
         if not error.retriable() and error.code() not in AWAY:
-            raise self._cluster.make_error(caught, VERDICTS) from None
+            raise self._cluster.make_error(caught, topic) from None
 
     def _abort(self) -> None:
         """End the open transaction; the verdicts in it are sent again by `publish`."""
@@ -330,5 +350,5 @@ class KafkaPublisher(Publisher):
             time.sleep(PAUSE_S)
 
     def _drop(self) -> None:
-        producer, self._producer = self._producer, None
-        drop_producer(producer)
+        held, self._producer = [self._producer] if self._producer is not None else [], None
+        drop_producers(held)

@@ -15,7 +15,7 @@ from simstream.log.base import Reader, ReaderStart
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import KafkaCluster, make
+from simstream.log.kafka.cluster import PAUSE_S, KafkaCluster, make
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.reader_start import check_start, start_offsets
 from simstream.model import Record
@@ -51,6 +51,8 @@ MIN_WAIT_S = 0.001
 _HEADERS = methodcaller("headers")
 """The client may return a broken list *and* leave an error set. The interpreter notices this in a call through
 `methodcaller`. In a method call that it has specialized it would crash."""
+MAX_LEADER_CHANGE_S = 2.0
+"""Seconds for which a partition may end before the next offset: a new leader learns late what all replicas have."""
 OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -232,6 +234,7 @@ class KafkaReader(Reader):
 
     def _records(self, messages: list[Any]) -> list[Record]:
         records = []
+        stopped = set[int]()
         for message in messages:
             error = message.error()
             if message.partition() in self._paused and (error is None or error.code() == KafkaError._PARTITION_EOF):
@@ -244,13 +247,18 @@ class KafkaReader(Reader):
                 partition, offset = message.partition(), message.offset()
                 self._next[partition] = max(self._next[partition], offset)
             elif error.code() in OUT_OF_RANGE:
-                self._same.check_now()  # a topic that was created again explains it better
-                raise self._removed(message)
+                stopped.add(message.partition())
             elif error.code() == KafkaError._BAD_MSG:
                 raise damaged(message)
             elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 # The client demands the name of a group; this reader uses no group.
                 raise self._cluster.make_error(KafkaException(error), self._topic, "Read")
+        if stopped:
+            self._same.check_now()  # a topic that was created again explains it better
+        for partition in stopped:
+            self._wait_for_next(partition)
+        for place in self._places(stopped):
+            self._seek(place)
         return records
 
     def _begin(self, start: ReaderStart) -> dict[int, int]:
@@ -263,13 +271,20 @@ class KafkaReader(Reader):
         lows = self._cluster.offsets_of(self._topic, partitions, "first")
         return {p: min(max(wanted[p], lows[p]), ends[p]) for p in partitions}
 
-    def _removed(self, message: Any) -> LogError:
-        return LogError(
-            f"{self._cluster.name(self._topic)} has no offset {self._next.get(message.partition(), 0)} "
-            f"in partition {message.partition()} any more",
-            "start it again: it goes on, or says what is missing. Keep records longer (retention): this one was "
-            "removed before it was read",
-        )
+    def _wait_for_next(self, partition: int) -> None:
+        """Wait until the leader has the next offset of a partition after all. Raises LogError if it was removed, or
+        is beyond the end for MAX_LEADER_CHANGE_S."""
+        offset, began = self._next[partition], time.monotonic()
+        what = f"{self._cluster.name(self._topic)} has no offset {offset} in partition {partition} any more"
+        again = "start it again: it goes on, or says what is missing"
+        if offset < self._cluster.offsets_of(self._topic, [partition], "first")[partition]:
+            raise LogError(
+                what, f"{again}. Keep records longer (retention): this one was removed before it was read"
+            )
+        while offset > self._cluster.offsets_of(self._topic, [partition], "open end")[partition]:
+            if time.monotonic() - began >= MAX_LEADER_CHANGE_S:
+                raise LogError(f"{what}: the brokers have lost records that they had accepted", again)
+            time.sleep(PAUSE_S)
 
 
 def damaged(message: Any) -> LogDamaged:
@@ -291,7 +306,7 @@ def last_record(cluster: KafkaCluster, topic: str) -> Record | None:
         with KafkaReader(cluster, topic, start) as reader:
             while not reader.caught_up():
                 for record in reader.poll(1000, 0.1):
-                    last = record
+                    last = record if record.partition == 0 else last
         if last is not None or start == low:
             return last
         step *= 16

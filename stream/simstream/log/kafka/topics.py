@@ -21,6 +21,7 @@ from simstream.log.base import (
     MATCHES,
     PAGES,
     POSITIONS,
+    REPLICATION,
     TABLE,
     TOPICS,
     VERDICTS,
@@ -31,7 +32,9 @@ from simstream.log.base import (
 from simstream.log.kafka.cluster import AWAY, GROUP_REQUEST_S, KafkaCluster
 
 DEFAULT_PARTITIONS = 8
-MIN_REPLICAS = 2
+MIN_REPLICAS, MAX_REPLICAS = 2, 3
+"""The replicas in sync without which brokers acknowledge nothing, and those of a new topic if there are so many
+brokers."""
 MIN_VERDICT_BYTES = 1 << 20
 """More bytes than any verdict has, except one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
@@ -54,7 +57,7 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
     `matches`: a judge without a snapshot needs all answers. Compaction of `verdicts` would hide a verdict that came
     twice; compaction of `dead-letters`, a page that failed twice.
     """
-    safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= 3 and topic != PAGES else {}
+    safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= MAX_REPLICAS and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
     if topic in (FINGERPRINTS, MATCHES):
         kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -191,17 +194,21 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
         wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), room), MAX_LIMIT))
     if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME
-    new = NewTopic(cluster.name(topic), count, min(3, brokers), config=wanted)
-    patience = cluster.options.patience
-    futures = cluster.admin().create_topics([new], request_timeout=patience)
-    try:
-        cluster.answer(futures[cluster.name(topic)], patience)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise cluster.make_error(error, topic, "Create") from None
-        return TopicReport(cluster.name(topic), False)
+    new = NewTopic(cluster.name(topic), count, min(MAX_REPLICAS, brokers), config=wanted)
+
+    def ask(patience: float) -> bool:
+        [future] = cluster.admin().create_topics([new], request_timeout=patience).values()
+        try:
+            cluster.answer(future, patience)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    created = cluster.ask(ask, topic, operation="Create")
     _wait_for(cluster, topic, brokers)
-    return TopicReport(cluster.name(topic), True)
+    return TopicReport(cluster.name(topic), created)
 
 
 def _add_differences(
@@ -231,6 +238,9 @@ def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers:
     if topic == DEAD_LETTERS:
         wanted[LIMIT] = str(_page_bytes(cluster))
     unfit = []
+    if REPLICAS in wanted and (replicas := cluster.replicas(topic)) < MAX_REPLICAS:
+        unfit.append(TopicDifference(REPLICATION, str(replicas), f"less than {MAX_REPLICAS}"))
+        del wanted[REPLICAS]  # with two replicas, the service would stand still whenever one of them is away
     for name, value in wanted.items():
         there = found.get(name)
         if name in (LIMIT, REPLICAS):

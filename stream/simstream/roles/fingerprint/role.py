@@ -179,8 +179,7 @@ class FingerprintRole:
         """Return whether nothing is in work, and the member has read and sent all that its partitions have."""
         positions = consumer.positions()
         return (
-            bool(positions)
-            and not (self._working or self._sent or self._gatherer.pages or self._schemas.is_waiting)
+            not (self._working or self._sent or self._gatherer.pages or self._schemas.is_waiting)
             and all(positions.get(flow.partition, 0) <= flow.next for flow in self._flows.values())
             and not any(consumer.lag().values())
             and consumer.answers()

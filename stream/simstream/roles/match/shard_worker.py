@@ -25,8 +25,9 @@ from simstream.roles.judge.log_follower import FRAMES_A_POLL
 from simstream.roles.judge.log_judge import check_next, in_batches
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
-from simstream.roles.match.answered_frames import answered_frames
+from simstream.roles.match.answered_frames import answered_frames, shards_without
 from simstream.settings import Settings
+from simstream.wire.answer import AnswerHeader
 from simstream.wire.position import Position
 
 POLL_S: Final = 0.1
@@ -121,21 +122,23 @@ class ShardWorker(threading.Thread):
 
         It is the published position, or the end of the shard's answers if they end earlier. Usually every shard has
         answered all published frames. A new topic of answers lacks them: it has another number of shards, or was
-        created again. A judge without a snapshot needs them.
+        created again, perhaps while matchers ran, whose answers then begin with a later frame. A judge without a
+        snapshot needs them.
         """
         published, number = self._position.published, self.shard.number
         if published is None:
             return None
         wanted = self._log_id, self._policy.id, self.shard.count, self._tables
-        found = answered_frames(
-            self._log,
-            lambda header: (header.log_id, header.policy, header.shards, header.tables) == wanted,
-            published.frame,
-            [number],
-        )
-        answered = found[number]
-        if answered is None and self._log.low_watermarks(MATCHES)[number]:
-            return published  # its earlier answers were removed on purpose
+
+        def is_counted(header: AnswerHeader) -> bool:
+            return (header.log_id, header.policy, header.shards, header.tables) == wanted
+
+        answered = answered_frames(self._log, is_counted, published.frame, [number])[number]
+        if self._log.low_watermarks(MATCHES)[number]:
+            if answered is None:
+                return published  # its earlier answers were removed on purpose
+        elif answered and shards_without(self._log, is_counted, [number], 0):
+            answered = 0
         return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
 
     def _open_snapshots(self, state: ShardState) -> NoSnapshots:

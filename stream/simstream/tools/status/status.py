@@ -26,6 +26,7 @@ from simstream.log.base import (
     MATCHES,
     PAGES,
     POSITIONS,
+    REPLICATION,
     TOPICS,
     VERDICTS,
     Log,
@@ -36,7 +37,7 @@ from simstream.log.committed_records import committed
 from simstream.log.participants import GroupMember
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import recipe_id_of_log
-from simstream.roles.topics import ALTER, RETENTION, remedy, unfit_settings
+from simstream.roles.topics import ALTER, REASSIGN, RETENTION, remedy, unfit_settings
 from simstream.settings import Settings
 from simstream.telemetry.health import WORKING
 from simstream.text.recipe_file import load_recipe
@@ -240,7 +241,7 @@ class StatusReader(StatusWithoutLog):
         for topic, found in unfit_settings(self._log, topics, settings).items():
             name = self._log.topic(topic).name
             for one in found:
-                todo = f"set it with {ALTER}"
+                todo = REASSIGN if one.setting == REPLICATION else f"set it with {ALTER}"
                 if one.breaks:
                     todo = remedy(topic, one, f"simstream topics create {self._how}")
                 elif one.setting == RETENTION:
