@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, Log, LogOptions, Publisher
+from simstream.log.base import FINGERPRINTS, VERDICTS, Log, LogOptions, Publisher, TopicInfo
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots
@@ -21,6 +21,7 @@ from simstream.tools.status.processes import ask_processes
 from simstream.tools.status.status import StatusReader
 from simstream.wire import position as positions
 from simstream.wire.position import Position
+from tests.kafka_fixtures import TopicPlace
 from tests.waiting import until
 
 
@@ -90,6 +91,27 @@ def test_a_log_that_was_cut_before_the_snapshot_leaves_no_margin(first: int, kep
         assert metric("retention_margin_seconds") == float("inf"), "nothing is read yet, so nothing is known"
         snapshots.note_frame(kept, int(time.time() * 1000))
         assert metric("retention_margin_seconds") == margin
+
+
+def test_a_topic_that_is_gone_is_told_once_though_nothing_is_published(
+    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simstream.roles.judge.retention.ASK_EVERY_S", 0.01)
+    asked, info = list[str](), log.topic
+
+    def noted(topic: str) -> TopicInfo:
+        asked.append(topic)
+        return info(topic)
+
+    monkeypatch.setattr(log, "topic", noted)
+    with RetentionWatch(log, NoSnapshots(), RoleContext(Settings()), (VERDICTS,)):
+        until(lambda: len(asked) > 1, "it looks again and again")
+        TopicPlace(str(tmp_path), "simstream").delete(VERDICTS)
+        until(lambda: caplog.records, "it is told")
+        seen = len(asked)
+        until(lambda: len(asked) > seen + 5, "it goes on")
+    [told] = caplog.records
+    assert (told.levelname, "simstream.verdicts" in told.getMessage()) == ("WARNING", True)
 
 
 @pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH\r\n", b""])

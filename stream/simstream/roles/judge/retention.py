@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from simstream.closing import Closing
-from simstream.errors import SimstreamError
+from simstream.errors import SimstreamError, TopicMissing
 from simstream.log.base import FINGERPRINTS, Log
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.snapshots import NoSnapshots
@@ -60,6 +60,7 @@ class RetentionWatch(Closing):
         return appended_ms / 1000 + self._retention_s - time.time()
 
     def _run(self) -> None:
+        missing = ""
         while not self._closed.is_set():
             try:
                 kept_for = self._log.retention_ms(FINGERPRINTS)
@@ -67,6 +68,11 @@ class RetentionWatch(Closing):
                 self._first = self._log.low_watermarks(FINGERPRINTS)[0]
                 self._metrics.log_begins.set(self._first)
                 self._watch.look()
+                missing = ""
+            except TopicMissing as error:  # a judge without pages would notice it only with the next one
+                if error.what != missing:
+                    _logger.warning("%s: %s", error.what, error.todo)
+                missing = error.what
             except SimstreamError as error:
                 _logger.debug("cannot read how long the log is kept: %s", error.what)
             except Exception:  # an error of the client must not stop the metrics
