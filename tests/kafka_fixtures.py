@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +20,9 @@ from deploy.registry.registry import SchemaRegistry, missing
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions
 from tests.missing import skip_or_fail
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 PARTITIONS = 4
 
@@ -34,9 +38,33 @@ class TopicPlace:
     def is_local(self) -> bool:
         return "://" not in self.address
 
+    @property
+    def servers(self) -> str:
+        """The broker's address as Kafka's clients take it."""
+        return self.address.removeprefix("kafka://")
+
     def open(self, **options: object) -> Log:
         chosen: dict[str, object] = {"patience": 10.0} | options
         return open_log(self.address, LogOptions(prefix=self.prefix, **chosen))  # type: ignore[arg-type]
+
+    def admin(self) -> AdminClient:
+        """Return an operator's client."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    def alter(self, topic: str, settings: Mapping[str, object]) -> None:
+        """Change a topic's settings, as an operator would."""
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        entries = [
+            ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, f"{self.prefix}.{topic}", incremental_configs=entries)
+        admin = self.admin()
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result()
 
     def delete(self, topic: str) -> None:
         """Take a topic away, as an operator would."""
@@ -48,9 +76,7 @@ class TopicPlace:
             catalog.write_text(json.dumps(found))
             (Path(self.address) / f"{name}.log").unlink(missing_ok=True)
             return
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient({"bootstrap.servers": self.address.removeprefix("kafka://")})
+        admin = self.admin()
         admin.delete_topics([name])[name].result()
         end = time.monotonic() + 10
         while name in admin.list_topics(timeout=5).topics and time.monotonic() < end:
@@ -59,9 +85,8 @@ class TopicPlace:
     def expire(self, topic: str, offset: int = -1, partitions: int = 1) -> None:
         """Remove the records of the first partitions below an offset, as retention does; -1: all."""
         from confluent_kafka import TopicPartition
-        from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.address.removeprefix("kafka://")})
+        admin = self.admin()
         wanted = [TopicPartition(f"{self.prefix}.{topic}", number, offset) for number in range(partitions)]
         for future in admin.delete_records(wanted).values():
             assert offset in (-1, future.result().low_watermark)

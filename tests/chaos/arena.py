@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.brokers import BrokerCluster
@@ -75,19 +74,8 @@ class ChaosArena:
     def admin(self) -> Any:
         """An operator's client."""
         if self._admin is None:
-            servers = self.place.address.removeprefix("kafka://")
-            self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+            self._admin = self.place.admin()
         return self._admin
-
-    def alter(self, topic: str, **settings: object) -> None:
-        """Change a topic's settings, as an operator would; dots are written as `__`."""
-        entries = [
-            ConfigEntry(name.replace("__", "."), str(value), incremental_operation=AlterConfigOpType.SET)
-            for name, value in settings.items()
-        ]
-        resource = ConfigResource(ResourceType.TOPIC, f"{self.place.prefix}.{topic}", incremental_configs=entries)
-        for future in self.admin().incremental_alter_configs([resource]).values():
-            future.result(PATIENCE_S)
 
     def client(self, **settings: Any) -> None:
         """Settings that all of the service's Kafka clients get from now on; dots are written as `__`."""
@@ -178,7 +166,7 @@ class ChaosArena:
         partitions = self.log.topic(topic).partitions
         consumer: Any = Consumer(
             {
-                "bootstrap.servers": self.place.address.removeprefix("kafka://"),
+                "bootstrap.servers": self.place.servers,
                 "group.id": f"{self.place.prefix}.look",
                 "isolation.level": "read_uncommitted",
                 "enable.partition.eof": True,

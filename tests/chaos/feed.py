@@ -35,7 +35,7 @@ class SeededFeed(Closing):
         self._rng = rng
         self._lines = endless(rng.randrange(1 << 30))
         common = {
-            "bootstrap.servers": place.address.removeprefix("kafka://"),
+            "bootstrap.servers": place.servers,
             "partitioner": "murmur2_random",
             "enable.idempotence": True,
             "message.timeout.ms": int(PATIENCE_S * 1000),

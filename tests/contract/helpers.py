@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult, Reader, ReaderStart
 from simstream.log.kafka.cluster import KafkaCluster
@@ -55,7 +55,7 @@ def read_source(source: PageConsumer, records: int, timeout: float = 15.0) -> Po
 
 def add_partitions(place: TopicPlace, topic: str, count: int) -> None:
     """Raise a topic's number of partitions, as an operator would, and wait until the broker has them."""
-    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    admin = place.admin()
     for future in admin.create_partitions([NewPartitions(f"{place.prefix}.{topic}", count)]).values():
         future.result(30)
     cluster = cluster_of(place)
@@ -90,4 +90,4 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
 
 def cluster_of(place: TopicPlace) -> KafkaCluster:
     """The cluster that a place on a broker is on, for what the log's interface does not show."""
-    return KafkaCluster(place.address.removeprefix("kafka://"), LogOptions(prefix=place.prefix))
+    return KafkaCluster(place.servers, LogOptions(prefix=place.prefix))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
 from simstream.log.base import POSITIONS, VERDICTS, Log
@@ -136,7 +135,7 @@ def test_of_two_that_start_in_the_same_moment_the_last_to_claim_goes_on(
 def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: TopicPlace, kafka_log: Log) -> None:
     publisher = KafkaPublisher(cluster_of(kafka_place))
     publisher.start()
-    admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
+    admin = kafka_place.admin()
     group = f"{kafka_place.prefix}.judge-claim"
     admin.delete_consumer_groups([group])[group].result(10)
     publisher._unsure = True
@@ -176,7 +175,7 @@ def test_a_broker_that_goes_away_during_the_look_publishes_nothing_twice(
 def test_the_claim_is_a_sign_that_kafkas_tools_show(kafka_place: TopicPlace, kafka_log: Log) -> None:
     publisher = KafkaPublisher(cluster_of(kafka_place))
     publisher.start()
-    admin = AdminClient({"bootstrap.servers": kafka_place.address.removeprefix("kafka://")})
+    admin = kafka_place.admin()
     where = TopicPartition(f"{kafka_place.prefix}.positions", 0)
     group = ConsumerGroupTopicPartitions(f"{kafka_place.prefix}.judge-claim", [where])
     (found,) = admin.list_consumer_group_offsets([group]).values()

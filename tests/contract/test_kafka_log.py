@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
@@ -34,15 +33,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 NOWHERE = "kafka://127.0.0.1:1"
-
-
-def set_limit(place: TopicPlace, topic: str, limit: int) -> None:
-    """Change a topic's largest record, as an operator would."""
-    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
-    entry = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{topic}", incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
 
 
 @pytest.mark.parametrize("use", [lambda log: log.topic(PAGES), lambda log: log.create_topics(1)])
@@ -87,7 +77,7 @@ def test_client_settings_reach_the_client_unless_a_rule_needs_them(kafka_place: 
     wrong = {"isolation.level": "read_uncommitted", "acks": 1, "enable.idempotence": False, "linger.ms": 0}
     log = kafka_place.open(client=wrong)
     log.create_topics(1)
-    producer = KafkaPublisher(KafkaCluster(kafka_place.address.removeprefix("kafka://"), LogOptions(client=wrong)))
+    producer = KafkaPublisher(KafkaCluster(kafka_place.servers, LogOptions(client=wrong)))
     assert producer._cluster.config("x", {}, {"acks": "all"})["acks"] == "all"
     with log.open_appender(FINGERPRINTS) as appender:
         appender.append(b"v")
@@ -98,7 +88,7 @@ def test_a_record_that_only_the_broker_refuses_is_named_and_the_others_arrive(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     appender = kafka_log.open_appender(PAGES)
-    set_limit(kafka_place, PAGES, 10_000)  # the appender still believes in the old limit
+    kafka_place.alter(PAGES, {"max.message.bytes": 10_000})  # the appender still believes in the old limit
     refused = []
     for i in range(20):
         appender.append(b"x" * (20_000 if i in (4, 9) else 10), b"k%d" % i)
@@ -160,7 +150,7 @@ def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kaf
 def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(patience=1.0)
     log.create_topics(1)
-    other = Producer({"bootstrap.servers": kafka_place.address.removeprefix("kafka://"), "transactional.id": "x"})
+    other = Producer({"bootstrap.servers": kafka_place.servers, "transactional.id": "x"})
     other.init_transactions(20)
     other.begin_transaction()
     other.produce(f"{kafka_place.prefix}.positions", b"one", b"judge")
@@ -174,7 +164,7 @@ def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None
 def test_pages_behind_an_open_transaction_are_counted_as_uncommitted(kafka_place: TopicPlace) -> None:
     log = kafka_place.open()
     log.create_topics(2)
-    crawler = Producer({"bootstrap.servers": kafka_place.address.removeprefix("kafka://"), "transactional.id": "c"})
+    crawler = Producer({"bootstrap.servers": kafka_place.servers, "transactional.id": "c"})
     crawler.init_transactions(20)
     assert log.uncommitted(PAGES) == {}
     crawler.begin_transaction()

@@ -45,7 +45,7 @@ def produce_raw(place: TopicPlace, headers: list[tuple[bytes, bytes | None]]) ->
     library = client_library()
     said = ctypes.create_string_buffer(500)
     config = library.rd_kafka_conf_new()
-    servers = place.address.removeprefix("kafka://").encode()
+    servers = place.servers.encode()
     library.rd_kafka_conf_set(config, b"bootstrap.servers", servers, said, 500)
     producer = library.rd_kafka_new(0, config, said, 500)
     made = library.rd_kafka_headers_new(len(headers))

@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogDamaged, LogError
@@ -35,11 +34,7 @@ class FastClockProducer:
 
 def alter(place: TopicPlace, topic: str, setting: str, value: str) -> None:
     """Change a topic's setting, and wait until the broker goes by it."""
-    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{topic}", incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
+    place.alter(topic, {setting: value})
     time.sleep(1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from deploy.kafka.tools import install
 from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, Log
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kafka
 
 def make(place: TopicPlace, topic: str, partitions: int, settings: Mapping[str, str] | None = None) -> None:
     """Create a topic with wrong settings, as a person might who has not read the manual."""
-    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    admin = place.admin()
     name = f"{place.prefix}.{topic}"
     admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {}))])[name].result(10)
 
@@ -135,7 +135,7 @@ def test_the_tools_in_the_guides_exist_and_work(kafka_place: TopicPlace, tmp_pat
     assert "deploy.kafka.tools $(BIN)" in made[1], "`make broker` leaves them out"
     log = kafka_place.open()
     log.create_topics(1)
-    servers = ("--bootstrap-server", kafka_place.address.removeprefix("kafka://"))
+    servers = ("--bootstrap-server", kafka_place.servers)
     pages, frames = (f"{kafka_place.prefix}.{topic}" for topic in (PAGES, FINGERPRINTS))
     for tool, arguments in (
         ("kafka-topics.sh", f"--topic {pages} --partitions 3"),

@@ -320,8 +320,7 @@ def test_the_consumer_prints_committed_verdicts(run: Run, served: TopicPlace) ->
     with Client(served.address, served.prefix, timeout=PATIENCE_S) as client:
         for future in [client.submit({"id": f"short-{number}", "text": "Too short."}) for number in range(3)]:
             future.result()
-    servers = served.address.removeprefix("kafka://")
-    lines = run("consume_verdicts.py", servers, f"{served.prefix}.verdicts", 3).splitlines()
+    lines = run("consume_verdicts.py", served.servers, f"{served.prefix}.verdicts", 3).splitlines()
     assert len(lines) == 3
     said = r"\S+ is (new|unchanged|too_short few_words|like \S+: similarity \S+)"
     assert all(re.fullmatch(said, line) for line in lines)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from simstream.log.base import DEAD_LETTERS, PAGES, VERDICTS
 from simstream.tools.dead_letters.letters import PREFIX
@@ -67,12 +67,11 @@ def in_lines(line: bytes) -> bytes:
     return json.dumps(page).encode()
 
 
-def produce(address: str, topic: str, lines: list[bytes]) -> None:
+def produce(place: TopicPlace, topic: str, lines: list[bytes]) -> None:
     """Send the pages as a team's own producer does: the id is in a header, and the key is something else."""
-    servers = address.removeprefix("kafka://")
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = place.admin()
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
-    producer = Producer({"bootstrap.servers": servers})
+    producer = Producer({"bootstrap.servers": place.servers})
     for number, line in enumerate(lines):
         name, value = other_form(line)
         headers = [("doc-id", name)] if name else []
@@ -161,7 +160,7 @@ def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Progr
     named = [in_lines(line) for line in pages.lines(COUNT * 2) if other_form(line)[0]][:COUNT]
     usual, theirs = tmp_path / "pages.jsonl", f"{place.prefix}-crawl.v2"
     usual.write_bytes(b"\n".join(named) + b"\n")
-    produce(place.address, theirs, named)
+    produce(place, theirs, named)
     settings = tmp_path / "own.toml"
     names = {"verdicts_topic": f"{theirs}.judged", "dead_letters_topic": f"{theirs}.refused"}
     settings.write_text("".join(f'{name} = "{topic}"\n' for name, topic in names.items()) + SETTINGS)
@@ -187,7 +186,7 @@ def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Progr
         on_kafka.good("replay", "--to", f"{place.prefix}-strict", "--similarity", 0.9, "--compare", "--json", *own)
     )
     assert (compared["old"], compared["compared"]) == (f"{theirs}.judged", COUNT)
-    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
+    admin = place.admin()
     there = admin.list_topics(timeout=10).topics
     assert not [name for name in there if name.startswith(f"{place.prefix}.")]
     assert f"{theirs}.judged.verdicts.positions" in there

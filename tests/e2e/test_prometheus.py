@@ -18,7 +18,6 @@ import msgspec
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deploy.grafana import dashboard, picture
 from deploy.kafka.broker import KafkaBroker
@@ -236,7 +235,7 @@ class TestScene:
     """One scene, in the order of these tests: what works is looked at first, then it is broken piece by piece."""
 
     def test_without_a_judge_and_with_a_backlog_of_one_template(self, scene: MonitoredServices) -> None:
-        alter(scene, FINGERPRINTS, "retention.ms", "3600000")
+        scene.program.place.alter(FINGERPRINTS, {"retention.ms": "3600000"})
         html = [f"<article><p>{pages.text(scene.rng, 2_000)}</p></article>" for _ in range(SLOW)]
         fingerprinter = scene.fingerprinter
 
@@ -342,7 +341,7 @@ class TestScene:
         scene.fires("SimstreamDeadLetters")
         rival = Producer(
             {
-                "bootstrap.servers": scene.broker.address.removeprefix("kafka://"),
+                "bootstrap.servers": scene.program.place.servers,
                 "transactional.id": f"{scene.prefix}.judge",
             }
         )
@@ -400,15 +399,6 @@ def throttle(
         time.sleep(stopped_s)
         service.process.send_signal(signal.SIGCONT)
         time.sleep(running_s)
-
-
-def alter(scene: MonitoredServices, topic: str, setting: str, value: str) -> None:
-    """Change a topic's setting, as an operator would."""
-    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, f"{scene.prefix}.{topic}", incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": scene.broker.address.removeprefix("kafka://")})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
 
 
 def targets() -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from deploy.kafka.broker import free_port
 from deploy.registry.registry import SchemaRegistry
@@ -34,11 +34,10 @@ def write_settings(folder: Path, form: str, url: str, topic: str) -> None:
     )
 
 
-def produce(address: str, topic: str, values: list[tuple[str, bytes]]) -> None:
-    servers = address.removeprefix("kafka://")
-    admin = AdminClient({"bootstrap.servers": servers})
+def produce(place: TopicPlace, topic: str, values: list[tuple[str, bytes]]) -> None:
+    admin = place.admin()
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
-    producer = Producer({"bootstrap.servers": servers})
+    producer = Producer({"bootstrap.servers": place.servers})
     for name, value in values:
         producer.produce(topic, value, headers=[("doc-id", name.encode())])
     assert producer.flush(30) == 0
@@ -65,7 +64,7 @@ def test_pages_of_a_registered_schema_get_the_verdicts_of_the_usual_form(
     good = [(name_of(page), encode(page)) for page in told]
     cut = good[0][1][: len(good[0][1]) // 2]
     bad = [("cut", cut), ("plain", b'{"text": "no schema"}')] + [("unknown", UNKNOWN)] * (form != "json_schema")
-    produce(place.address, topic, good + bad)
+    produce(place, topic, good + bad)
     write_settings(tmp_path, form, registry.url, topic)
     on_kafka.good("topics", "create")
     with place.open() as log, on_kafka.serve() as service, watching(log) as watcher:
@@ -95,7 +94,7 @@ def test_the_walk_of_the_document_ends_with_a_near_duplicate(
 
     def here(text: str) -> str:
         text = text.replace("kafka://127.0.0.1:9092", place.address).replace("crawl.avro", topic)
-        text = text.replace("127.0.0.1:9092", place.address.removeprefix("kafka://"))
+        text = text.replace("127.0.0.1:9092", place.servers)
         return text.replace("http://127.0.0.1:8081/apis/ccompat/v7", registry.url)
 
     document = ROOT / "docs/how-to/schema-registry.md"

@@ -96,9 +96,7 @@ def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
     text = blocks(ROOT / "docs/how-to/schema-registry.md", "python")[1].replace(
         "consumer.poll(10)", "next_of(consumer)"
     )
-    text = text.replace("127.0.0.1:9092", place.address.removeprefix("kafka://")).replace(
-        "simstream.verdicts", topic
-    )
+    text = text.replace("127.0.0.1:9092", place.servers).replace("simstream.verdicts", topic)
     text = text.replace("http://127.0.0.1:8081/apis/ccompat/v7", registry.url).replace(
         "verdict-reader", place.prefix
     )

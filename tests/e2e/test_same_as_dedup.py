@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from tests import corpora
 from tests.e2e import pages
@@ -151,7 +150,7 @@ def test_four_partitions_give_the_verdicts_of_the_quadratic_judge(program: Progr
 @pytest.mark.long
 def test_two_fingerprinters_and_a_judge_survive_a_killed_fingerprinter(on_kafka: Program, tmp_path: Path) -> None:
     made = pages.write(tmp_path / "pages.jsonl", 1_000)
-    admin = AdminClient({"bootstrap.servers": on_kafka.place.address.removeprefix("kafka://")})
+    admin = on_kafka.place.admin()
     on_kafka.good("topics", "create", "--partitions", 4)
     small = {"SIMSTREAM_FRAME_MAX_PAGES": "25"}
     with (

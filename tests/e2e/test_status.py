@@ -251,7 +251,7 @@ def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Pro
     prefix = on_kafka.place.prefix
     stranger = Consumer(
         {
-            "bootstrap.servers": on_kafka.place.address.removeprefix("kafka://"),
+            "bootstrap.servers": on_kafka.place.servers,
             "client.id": "stranger",
             "group.id": f"{prefix}.judge",
         }

@@ -9,7 +9,6 @@ import time
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from simstream.log.base import DEAD_LETTERS, PAGES
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
@@ -114,7 +113,7 @@ def test_a_page_that_the_topic_refuses_is_reported_by_feed_which_ends_with_1(
     on_kafka: Program, kafka_place: Any
 ) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    set_limit(kafka_place, 100_000)
+    kafka_place.alter(PAGES, {"max.message.bytes": 100_000})
     lines = b"\n".join([page(id="a"), page(id="b", text=WORDS * 2_000), page(id="c")])
     done = on_kafka.on_log("feed", "-", stdin=lines)
     assert done.returncode == 1
@@ -124,19 +123,10 @@ def test_a_page_that_the_topic_refuses_is_reported_by_feed_which_ends_with_1(
         assert [record.key for record in read_topic(log, PAGES)] == [b"a", b"c"]
 
 
-def set_limit(place: Any, limit: int, name: str = "max.message.bytes") -> None:
-    """Change a setting of `pages`, as an operator would."""
-    admin = AdminClient({"bootstrap.servers": place.address.removeprefix("kafka://")})
-    entry = ConfigEntry(name, str(limit), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, f"{place.prefix}.{PAGES}", incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
-
-
 @pytest.mark.kafka
 def test_a_page_larger_than_a_segment_of_the_topic_is_reported_by_feed(on_kafka: Program, kafka_place: Any) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    set_limit(kafka_place, 2 << 20, "segment.bytes")
+    kafka_place.alter(PAGES, {"segment.bytes": 2 << 20})
     lines = b"\n".join([page(id="a"), page(id="b", text=WORDS * 30_000), page(id="c")])
     done = on_kafka.on_log("feed", "-", stdin=lines)
     assert done.returncode == 1

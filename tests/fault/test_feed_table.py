@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogDamaged, LogError, LogLocked, StateDamaged, TopicMissing, TopicRecreated
@@ -332,7 +332,7 @@ def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
     broker: KafkaBroker, cluster: KafkaCluster
 ) -> None:
     place = TopicPlace(broker.address, cluster.options.prefix)
-    admin = AdminClient({"bootstrap.servers": broker.address.removeprefix("kafka://")})
+    admin = place.admin()
     with TableTopic(cluster) as topic:
         topic.begin()
         place.delete(TABLE)
@@ -360,7 +360,7 @@ def test_a_table_whose_entries_would_expire_is_refused(broker: KafkaBroker, clus
     place = TopicPlace(broker.address, cluster.options.prefix)
     assert topic_settings(cluster, TABLE)["segment.bytes"] == str(50 << 20)
     place.delete(TABLE)
-    admin = AdminClient({"bootstrap.servers": broker.address.removeprefix("kafka://")})
+    admin = place.admin()
     admin.create_topics([NewTopic(cluster.name(TABLE), 1, 1)])[cluster.name(TABLE)].result()
     create_table(cluster)
     with TableTopic(cluster) as other, pytest.raises(LogDamaged, match=r"cleanup\.policy=delete") as refused:

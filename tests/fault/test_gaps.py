@@ -188,8 +188,9 @@ def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(
 def produce_in_a_transaction(program: Program, count: int) -> None:
     """Pages that are committed together, which leaves a marker behind them."""
     assert program.place is not None
-    servers = program.place.address.removeprefix("kafka://")
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{program.place.prefix}.crawler"})
+    producer = Producer(
+        {"bootstrap.servers": program.place.servers, "transactional.id": f"{program.place.prefix}.crawler"}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     for number in range(count):

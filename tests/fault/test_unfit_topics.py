@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS
 from tests.contract.test_kafka_topics import make
@@ -18,19 +17,6 @@ EMPTY = "Only if it has no records, delete it and create it again with `simstrea
 AGAIN = f"choose another --prefix. {EMPTY}"
 REPLAY = f"publish under another prefix with `simstream replay --to`. {EMPTY}"
 ALTER = "set cleanup.policy=delete with Kafka's kafka-configs.sh --alter --entity-type topics"
-
-
-def alter(program: Program, topic: str, **settings: str) -> None:
-    """Change settings of a topic, as an operator would; `_` stands for a dot."""
-    assert program.place is not None
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, f"{program.place.prefix}.{topic}", incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": program.place.address.removeprefix("kafka://")})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()
 
 
 def told(program: Program, *arguments: object, **variables: str) -> list[str]:
@@ -77,7 +63,7 @@ def test_settings_that_endanger_the_log_are_a_metric_a_line_and_in_the_status(
     on_kafka: Program, tmp_path: Path
 ) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    alter(on_kafka, FINGERPRINTS, retention_ms="604800000", message_timestamp_type="CreateTime")
+    on_kafka.place.alter(FINGERPRINTS, {"retention.ms": "604800000", "message.timestamp.type": "CreateTime"})
     with on_kafka.serve() as service:
         service.until(lambda: service.metric(UNFIT) == 2, "both are counted")
         assert "retention.ms: 604800000, not -1" in service.output
@@ -94,7 +80,7 @@ def test_settings_that_endanger_the_log_are_a_metric_a_line_and_in_the_status(
 
 def test_answers_that_may_be_cut_are_told_by_a_judge_with_shards_alone(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1, "--shards", 2)
-    alter(on_kafka, MATCHES, retention_ms="604800000")
+    on_kafka.place.alter(MATCHES, {"retention.ms": "604800000"})
     unfit = UNFIT.replace(FINGERPRINTS, MATCHES)
     with on_kafka.serve("--roles", "judge") as service:
         service.until(lambda: service.metric(unfit) == 1, "it is counted")
@@ -114,6 +100,6 @@ def test_a_setting_changed_while_the_service_runs_is_noticed(on_kafka: Program) 
     with on_kafka.serve("--roles", "judge") as service:
         service.ready()
         assert service.metric(UNFIT) == 0
-        alter(on_kafka, FINGERPRINTS, retention_ms="604800000")
+        on_kafka.place.alter(FINGERPRINTS, {"retention.ms": "604800000"})
         service.until(lambda: service.metric(UNFIT) == 1, "it looks again")
         assert service.end() == 0

@@ -14,7 +14,7 @@ WINDOW = "72h"
 WINDOW_MS = 72 * 3_600_000
 NOW_MS = 1_780_000_000_000
 YEAR_MS = 365 * 86_400_000
-ANY_TIME = {"message__timestamp__before__max__ms": 1 << 62, "message__timestamp__after__max__ms": 1 << 62}
+ANY_TIME = {"message.timestamp.before.max.ms": 1 << 62, "message.timestamp.after.max.ms": 1 << 62}
 
 
 class JumpingClock:
@@ -39,7 +39,7 @@ def clocks(arena: ChaosArena, scale: ChaosScale) -> str:
     judge the same frames from a log with a broker whose clock jumped meanwhile."""
     rng = arena.rng
     arena.open(2)
-    arena.alter(PAGES, **ANY_TIME)
+    arena.place.alter(PAGES, ANY_TIME)
     arena.serve("all", "--window", WINDOW, frame_max_pages=10)
     sites, producers = JumpingClock(rng, NOW_MS), JumpingClock(rng, NOW_MS)
     for _ in range(scale.faults):
@@ -57,7 +57,7 @@ def clocks(arena: ChaosArena, scale: ChaosScale) -> str:
 def _judged_again(arena: ChaosArena, again: ChaosArena, broker: JumpingClock) -> None:
     """The frames in another log, each with the append time that a wrong clock of the broker would have given it."""
     again.open(2, transactions=False)
-    again.alter(FINGERPRINTS, message__timestamp__type="CreateTime", **ANY_TIME)
+    again.place.alter(FINGERPRINTS, {"message.timestamp.type": "CreateTime"} | ANY_TIME)
     frames = read_topic(arena.log, FINGERPRINTS)
     with again.log.open_appender(FINGERPRINTS) as appender:
         for frame in frames:

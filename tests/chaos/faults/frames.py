@@ -61,18 +61,18 @@ def one_of_five(arena: ChaosArena, scale: ChaosScale) -> str:
 
 def _refuse_one(arena: ChaosArena, turn: int) -> None:
     """A fingerprinter meets a log that has just become too narrow for one of its frames; then it is as before."""
-    arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
+    arena.place.alter(FINGERPRINTS, {"max.message.bytes": USUAL})
     worker = arena.serve("fingerprint", frame_linger_ms=300, **CUT)
     worker.ready()
     arena.feed.append(_frames(f"{turn}", large=-1))
     arena.judged()
-    arena.alter(FINGERPRINTS, max__message__bytes=LIMIT)
+    arena.place.alter(FINGERPRINTS, {"max.message.bytes": LIMIT})
     for attempt in range(20):  # the broker takes a moment to know the limit
         arena.feed.append(_frames(f"{turn}x{attempt}", large=2))
         if arena.within(2.0, partial(_noticed, worker)):
             break
     assert _noticed(worker), "no frame was refused"
-    arena.alter(FINGERPRINTS, max__message__bytes=USUAL)
+    arena.place.alter(FINGERPRINTS, {"max.message.bytes": USUAL})
     if arena.within(3.0, lambda: worker.process.poll() is not None):
         # It began again before the limit was back, and named it.
         assert "max.message.bytes" in arena.failed(worker)

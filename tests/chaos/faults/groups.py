@@ -29,7 +29,7 @@ class GroupStranger(threading.Thread):
         self._rng = random.Random(seed)
         self._topic = f"{arena.place.prefix}.{PAGES}"
         self._config = {
-            "bootstrap.servers": arena.place.address.removeprefix("kafka://"),
+            "bootstrap.servers": arena.place.servers,
             "group.id": f"{arena.place.prefix}.fingerprint",
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,

@@ -39,8 +39,8 @@ def slow_pages(arena: ChaosArena, scale: ChaosScale) -> str:
     arena.client(max__poll__interval__ms=POLL_MS, session__timeout__ms=3_000, heartbeat__interval__ms=1_000)
     arena.client(**{"queue.buffering.max.kbytes": 256 << 10})
     arena.open(2, transactions=False)
-    arena.alter("pages", max__message__bytes=16 << 20)
-    arena.alter("dead-letters", max__message__bytes=17 << 20)
+    arena.place.alter("pages", {"max.message.bytes": 16 << 20})
+    arena.place.alter("dead-letters", {"max.message.bytes": 17 << 20})
     for number in range(scale.pages):
         arena.feed.append([_large(number)])
     service = arena.serve("all", "--threads", 1, extract_workers=1, extract_timeout_s=60, max_record_bytes=16 << 20)
