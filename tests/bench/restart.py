@@ -73,7 +73,6 @@ def run(pages: int, tail: int, folder: Path) -> None:
     program = Program(folder, cache, TopicPlace(str(folder / "log"), "simstream"))
     program.good("topics", "create", "--partitions", 1)
     arguments = ("--roles", "judge", "--state", folder / "state")
-    assert program.place is not None
     made = PageMaker(0.1, 0.1)
     with program.place.open() as log:
         with Fingerprinter(load_recipe("default"), cache, workers=0) as fingerprinter:

@@ -79,7 +79,6 @@ def run(program: Program, *arguments: object) -> Done:
 
 
 def test_the_whole_service_works_by_tokens_that_end_while_it_runs(program: Program) -> None:
-    assert program.place is not None
     config = with_function(program, "good")
     path = {"PYTHONPATH": f"{program.folder}:{ROOT / 'stream'}"}
     variables = {f"SIMSTREAM_KAFKA_{name.replace('.', '_').upper()}": value for name, value in CLIENT.items()}

@@ -54,7 +54,7 @@ class Program:
 
     def __init__(self, folder: Path, cache: Path, place: TopicPlace | None = None) -> None:
         self.folder = folder
-        self.place = place
+        self.place: TopicPlace = place  # type: ignore[assignment]  # None only where no command needs a log
         self._cache = cache
 
     def run(self, *arguments: object, stdin: bytes = b"", **variables: str) -> Done:

@@ -94,7 +94,6 @@ def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tm
         OutgoingVerdict(b"k", json.dumps(verdict | {"ordinal": ordinal}).encode(), ()) for ordinal in (1, 2)
     )
     out = tmp_path / "out"
-    assert on_folder.place is not None
     with on_folder.place.open() as log, log.open_publisher() as publisher, out.open("wb") as file:
         publisher.start()
         publisher.publish([old] * 3, b"0")

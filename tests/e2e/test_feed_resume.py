@@ -25,7 +25,6 @@ def lines() -> list[bytes]:
 
 def fed(program: Program) -> Counter[str]:
     """How often each page lies in the topic."""
-    assert program.place is not None
     found: Counter[str] = Counter()
     with program.place.open() as log, log.open_reader(PAGES) as reader:
         while not reader.caught_up():

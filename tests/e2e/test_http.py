@@ -34,7 +34,6 @@ def test_the_counters_agree_with_what_was_fed(program: Program, tmp_path: Path) 
             if line.startswith("simstream_dead_letters_total{")
         )
         assert dead == kinds["unreadable"] > 0
-        assert program.place is not None
         assert f'simstream_frames_ignored_total{{prefix="{program.place.prefix}",reason="damaged"}} 0.0' in text
         assert service.metric('simstream_batch_seconds_count{stage="judge"}') > 0
         for latency in ("frame", "verdict", "end_to_end"):
@@ -63,7 +62,6 @@ def test_a_spike_of_error_pages_is_named_in_the_log_and_measured_without_its_id(
     alert = {"SIMSTREAM_CLUSTER_ALERT_PAGES": "20", "SIMSTREAM_FRAME_MAX_PAGES": "5"}
     on_folder.good("topics", "create", "--partitions", 1)
     on_folder.good("feed", mixed)
-    assert on_folder.place is not None
     with on_folder.place.open() as log, watching(log) as watcher:
         with on_folder.serve(**alert) as service:
             watcher.wait(145, service)
@@ -100,7 +98,6 @@ def test_a_port_that_is_taken_is_a_usage_error_in_one_line(on_folder: Program) -
 
 
 def test_hostile_clients_cost_neither_probes_nor_verdicts(on_folder: Program, tmp_path: Path) -> None:
-    assert on_folder.place is not None
     on_folder.good("topics", "create", "--partitions", 1)
     on_folder.good("feed", pages.write(tmp_path / "pages.jsonl", 60))
     with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve() as service:

@@ -81,7 +81,6 @@ def produce(place: TopicPlace, topic: str, lines: list[bytes]) -> None:
 
 def judged(program: Program, names: Mapping[str, str], *flags: object) -> list[bytes]:
     """The verdicts of the service, once each page has one."""
-    assert program.place is not None
     with program.place.open(**names) as log, program.serve(*flags) as service, watching(log) as watcher:
         watcher.wait(COUNT, service)
         assert service.end() == 0, service.output
@@ -99,7 +98,6 @@ def write_theirs(place: TopicPlace, *last: bytes) -> None:
 
 def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Program, tmp_path: Path) -> None:
     place = on_folder.place
-    assert place is not None
     write_theirs(place)
     file = tmp_path / "simstream.toml"
     file.write_text('pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\n')
@@ -118,7 +116,6 @@ def test_a_path_that_no_page_has_is_refused_before_the_first_page(on_folder: Pro
 
 def test_many_unreadable_pages_stop_the_service_where_they_are_to(on_folder: Program, tmp_path: Path) -> None:
     place = on_folder.place
-    assert place is not None
     write_theirs(place, b'{"body":{"contents":"one page has it"},"lnik":"https://a.example/"}')
     (tmp_path / "simstream.toml").write_text(
         'pages_topic = "crawl.pages"\n[fields]\ntext = "body.contents"\nurl = "lnik"\n'
@@ -135,7 +132,6 @@ def test_many_unreadable_pages_stop_the_service_where_they_are_to(on_folder: Pro
 
 def test_a_dead_letter_has_the_id_of_its_verdict(on_folder: Program, tmp_path: Path) -> None:
     place = on_folder.place
-    assert place is not None
     with TopicPlace(place.address, "crawl").open() as theirs:
         theirs.create_topics(1)
         with theirs.open_appender(PAGES) as appender:
@@ -156,7 +152,6 @@ def test_a_dead_letter_has_the_id_of_its_verdict(on_folder: Program, tmp_path: P
 @pytest.mark.kafka
 def test_a_topic_of_ones_own_gets_the_verdicts_of_the_usual_form(on_kafka: Program, tmp_path: Path) -> None:
     place = on_kafka.place
-    assert place is not None
     named = [in_lines(line) for line in pages.lines(COUNT * 2) if other_form(line)[0]][:COUNT]
     usual, theirs = tmp_path / "pages.jsonl", f"{place.prefix}-crawl.v2"
     usual.write_bytes(b"\n".join(named) + b"\n")

@@ -139,7 +139,6 @@ def test_fingerprints_match_with_their_sketch_as_texts_do_and_without_by_distanc
 
 
 def test_a_page_has_its_published_cluster_and_verdict(scene: QueriedService) -> None:
-    assert scene.program.place is not None
     with scene.program.place.open(**scene.names) as log:
         verdicts = [json.loads(value) for value in all_verdicts(log)]
     newest = {verdict["id"]: verdict for verdict in verdicts}

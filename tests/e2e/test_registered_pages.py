@@ -57,7 +57,6 @@ def test_pages_of_a_registered_schema_get_the_verdicts_of_the_usual_form(
     on_kafka: Program, registry: SchemaRegistry, tmp_path: Path, form: str
 ) -> None:
     place = on_kafka.place
-    assert place is not None
     told, topic = ordinary(COUNT), f"{place.prefix}-crawl"
     (tmp_path / "usual.jsonl").write_text("".join(json.dumps(page) + "\n" for page in told))
     encode = ENCODERS[form](registry, topic)
@@ -89,7 +88,6 @@ def test_the_walk_of_the_document_ends_with_a_near_duplicate(
     on_kafka: Program, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     place = on_kafka.place
-    assert place is not None
     topic = f"{place.prefix}-avro"
 
     def here(text: str) -> str:
@@ -110,7 +108,6 @@ def test_the_service_waits_for_a_registry_that_is_away_and_ends_when_asked(
     on_folder: Program, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     place = on_folder.place
-    assert place is not None
     page = {"url": "https://a.example/1", "text": "the night train stops at the mill village again after years"}
     topic = f"{place.prefix}.{PAGES}"
     write_settings(tmp_path, "avro", f"http://127.0.0.1:{free_port()}", topic)
@@ -139,7 +136,6 @@ def test_the_service_waits_for_a_registry_that_is_away_and_ends_when_asked(
 def test_pages_are_read_by_the_text_of_proto_files(
     on_folder: Program, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    assert on_folder.place is not None
     place = on_folder.place = TopicPlace(on_folder.place.address, f"t{secrets.token_hex(4)}")
     topic = f"{place.prefix}.{PAGES}"
     write_settings(tmp_path, "protobuf", registry.url, topic)
@@ -164,7 +160,6 @@ def test_a_registry_that_stays_away_ends_the_service_with_one_line(
     on_folder: Program, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     place = on_folder.place
-    assert place is not None
     write_settings(tmp_path, "avro", f"http://127.0.0.1:{free_port()}", f"{place.prefix}.{PAGES}")
     with place.open() as log:
         log.create_topics(1)

@@ -68,7 +68,6 @@ def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
     on_kafka: Program, registry: SchemaRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = on_kafka.place
-    assert place is not None
     write_settings(tmp_path, "avro", registry.url)
     on_kafka.good("topics", "create")
     told = list(pages.lines(COUNT * 2))
@@ -116,7 +115,6 @@ def test_every_reader_of_verdicts_reads_each_format(
     on_folder: Program, registry: SchemaRegistry, tmp_path: Path, form: str
 ) -> None:
     place = on_folder.place
-    assert place is not None
     url = registry.url
     write_settings(tmp_path, form, url)
     subject = f"{place.prefix}.{VERDICTS}-value"
@@ -155,7 +153,6 @@ def test_every_reader_of_verdicts_reads_each_format(
 def test_a_schema_that_is_not_registered_or_not_that_of_the_topic_ends_the_judge(
     on_folder: Program, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
-    assert on_folder.place is not None
     place = on_folder.place = TopicPlace(on_folder.place.address, f"t{secrets.token_hex(4)}")
     client, subject = client_of(registry), f"{place.prefix}.{VERDICTS}-value"
     client.register_schema(subject, Schema('"int"', "AVRO"))
@@ -187,7 +184,6 @@ def test_a_judge_waits_for_a_registry_that_is_away(
     on_folder: Program, registry: SchemaRegistry, tmp_path: Path
 ) -> None:
     place = on_folder.place
-    assert place is not None
     write_settings(tmp_path, "protobuf", f"http://127.0.0.1:{free_port()}")
     on_folder.good("topics", "create")
     on_folder.good("feed", "-", stdin=b'{"id": "a", "text": "Too short."}')

@@ -42,7 +42,6 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int, *flag
     """
     rng = random.Random(seed)
     small = {"SIMSTREAM_FRAME_MAX_PAGES": "2"}
-    assert program.place is not None
     with program.place.open() as log, watching(log) as watcher:
         seen = on_the_way = 0
         for _ in range(kills):
@@ -90,7 +89,6 @@ def test_a_recipe_that_asks_more_of_short_pages_gives_the_verdicts_of_the_quadra
     recipe.write_text('short_words = 40\nshort_distance = 2\nshort_similarity = "0.9"\n', encoding="utf-8")
     on_folder.good("topics", "create", "--partitions", 1)
     on_folder.good("feed", made)
-    assert on_folder.place is not None
     with on_folder.place.open() as log, on_folder.serve("--recipe", recipe) as service, watching(log) as watcher:
         watcher.wait(600, service)
         assert service.end() == 0

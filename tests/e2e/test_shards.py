@@ -53,7 +53,6 @@ class JudgedLog:
 
     def open(self, to: str) -> Log:
         """The log with the verdicts and answers of another prefix."""
-        assert self.program.place is not None
         return self.program.place.open(publish_to=to)
 
 
@@ -138,7 +137,6 @@ def test_a_judge_with_shards_0_needs_no_matcher(on_broker: Any) -> None:
 
 
 def test_on_a_local_log_one_matcher_owns_all_shards_and_a_second_is_refused(on_folder: Program) -> None:
-    assert on_folder.place is not None
     with judged_log(on_folder, on_folder.place) as judged:
         assert judged.expected == naive_verdicts(judged.log, window_ms=WINDOW_MS)
         with judged.again("other", matchers=1) as (judge, [matcher]):

@@ -24,7 +24,6 @@ def inspected(program: Program) -> dict[str, Any]:
 def test_a_services_folder_is_looked_at_while_it_works_and_after(program: Program) -> None:
     program.good("topics", "create", "--partitions", 2)
     often = {"SIMSTREAM_FRAME_MAX_PAGES": "20", "SIMSTREAM_SNAPSHOT_EVERY": "50ms"}
-    assert program.place is not None
     with (
         program.place.open() as log,
         watching(log) as watcher,

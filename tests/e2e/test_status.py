@@ -76,7 +76,6 @@ def status_judges(program: Program) -> int:
 
 def expected_judges(program: Program) -> int:
     """Nobody knows who waits for a lock."""
-    assert program.place is not None
     return 1 if program.place.is_local else 2
 
 
@@ -180,7 +179,6 @@ def test_missing_topics_and_silent_processes_are_named(program: Program) -> None
 def test_shards_are_listed_with_their_matchers_and_those_without_one_need_a_person(
     program: Program, tmp_path: Path
 ) -> None:
-    assert program.place is not None
     copies = ["1"] if program.place.is_local else ["1", "3"]  # a local log has one writer a topic
     program.good("topics", "create", "--partitions", 1, "--shards", 4)
     assert [one["owners"] for one in status(program)["shards"]] == [{}] * 4
@@ -247,7 +245,6 @@ def test_a_new_log_under_old_verdicts_needs_a_person(program: Program, tmp_path:
 @pytest.mark.kafka
 def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    assert on_kafka.place is not None
     prefix = on_kafka.place.prefix
     stranger = Consumer(
         {

@@ -15,7 +15,6 @@ ELECTED = 'simstream_role_elected{role="judge"}'
 
 @pytest.mark.kafka
 def test_a_judge_with_matchers_stands_by_beside_one_with_its_own_index_and_takes_over(on_kafka: Program) -> None:
-    assert on_kafka.place is not None
     on_kafka.good("topics", "create", "--partitions", 2)
     pages = eventful_pages.make(PAGES)
     with ExitStack() as stack, on_kafka.place.open() as log, watching(log) as watcher:
@@ -45,7 +44,6 @@ def test_a_judge_with_matchers_stands_by_beside_one_with_its_own_index_and_takes
 
 @pytest.mark.kafka
 def test_a_matcher_that_restarts_under_its_name_goes_on_from_its_snapshots(on_kafka: Program) -> None:
-    assert on_kafka.place is not None
     on_kafka.good("topics", "create", "--partitions", 2, "--shards", 4)
     match = ("--roles", "match", "--state", "matcher", "--instance", "matcher-1")
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:

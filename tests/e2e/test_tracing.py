@@ -24,7 +24,6 @@ def traceparent(number: int) -> bytes:
 
 
 def feed(program: Program) -> None:
-    assert program.place is not None
     program.good("topics", "create")
     with program.place.open() as log, log.open_appender(PAGES) as appender:
         for number in range(COUNT):
@@ -33,7 +32,6 @@ def feed(program: Program) -> None:
 
 
 def test_each_page_with_a_sampled_trace_gets_one_span_as_child_of_its_own(program: Program) -> None:
-    assert program.place is not None
     feed(program)
     with receiving() as receiver, program.place.open() as log, watching(log) as watcher:
         with program.serve(SIMSTREAM_OTLP_ENDPOINT=receiver.endpoint) as service:
@@ -59,7 +57,6 @@ def test_each_page_with_a_sampled_trace_gets_one_span_as_child_of_its_own(progra
 
 @pytest.mark.parametrize("how", ["silent", "absent"])
 def test_a_receiver_that_is_silent_or_absent_costs_no_verdict_and_no_end(on_folder: Program, how: str) -> None:
-    assert on_folder.place is not None
     feed(on_folder)
     with receiving() as receiver, on_folder.place.open() as log, watching(log) as watcher:
         receiver.answers.clear()

@@ -26,7 +26,6 @@ def wanted(number: int) -> dict[str, bytes]:
 
 
 def test_each_verdict_has_the_headers_of_its_page_also_if_the_service_is_killed(program: Program) -> None:
-    assert program.place is not None
     program.good("topics", "create")
     with program.place.open() as log, watching(log) as watcher:
         with log.open_appender(PAGES) as appender:

@@ -187,7 +187,6 @@ def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(
 
 def produce_in_a_transaction(program: Program, count: int) -> None:
     """Pages that are committed together, which leaves a marker behind them."""
-    assert program.place is not None
     producer = Producer(
         {"bootstrap.servers": program.place.servers, "transactional.id": f"{program.place.prefix}.crawler"}
     )

@@ -28,7 +28,6 @@ def feed(program: Program, count: int, seed: int) -> None:
 def served(program: Program, seed: int, count: int = 200) -> None:
     """Feed `count` pages, serve until they have their verdicts, and end cleanly."""
     feed(program, count, seed)
-    assert program.place is not None
     with program.place.open() as log, watching(log) as watcher, program.serve(*KEPT, **SMALL) as service:
         there = len(watcher.rest())
         watcher.wait(there + count, service)
@@ -66,7 +65,6 @@ def test_a_clean_stop_keeps_the_state_and_a_restart_judges_nothing_again(program
 def test_killed_again_and_again_it_goes_on_from_its_last_snapshot(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 2)
     feed(on_folder, 3000, seed=1)
-    assert on_folder.place is not None
     frames = []
     with on_folder.place.open() as log, watching(log) as watcher:
         for round_ in range(4):
@@ -90,7 +88,6 @@ def test_killed_again_and_again_it_goes_on_from_its_last_snapshot(on_folder: Pro
 def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
-    assert on_kafka.place is not None
     with on_kafka.place.open() as log, watching(log) as watcher:
         kept = end_of(log)
         shutil.copytree(on_kafka.folder / "state", on_kafka.folder / "older")
@@ -116,7 +113,6 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
 def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
-    assert on_kafka.place is not None
     with on_kafka.place.open() as log, watching(log) as watcher:
         on_kafka.place.expire(FINGERPRINTS, end_of(log))
         log.set_group_offsets({0: 250})  # a commit that no frame covers
@@ -139,7 +135,6 @@ def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
 @pytest.mark.kafka
 def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    assert on_kafka.place is not None
     feed(on_kafka, 100, seed=1)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
         watcher.wait(100, service)
@@ -158,7 +153,6 @@ def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka
 def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
-    assert on_kafka.place is not None
     with on_kafka.place.open() as log:
         on_kafka.place.expire(FINGERPRINTS, end_of(log))
     assert on_kafka.on_log("status", *KEPT).returncode == 0
@@ -173,7 +167,6 @@ def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program
 def test_a_log_whose_frames_have_all_expired_keeps_its_recipe(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
-    assert on_kafka.place is not None
     with on_kafka.place.open() as log, watching(log) as watcher:
         recipe = json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"]
         on_kafka.place.expire(FINGERPRINTS)
@@ -192,7 +185,6 @@ def test_a_log_whose_frames_have_all_expired_keeps_its_recipe(on_kafka: Program)
 
 def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
-    assert on_folder.place is not None
     (on_folder.folder / "state").mkdir()
     with (
         small_disk(on_folder.folder / "state", 4000),
@@ -217,7 +209,6 @@ def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Prog
 @pytest.mark.long
 def test_a_state_ahead_of_what_is_published_is_not_used(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
-    assert on_folder.place is not None
     served(on_folder, seed=1)
     place = Path(on_folder.place.address)
     shutil.copytree(place, on_folder.folder / "back")
@@ -271,7 +262,6 @@ def test_a_state_that_is_removed_costs_time_and_no_verdict(on_folder: Program) -
         served(on_folder, seed)
         shutil.rmtree(on_folder.folder / "state")
     served(on_folder, seed=3)
-    assert on_folder.place is not None
     with on_folder.place.open() as log, watching(log) as watcher:
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
@@ -279,7 +269,6 @@ def test_a_state_that_is_removed_costs_time_and_no_verdict(on_folder: Program) -
 def test_frames_without_a_verdict_are_no_reason_not_to_keep(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
     served(on_folder, seed=1)
-    assert on_folder.place is not None
     with on_folder.place.open() as log:
         last = read_topic(log, FINGERPRINTS)[-1]
         with log.open_appender(FINGERPRINTS) as appender:
@@ -294,7 +283,6 @@ def test_frames_without_a_verdict_are_no_reason_not_to_keep(on_folder: Program) 
 
 def test_a_standby_keeps_its_state_too(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
-    assert on_folder.place is not None
     with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve(**SMALL) as first:
         first.until(lambda: first.metric('simstream_role_elected{role="judge"}') == 1, "it is elected")
         with on_folder.serve("--roles", "judge", *KEPT, **OFTEN) as second:

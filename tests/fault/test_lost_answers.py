@@ -66,7 +66,6 @@ def test_a_damaged_answer_holds_verdicts_back_until_its_matcher_starts_again(
 def test_a_topic_of_answers_that_was_lost_is_refused_by_states_and_filled_again_from_empty_folders(
     program: Program,
 ) -> None:
-    assert program.place is not None
     program.good("topics", "create", "--partitions", 1, "--shards", 4)
     with program.place.open() as log, watching(log) as watcher:
         eventful_pages.append(log, eventful_pages.make(PAGES))
@@ -131,7 +130,6 @@ def test_answers_that_expired_before_they_were_read_are_told_by_status_and_given
     on_kafka: Program,
 ) -> None:
     on_kafka.good("topics", "create", "--partitions", 1, "--shards", 2)
-    assert on_kafka.place is not None
     frames = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
     with on_kafka.place.open() as log, watching(log) as watcher, ExitStack() as stack:
         matcher = stack.enter_context(on_kafka.serve("--roles", "match", "--state", "own"))

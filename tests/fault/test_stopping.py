@@ -129,7 +129,6 @@ def test_a_service_ends_at_its_start_even_if_a_library_drops_the_interrupt(on_fo
 
 def last_line_of(code: str, program: Program, cache: Path, after: str) -> str:
     """Run a service until it says `after`, end it by SIGTERM, and return the last line that it says."""
-    assert program.place is not None
     line = [sys.executable, "-c", code, program.place.address]
     with subprocess.Popen(line, env=environment(cache), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

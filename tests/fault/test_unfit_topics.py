@@ -44,7 +44,6 @@ def test_a_topic_that_breaks_a_rule_stops_serve_by_name(
     said: str,
     todo: str,
 ) -> None:
-    assert on_kafka.place is not None
     make(on_kafka.place, topic, partitions, settings)
     assert on_kafka.on_log("topics", "create", "--partitions", 1).returncode == 1
     name = f"{on_kafka.place.prefix}.{topic}"
