@@ -26,7 +26,7 @@ from simstream.model import Record
 from simstream.text.recipe import PRESETS
 from simstream.text.recipe_file import load_recipe
 from simstream.wire import verdict as wire
-from tests.e2e import nursery
+from tests.e2e import nursery, pages
 from tests.kafka_fixtures import TopicPlace
 from tests.naive import judge_log
 
@@ -81,6 +81,17 @@ class Program:
         done = self.on_log(*arguments, stdin=stdin, **variables)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
+
+    def feed(self, count: int, seed: int = 1) -> None:
+        """Send `count` pages, made from a seed."""
+        self.good("feed", pages.write(self.folder / f"{seed}.jsonl", count, seed))
+
+    def judge(self, count: int, *flags: object, **variables: str) -> list[bytes]:
+        """Serve until `count` verdicts are there, and end well; return all verdicts by ordinal."""
+        with self.place.open() as log, watching(log) as watcher, self.serve(*flags, **variables) as service:
+            watcher.wait(count, service)
+            assert service.end() == 0, service.output
+            return by_ordinal(watcher.rest())
 
     def dedup(self, *arguments: object, stdin: bytes = b"") -> list[dict[str, Any]]:
         """The verdicts that `dedup` prints with a service's distance."""

@@ -81,11 +81,9 @@ def test_window_link_and_distance_mean_the_same_in_dedup_and_serve(
     made.write_text("\n".join(kept) + "\n")
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", made)
-    with program.place.open() as log, watching(log) as watcher, program.serve(*flags) as service:
-        watcher.wait(len(kept), service)
-        assert service.end() == 0
-        verdicts = by_ordinal(watcher.rest())
-        if "--distance" not in flags:
-            window = 7_200_000 if "--window" in flags else None
+    verdicts = program.judge(len(kept), *flags)
+    if "--distance" not in flags:
+        window = 7_200_000 if "--window" in flags else None
+        with program.place.open() as log:
             assert verdicts == naive_verdicts(log, window, "canonical" if "--link" in flags else "any")
     assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, "--versions", *flags)]

@@ -22,7 +22,7 @@ from simstream.log.base import OutgoingVerdict
 from simstream.sources.demo import demo_records
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE_S, ROOT, Program, all_verdicts, bare, command_line, environment, watching
+from tests.e2e.harness import PATIENCE_S, ROOT, Program, bare, command_line, environment
 
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
@@ -67,14 +67,12 @@ def test_the_demo_over_a_bad_file_names_it_and_leaves_nothing(alone: Program, tm
         assert not list(tmp_path.glob("simstream-demo-*"))
 
 
-def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program, tmp_path: Path) -> None:
+def test_verdicts_prints_the_records_as_they_are_or_as_a_table(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 60))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(60, service)
-        assert service.end() == 0
-        printed = program.good("verdicts", "--json").splitlines()
-        assert [line.encode() for line in printed] == all_verdicts(log)
+    program.feed(60)
+    verdicts = program.judge(60)
+    printed = program.good("verdicts", "--json").splitlines()
+    assert [line.encode() for line in printed] == verdicts
     table = program.good("verdicts").splitlines()
     assert table[0].split() == ["ordinal", "verdict", "similar", "bits", "cluster", "page"]
     assert [line.split()[1] for line in table[1:]] == [json.loads(line)["verdict"] for line in printed]
@@ -306,10 +304,7 @@ def test_html_files_go_through_the_service_as_through_dedup(program: Program) ->
     html(program.folder)
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", "site")
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(3, service)
-        assert service.end() == 0
-        assert [bare(v) for v in all_verdicts(log)] == [bare(v) for v in program.dedup("site")]
+    assert [bare(v) for v in program.judge(3)] == [bare(v) for v in program.dedup("site")]
 
 
 def test_feed_says_how_many_pages_it_sent_and_draws_no_bar_into_a_pipe(program: Program, tmp_path: Path) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simstream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, OutgoingVerdict
 from simstream.model import Record
-from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, read_topic, watching
+from tests.e2e.harness import Program, all_verdicts, read_topic
 from tests.e2e.test_errors import one_line
 
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
@@ -25,23 +23,16 @@ def explained(program: Program, *arguments: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in program.good("explain", "--json", *arguments).splitlines()]
 
 
-def serve(program: Program, log: Log, count: int, *flags: object) -> None:
-    """Run the service until so many verdicts are there."""
-    with watching(log) as watcher, program.serve(*flags) as service:
-        watcher.wait(count, service)
-        assert service.end() == 0
-
-
 @pytest.fixture
-def judged(program: Program, tmp_path: Path) -> Iterator[Log]:
+def judged(program: Program) -> Iterator[Log]:
     """A log of 3 partitions in which 120 pages, a withdrawal among them, have their verdicts."""
     program.good("topics", "create", "--partitions", 3)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", COUNT - 2))
+    program.feed(COUNT - 2)
     with program.place.open() as log:
         with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), WITHDRAWN.encode())
             appender.append(None, WITHDRAWN.encode())
-        serve(program, log, COUNT)
+        program.judge(COUNT)
         yield log
 
 
@@ -102,7 +93,7 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
         with program.serve("--roles", "fingerprint") as service:
             service.until(lambda: len(read_topic(log, "fingerprints")) > 0, "a frame is there")
         assert "waits for the judge" in one_line(program.on_log("explain", "a"), 1)
-        serve(program, log, 1)
+        program.judge(1)
     assert program.good("explain", "a").startswith("a  new\n")
     assert "did you mean a?" not in one_line(program.on_log("explain", "b"), 1)
     assert "0 to 0" in one_line(program.on_log("explain", "--ordinal", 1), 1)
@@ -115,7 +106,7 @@ def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: 
         with log.open_appender(PAGES) as appender:
             for page_id in (b"a", b"b"):
                 appender.append(json.dumps({"text": TEXT}).encode(), page_id)
-        serve(program, log, 2)
+        program.judge(2)
         true = all_verdicts(log)[1]
         forged = true.replace(b'"cluster_id":"0"', b'"cluster_id":"7"')
         position = read_topic(log, POSITIONS)[-1].value or b""
@@ -137,7 +128,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
         with log.open_appender(PAGES) as appender:
             for page_id in (b"a", b"b"):
                 appender.append(json.dumps({"text": TEXT}).encode(), page_id)
-        serve(program, log, 2)
+        program.judge(2)
     program.place.delete(PAGES)
     program.good("topics", "create", "--partitions", 1)
     [one] = explained(program, "b", "--diff")
@@ -158,7 +149,7 @@ def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
         with log.open_appender(PAGES) as appender:
             for page_id in (b"a", b"b", b"c"):
                 appender.append(json.dumps({"text": f"{TEXT} {page_id.decode()}"}).encode(), page_id)
-        serve(on_kafka, log, 3)
+        on_kafka.judge(3)
         on_kafka.place.expire(PAGES, 2)
     [gone, there] = explained(on_kafka, "b", "c", "--diff")
     assert "retention has removed the page" in gone["text_missing"]
@@ -174,10 +165,10 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
     with on_kafka.place.open() as log:
         with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"a")
-        serve(on_kafka, log, 1)
+        on_kafka.judge(1)
         with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"b")
-        serve(on_kafka, log, 2)
+        on_kafka.judge(2)
         on_kafka.place.expire("fingerprints", 1)
         assert len(read_topic(log, VERDICTS)) == 2
     assert "frame 0 is missing" in one_line(on_kafka.on_log("explain", "b"), 1)
@@ -190,6 +181,6 @@ def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_ka
     with on_kafka.place.open() as log:
         with log.open_appender(PAGES) as appender:
             appender.append(json.dumps({"text": TEXT}).encode(), b"a")
-        serve(on_kafka, log, 1)
+        on_kafka.judge(1)
         on_kafka.place.expire(VERDICTS, 1)
     assert "a was judged, but its verdict is no longer in the topic" in one_line(on_kafka.on_log("explain", "a"), 1)

@@ -52,9 +52,7 @@ def test_a_new_topic_of_answers_is_filled_from_the_first_frame_on(broker, tmp_pa
     program.good("topics", "create", "--partitions", 2)
     with place.open() as log, watching(log) as watcher:
         eventful_pages.append(log, eventful_pages.make(PAGES))
-        with program.serve() as service:
-            watcher.wait(PAGES, service)
-            assert service.end() == 0
+        program.judge(PAGES)
         program.good("topics", "create", "--shards", 4)
         with program.serve("--roles", "match") as matcher, program.serve("--roles", "judge") as judge:
             judge.ready()

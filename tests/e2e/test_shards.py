@@ -57,15 +57,12 @@ class JudgedLog:
 
 
 @contextmanager
-def judged_log(program: Program, place: TopicPlace) -> Iterator[JudgedLog]:
+def judged_log(program: Program) -> Iterator[JudgedLog]:
     """Append the pages, and judge them with an own index."""
-    program.good("topics", "create", "--partitions", 1 if place.is_local else 4)
-    with place.open() as log, watching(log) as watcher:
+    program.good("topics", "create", "--partitions", 1 if program.place.is_local else 4)
+    with program.place.open() as log:
         eventful_pages.append(log, eventful_pages.make(PAGES))
-        with program.serve(*POLICY, **SMALL) as service:
-            watcher.wait(PAGES, service)
-            assert service.end() == 0
-        yield JudgedLog(program, log, by_ordinal(watcher.rest()))
+        yield JudgedLog(program, log, program.judge(PAGES, *POLICY, **SMALL))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +73,7 @@ def on_broker(
     folder = tmp_path_factory.mktemp("shards")
     place = TopicPlace(broker.address, folder.name + "-pages")
     numbers = iter(range(100))
-    with judged_log(Program(folder, cache, place), place) as judged:
+    with judged_log(Program(folder, cache, place)) as judged:
         yield judged, lambda: f"{place.prefix}-{next(numbers)}"
 
 
@@ -137,7 +134,7 @@ def test_a_judge_with_shards_0_needs_no_matcher(on_broker: Any) -> None:
 
 
 def test_on_a_local_log_one_matcher_owns_all_shards_and_a_second_is_refused(on_folder: Program) -> None:
-    with judged_log(on_folder, on_folder.place) as judged:
+    with judged_log(on_folder) as judged:
         assert judged.expected == naive_verdicts(judged.log, window_ms=WINDOW_MS)
         with judged.again("other", matchers=1) as (judge, [matcher]):
             assert judged.verdicts("other", judge) == judged.expected

@@ -16,7 +16,6 @@ from confluent_kafka import Consumer
 from simstream.log.base import FINGERPRINTS, POSITIONS
 from simstream.log.committed_records import committed
 from simstream.wire import frame as frames
-from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, watching
 
 ELECTED = 'simstream_role_elected{role="judge"}'
@@ -35,9 +34,9 @@ def address(service: Service) -> str:
     return f"127.0.0.1:{service.port}"
 
 
-def test_a_running_service_is_shown_and_not_disturbed(program: Program, tmp_path: Path) -> None:
+def test_a_running_service_is_shown_and_not_disturbed(program: Program) -> None:
     program.good("topics", "create", "--partitions", 2)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 300))
+    program.feed(300)
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
         watcher.wait(300, service)
         service.until(lambda: sum(log.source_offsets().values()) == 300, "offsets are committed")
@@ -64,7 +63,7 @@ def test_a_running_service_is_shown_and_not_disturbed(program: Program, tmp_path
         [elected] = [judge for judge in found["judges"] if judge["elected"]]
         assert str(service.process.pid) in elected["name"]
         assert [process["roles"]["judge"]["state"] for process in found["processes"]] == ["working", "standby"]
-        program.good("feed", pages.write(tmp_path / "more.jsonl", 100, seed=2))
+        program.feed(100, seed=2)
         watcher.wait(400, service)
         assert service.metric(ELECTED) == 1
         assert service.end() == 0
@@ -79,15 +78,13 @@ def expected_judges(program: Program) -> int:
     return 1 if program.place.is_local else 2
 
 
-def test_it_is_a_table_for_people(program: Program, tmp_path: Path) -> None:
+def test_it_is_a_table_for_people(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     shown = program.good("status")
     assert "nothing yet; 0 frames to go" in shown
     assert "none runs" in shown
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(20, service)
-        assert service.end() == 0
+    program.feed(20)
+    program.judge(20)
     shown = program.good("status")
     assert "ordinal 20, policy" in shown
     documented = (ROOT / "docs/tutorials/operator.md").read_text()
@@ -100,7 +97,7 @@ def test_it_is_a_table_for_people(program: Program, tmp_path: Path) -> None:
 
 def test_unread_pages_and_unjudged_frames_need_a_person(program: Program, tmp_path: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    program.feed(20)
     [wrong] = status(program, code=1)["wrong"]
     assert wrong["what"] == "20 pages wait, and no fingerprinter runs"
     assert "simstream serve --roles fingerprint --log" in wrong["todo"]
@@ -123,7 +120,7 @@ def test_the_advice_to_start_a_judge_has_the_flags_of_the_published_policy(
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log, watching(log) as watcher:
         for number in range(2):
-            program.good("feed", pages.write(tmp_path / "pages.jsonl", 20, seed=number))
+            program.feed(20, seed=number)
             with program.serve("--roles", ("all", "fingerprint")[number], *policy) as service:
                 if number == 0:
                     watcher.wait(20, service)
@@ -138,7 +135,7 @@ def test_the_advice_to_start_a_judge_has_the_flags_of_the_published_policy(
         wrong["todo"],
     )
     assert found, wrong
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20, seed=2))
+    program.feed(20, seed=2)
     waiting = status(program, code=1)["wrong"][0]["todo"]
     assert waiting.endswith(f"leave out --roles to run both, with {found[1]}")
     (tmp_path / "mine.toml").write_text(f'distance = {found[2]}\nsimilarity = "{found[3]}"\nlink = "canonical"\n')
@@ -146,13 +143,11 @@ def test_the_advice_to_start_a_judge_has_the_flags_of_the_published_policy(
         assert "--similarity" not in wrong["todo"]
 
 
-def test_frames_without_pages_need_no_judge(program: Program, tmp_path: Path) -> None:
+def test_frames_without_pages_need_no_judge(program: Program) -> None:
     """A fingerprinter that stops behind its judge may leave one, for the markers behind the last page."""
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(20, service)
-        assert service.end() == 0
+    program.feed(20)
+    program.judge(20)
     with program.place.open() as log:
         [[record], *_] = filter(None, committed(log, FINGERPRINTS, 1))
         frame = frames.decode(record.value or b"")
@@ -176,13 +171,11 @@ def test_missing_topics_and_silent_processes_are_named(program: Program) -> None
     assert wrong["what"].startswith("nothing answers at 127.0.0.1:1")
 
 
-def test_shards_are_listed_with_their_matchers_and_those_without_one_need_a_person(
-    program: Program, tmp_path: Path
-) -> None:
+def test_shards_are_listed_with_their_matchers_and_those_without_one_need_a_person(program: Program) -> None:
     copies = ["1"] if program.place.is_local else ["1", "3"]  # a local log has one writer a topic
     program.good("topics", "create", "--partitions", 1, "--shards", 4)
     assert [one["owners"] for one in status(program)["shards"]] == [{}] * 4
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 100))
+    program.feed(100)
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
         with ExitStack() as stack:
             matchers = [stack.enter_context(program.serve("--roles", "match", "--copy", copy)) for copy in copies]
@@ -199,7 +192,7 @@ def test_shards_are_listed_with_their_matchers_and_those_without_one_need_a_pers
             assert ("matcher of copy 3" in shown) == (len(copies) > 1)
             assert [matcher.end() for matcher in matchers] == [0] * len(copies)
         service.until(lambda: held(program) == [[]] * 4, "they have left")
-        program.good("feed", pages.write(tmp_path / "more.jsonl", 20, seed=2))
+        program.feed(20, seed=2)
         service.until(lambda: "waits for the answer" in service.get("/health/ready")[1], "a frame waits")
         [wrong] = status(program, code=1)["wrong"]
         assert wrong["what"].endswith("no matcher holds shard 0, 1, 2, 3 of 4")
@@ -230,13 +223,12 @@ def test_another_number_of_shards_than_the_topic_has_needs_a_person(program: Pro
 
 
 @pytest.mark.long
-def test_a_new_log_under_old_verdicts_needs_a_person(program: Program, tmp_path: Path) -> None:
+def test_a_new_log_under_old_verdicts_needs_a_person(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(20, service)
-        assert service.end() == 0
-        program.place.delete(FINGERPRINTS)
+    program.feed(20)
+    program.judge(20)
+    program.place.delete(FINGERPRINTS)
+    with program.place.open() as log:
         log.create_topics(1)
     whats = [wrong["what"] for wrong in status(program, code=1)["wrong"]]
     assert any("verdicts were published for the log" in what for what in whats)
@@ -265,9 +257,9 @@ def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Pro
 
 
 @pytest.mark.kafka
-def test_verdicts_without_a_position_need_a_person(on_kafka: Program, tmp_path: Path) -> None:
+def test_verdicts_without_a_position_need_a_person(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", pages.write(tmp_path / "pages.jsonl", 20))
+    on_kafka.feed(20)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
         watcher.wait(20, service)
         assert service.end() == 0
@@ -278,14 +270,12 @@ def test_verdicts_without_a_position_need_a_person(on_kafka: Program, tmp_path: 
     assert "positions has none" in whats[0]
 
 
-def test_a_gap_is_found_by_reading_the_log(on_folder: Program, tmp_path: Path) -> None:
+def test_a_gap_is_found_by_reading_the_log(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
-    on_folder.good("feed", pages.write(tmp_path / "pages.jsonl", 40))
+    on_folder.feed(40)
+    on_folder.judge(40)
+    on_folder.feed(40, seed=2)
     with on_folder.place.open() as log:
-        with watching(log) as watcher, on_folder.serve() as service:
-            watcher.wait(40, service)
-            assert service.end() == 0
-        on_folder.good("feed", pages.write(tmp_path / "more.jsonl", 40, seed=2))
         log.set_group_offsets({0: 45})  # a commit that no frame covers
         with on_folder.serve("--roles", "fingerprint") as service:
             service.until(lambda: log.source_offsets() == {0: 80}, "all is read")

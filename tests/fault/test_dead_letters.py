@@ -9,7 +9,7 @@ import pytest
 
 from simstream.cli.main import invoke
 from simstream.log.base import DEAD_LETTERS, PAGES
-from tests.e2e.harness import Program, by_ordinal, read_topic, watching
+from tests.e2e.harness import Program, read_topic, watching
 
 WORDS = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 SECRET = "private-words-of-a-page"
@@ -47,13 +47,6 @@ class DeadLetterProgram:
         return [json.loads(line) for line in self("list", "--json", *arguments).splitlines()]
 
 
-def serve_until(program: Program, verdicts: int, **variables: str) -> list[dict[str, Any]]:
-    with program.place.open() as log, watching(log) as watcher, program.serve(**variables) as service:
-        watcher.wait(verdicts, service)
-        assert service.end() == 0
-        return [json.loads(value) for value in by_ordinal(watcher.rest())]
-
-
 def test_letters_are_listed_without_their_content_and_replayed_once(
     program: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,7 +57,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
         with log.open_appender(PAGES) as appender:
             for key, value, headers in FED:
                 appender.append(value, key, headers)
-    first = serve_until(program, len(FED), SIMSTREAM_MAX_RECORD_BYTES=str(LIMIT))
+    first = list(map(json.loads, program.judge(len(FED), SIMSTREAM_MAX_RECORD_BYTES=str(LIMIT))))
     assert [v["verdict"] for v in first] == ["new", *["unreadable"] * 4]
 
     found = letters.listed()
@@ -99,7 +92,7 @@ def test_letters_are_listed_without_their_content_and_replayed_once(
     assert [r.headers[-1] for r in again] == [("simstream-replayed-from", f"{dead}/0/{n}".encode()) for n in (0, 2)]
     assert letters("replay", "--reason", "bad_json").startswith("1 page sent again")
 
-    verdicts = serve_until(program, len(FED) + 3)
+    verdicts = list(map(json.loads, program.judge(len(FED) + 3)))
     assert [v["id"] for v in verdicts[5:]] == ["large", "html", "broken"]
     assert [v["reason"] for v in verdicts[5:]] == [None, None, "bad_json"]
     # A page that failed once more is not sent round and round, unless somebody insists.

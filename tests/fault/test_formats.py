@@ -10,7 +10,7 @@ from simstream.log.base import FINGERPRINTS
 from simstream.wire import frame as frames
 from simstream.wire.frame_versions import FORMAT
 from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, bare, naive_verdicts, read_topic, watching
+from tests.e2e.harness import Program, all_verdicts, bare, naive_verdicts, read_topic
 from tests.fault.test_state import last_line
 from tests.fault.test_two_judges import pages_in
 from tests.old_format import as_format, as_format_1
@@ -19,18 +19,16 @@ SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
 
 
 def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for_a_newer_judge(
-    program: Program, tmp_path: Path
+    program: Program,
 ) -> None:
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
-    with program.place.open() as log, watching(log) as watcher:
-        with program.serve(**SMALL) as service:
-            watcher.wait(60, service)
-            assert service.end() == 0
+    program.feed(60, seed=1)
+    program.judge(60, **SMALL)
+    with program.place.open() as log:
         last = read_topic(log, FINGERPRINTS)[-1].value or b""
         with log.open_appender(FINGERPRINTS) as appender:
             appender.append(as_format(FORMAT + 1, last), partition=0)
-        program.good("feed", pages.write(tmp_path / "two.jsonl", 30, seed=2))
+        program.feed(30, seed=2)
         for _ in range(2):
             with program.serve(**SMALL) as service:
                 assert service.wait() == 1
@@ -69,11 +67,8 @@ def test_a_log_of_the_first_format_is_judged_on_like_a_current_one(program: Prog
                 appender.append(as_format_1(frame.header, frame.columns), partition=0)
     program.good("feed", first)
     program.good("feed", second)
-    with program.place.open() as log, watching(log) as watcher:
-        with program.serve(**SMALL) as service:
-            watcher.wait(180, service)
-            assert service.end() == 0
-        verdicts = all_verdicts(log)
+    verdicts = program.judge(180, **SMALL)
+    with program.place.open() as log:
         assert verdicts == naive_verdicts(log)
     expected = program.dedup("--versions", first, first, second)
     assert [bare(verdict) for verdict in verdicts] == [bare(verdict) for verdict in expected]

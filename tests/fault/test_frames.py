@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from simstream.log.base import FINGERPRINTS, Log
 from simstream.wire import frame as frames
-from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, naive_verdicts, read_topic, watching
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "10"}
@@ -38,20 +35,17 @@ def strange(log: Log) -> dict[str, list[bytes]]:
     }
 
 
-def test_strange_frames_are_ignored_and_counted_and_change_no_verdict(program: Program, tmp_path: Path) -> None:
+def test_strange_frames_are_ignored_and_counted_and_change_no_verdict(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    program.feed(60, seed=1)
+    before = program.judge(60, **SMALL)
     with program.place.open() as log, watching(log) as watcher:
-        with program.serve(**SMALL) as service:
-            watcher.wait(60, service)
-            assert service.end() == 0
-        before = all_verdicts(log)
         by_reason = strange(log)
         with log.open_appender(FINGERPRINTS) as appender:
             for values in by_reason.values():
                 for value in values:
                     appender.append(value, partition=0)
-        program.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+        program.feed(60, seed=2)
         with program.serve(**SMALL) as service:
             watcher.wait(120, service)
             for reason, values in by_reason.items():
@@ -64,16 +58,16 @@ def test_strange_frames_are_ignored_and_counted_and_change_no_verdict(program: P
 
 @pytest.mark.kafka
 @pytest.mark.long
-def test_frames_come_strange_while_the_service_runs_and_it_goes_on(on_kafka: Program, tmp_path: Path) -> None:
+def test_frames_come_strange_while_the_service_runs_and_it_goes_on(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    on_kafka.feed(60, seed=1)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
         watcher.wait(60, service)
         with log.open_appender(FINGERPRINTS) as appender:
             for values in strange(log).values():
                 for value in values:
                     appender.append(value, partition=0)
-        on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+        on_kafka.feed(60, seed=2)
         watcher.wait(120, service)
         assert service.end() == 0
         assert all_verdicts(log) == naive_verdicts(log)

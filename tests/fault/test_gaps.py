@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from simstream.errors import LogLocked
 from simstream.log.base import FINGERPRINTS, PAGES
-from tests.e2e import pages
 from tests.e2e.harness import Program, Watcher, by_ordinal, read_topic, watching
 
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
 
-def judge_50_of_100(program: Program, folder: Path, *arguments: str) -> None:
+def judge_50_of_100(program: Program, *arguments: str) -> None:
     """Serve until 50 pages of one partition have their verdicts, and feed 50 more."""
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(folder / "one.jsonl", 50, seed=1))
-    with program.place.open() as log, watching(log) as watcher, program.serve(*arguments) as service:
-        watcher.wait(50, service)
-        assert service.end() == 0
-    program.good("feed", pages.write(folder / "two.jsonl", 50, seed=2))
+    program.feed(50, seed=1)
+    program.judge(50, *arguments)
+    program.feed(50, seed=2)
 
 
 def served(program: Program, watcher: Watcher, count: int) -> list[tuple[int, int]]:
@@ -38,10 +34,8 @@ def served(program: Program, watcher: Watcher, count: int) -> list[tuple[int, in
     return [(source["partition"], source["offset"]) for source in sources]
 
 
-def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
-    program: Program, tmp_path: Path
-) -> None:
-    judge_50_of_100(program, tmp_path)
+def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(program: Program) -> None:
+    judge_50_of_100(program)
     with program.place.open() as log, watching(log) as watcher:
         log.set_group_offsets({0: 80})  # 30 pages with lost frames
         with program.serve(**SHORT) as service:
@@ -64,9 +58,9 @@ def test_a_gap_makes_the_judge_unready_and_rewind_brings_every_page_its_verdict(
 
 
 @pytest.mark.long
-def test_rewind_begins_a_partition_anew_that_has_frames_but_no_first_one(program: Program, tmp_path: Path) -> None:
+def test_rewind_begins_a_partition_anew_that_has_frames_but_no_first_one(program: Program) -> None:
     program.good("topics", "create", "--partitions", 2)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    program.feed(60, seed=1)
     with program.place.open() as log, watching(log) as watcher:
         in_first = sum(record.partition == 0 for record in read_topic(log, PAGES))
         log.set_group_offsets({1: 5})  # so its first frame, which began at 0, is missing
@@ -100,8 +94,8 @@ def is_locked(log: object) -> bool:
 
 @pytest.mark.kafka
 @pytest.mark.long
-def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: Program, tmp_path: Path) -> None:
-    judge_50_of_100(on_kafka, tmp_path)
+def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: Program) -> None:
+    judge_50_of_100(on_kafka)
     on_kafka.place.expire(PAGES, 70)
     with on_kafka.serve() as service:
         assert service.wait() == 1
@@ -118,10 +112,8 @@ def test_skip_gives_up_pages_that_were_removed_before_they_were_read(on_kafka: P
 
 
 @pytest.mark.kafka
-def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_again(
-    on_kafka: Program, tmp_path: Path
-) -> None:
-    judge_50_of_100(on_kafka, tmp_path)
+def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_again(on_kafka: Program) -> None:
+    judge_50_of_100(on_kafka)
     with on_kafka.place.open() as log, watching(log) as watcher:
         log.set_group_offsets({0: 80})  # 30 pages with lost frames
         with on_kafka.serve(**SHORT) as service:
@@ -140,8 +132,8 @@ def test_a_gap_whose_pages_have_partly_expired_is_skipped_and_the_rest_is_read_a
 
 
 @pytest.mark.kafka
-def test_of_a_log_that_was_cut_each_command_says_which_state_it_needs(on_kafka: Program, tmp_path: Path) -> None:
-    judge_50_of_100(on_kafka, tmp_path, "--state", "kept")
+def test_of_a_log_that_was_cut_each_command_says_which_state_it_needs(on_kafka: Program) -> None:
+    judge_50_of_100(on_kafka, "--state", "kept")
     with on_kafka.place.open() as log, on_kafka.serve("--roles", "fingerprint") as service:
         service.until(lambda: log.source_offsets() == {0: 100}, "all pages are read")
         assert service.end() == 0
@@ -163,11 +155,9 @@ def test_of_a_log_that_was_cut_each_command_says_which_state_it_needs(on_kafka: 
 
 
 @pytest.mark.kafka
-def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(
-    on_kafka: Program, tmp_path: Path
-) -> None:
+def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 2)
-    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    on_kafka.feed(60, seed=1)
     with on_kafka.place.open() as log, watching(log) as watcher:
         ends = log.end_offsets(PAGES)
         log.set_group_offsets({1: 5})  # so its first frame, which began at 0, is missing
@@ -175,7 +165,7 @@ def test_skip_also_begins_a_partition_anew_that_has_frames_but_no_first_one(
             watcher.wait(ends[0], service)
             service.until(lambda: service.metric("simstream_source_gaps") == 1, "the gap is counted")
             assert service.end() == 0
-        on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+        on_kafka.feed(60, seed=2)
         on_kafka.place.expire(PAGES, ends[0] + 2)
         assert "source skip" in on_kafka.on_log("status", "--gaps").stdout.decode()
         left = f"partition 0: offsets {ends[0]} to {ends[0] + 1} are given up"

@@ -11,8 +11,7 @@ import pytest
 
 from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
 from tests.disks import fill, small_disk
-from tests.e2e import pages
-from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
+from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, naive_verdicts, read_topic, watching
 from tests.fault.test_state import last_line
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
@@ -21,17 +20,12 @@ KEPT = ("--state", "state")
 """A folder beside the test's files."""
 
 
-def feed(program: Program, count: int, seed: int) -> None:
-    program.good("feed", pages.write(program.folder / f"{seed}.jsonl", count, seed=seed))
-
-
 def served(program: Program, seed: int, count: int = 200) -> None:
     """Feed `count` pages, serve until they have their verdicts, and end cleanly."""
-    feed(program, count, seed)
-    with program.place.open() as log, watching(log) as watcher, program.serve(*KEPT, **SMALL) as service:
-        there = len(watcher.rest())
-        watcher.wait(there + count, service)
-        assert service.end() == 0, service.output
+    program.feed(count, seed)
+    with program.place.open() as log:
+        there = len(all_verdicts(log))
+    program.judge(there + count, *KEPT, **SMALL)
 
 
 def loaded(service: Service) -> int:
@@ -55,7 +49,7 @@ def test_a_clean_stop_keeps_the_state_and_a_restart_judges_nothing_again(program
             assert loaded(service) == frames
             service.until(lambda: "replayed" in service.output, "it goes on")
             assert "replaying 0 frames" in service.output
-            feed(program, 200, seed=2)
+            program.feed(200, seed=2)
             watcher.wait(400, service)
             assert service.end() == 0
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
@@ -64,7 +58,7 @@ def test_a_clean_stop_keeps_the_state_and_a_restart_judges_nothing_again(program
 @pytest.mark.long
 def test_killed_again_and_again_it_goes_on_from_its_last_snapshot(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 2)
-    feed(on_folder, 3000, seed=1)
+    on_folder.feed(3000, seed=1)
     frames = []
     with on_folder.place.open() as log, watching(log) as watcher:
         for round_ in range(4):
@@ -113,10 +107,10 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
 def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
-    with on_kafka.place.open() as log, watching(log) as watcher:
+    with on_kafka.place.open() as log:
         on_kafka.place.expire(FINGERPRINTS, end_of(log))
         log.set_group_offsets({0: 250})  # a commit that no frame covers
-        feed(on_kafka, 100, seed=2)
+        on_kafka.feed(100, seed=2)
         with on_kafka.serve("--roles", "fingerprint") as service:
             service.until(lambda: log.source_offsets() == {0: 300}, "all is read")
             assert service.end() == 0
@@ -126,19 +120,14 @@ def test_a_gap_is_mended_where_the_log_is_cut(on_kafka: Program) -> None:
         found = on_kafka.on_log("status", "--json", "--gaps", *KEPT)
         assert json.loads(found.stdout)["gaps"] == {"0": 200}
         assert "offset 200" in on_kafka.good("source", "rewind", *KEPT)
-        with on_kafka.serve(*KEPT) as service:
-            watcher.wait(300, service)
-            assert service.end() == 0
-        assert len(by_ordinal(watcher.rest())) == 300
+        assert len(on_kafka.judge(300, *KEPT)) == 300
 
 
 @pytest.mark.kafka
 def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    feed(on_kafka, 100, seed=1)
-    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as service:
-        watcher.wait(100, service)
-        assert service.end() == 0
+    on_kafka.feed(100, seed=1)
+    on_kafka.judge(100, **SMALL)
     on_kafka.place.expire(VERDICTS)
     on_kafka.place.delete(POSITIONS)
     on_kafka.good("topics", "create", "--partitions", 1)
@@ -167,20 +156,18 @@ def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program
 def test_a_log_whose_frames_have_all_expired_keeps_its_recipe(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     served(on_kafka, seed=1)
-    with on_kafka.place.open() as log, watching(log) as watcher:
+    with on_kafka.place.open() as log:
         recipe = json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"]
         on_kafka.place.expire(FINGERPRINTS)
         assert json.loads(on_kafka.on_log("status", "--json").stdout)["recipe"] == recipe
-        feed(on_kafka, 50, seed=2)
+        on_kafka.feed(50, seed=2)
         end = end_of(log)
         for roles in ("fingerprint", "fingerprint,judge"):
             with on_kafka.serve("--roles", roles, *KEPT, "--recipe", "google2007") as service:
                 assert service.wait() == 1
                 assert f"the log began under recipe {recipe}" in last_line(service)
         assert end_of(log) == end
-        with on_kafka.serve(*KEPT) as service:
-            watcher.wait(250, service)
-            assert service.end() == 0
+        on_kafka.judge(250, *KEPT)
 
 
 def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Program) -> None:
@@ -192,11 +179,11 @@ def test_a_full_disk_makes_unready_and_keeps_the_verdicts_coming(on_folder: Prog
         watching(log) as watcher,
         on_folder.serve(*KEPT, **OFTEN) as service,
     ):
-        feed(on_folder, 100, seed=1)
+        on_folder.feed(100, seed=1)
         service.until(lambda: "snapshot of frame" in service.output, "it is kept")
         watcher.wait(100, service)
         make_room = fill(on_folder.folder / "state")
-        feed(on_folder, 200, seed=2)
+        on_folder.feed(200, seed=2)
         service.until(lambda: "no room" in service.get("/health/ready")[1], "it says that the disk is full")
         watcher.wait(300, service)
         make_room()
@@ -250,7 +237,7 @@ def test_two_processes_do_not_share_a_state_and_the_first_goes_on(program: Progr
         with program.serve("--roles", "judge", *KEPT) as second:
             assert second.wait() == 1
             assert f"process {first.process.pid} already uses the state" in last_line(second)
-        feed(program, 100, seed=1)
+        program.feed(100, seed=1)
         watcher.wait(100, first)
         assert first.end() == 0
 
@@ -286,7 +273,7 @@ def test_a_standby_keeps_its_state_too(on_folder: Program) -> None:
     with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve(**SMALL) as first:
         first.until(lambda: first.metric('simstream_role_elected{role="judge"}') == 1, "it is elected")
         with on_folder.serve("--roles", "judge", *KEPT, **OFTEN) as second:
-            feed(on_folder, 200, seed=1)
+            on_folder.feed(200, seed=1)
             watcher.wait(200, first)
             second.until(lambda: f"snapshot of frame {end_of(log)}" in second.output, "the standby keeps its state")
             assert second.end() == 0

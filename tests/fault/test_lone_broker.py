@@ -14,7 +14,6 @@ from deploy.kafka.broker import KafkaBroker
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS
 from simstream.model import Record
 from simstream.wire import verdict as wire
-from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
 from tests.fault.test_state import last_line
 from tests.kafka_fixtures import TopicPlace
@@ -35,13 +34,9 @@ class LoneBrokerProgram(NamedTuple):
         """The files with the records of a topic, one for each partition."""
         return sorted((self.broker.data / "log").glob(f"{name}-*/{0:020}.log"))
 
-    def feed(self, seed: int) -> None:
-        """Send COUNT pages."""
-        self.program.good("feed", pages.write(self.program.folder / f"{seed}.jsonl", COUNT, seed=seed))
-
     def judge(self, seed: int, verdicts: int) -> None:
         """Send COUNT pages as the feed with this number, and serve until the verdicts reach `verdicts`."""
-        self.feed(seed)
+        self.program.feed(COUNT, seed)
         with self.place.open() as log, watching(log) as watcher, self.program.serve(**SMALL) as service:
             watcher.wait(verdicts, service)
             service.until(lambda: sum(log.source_offsets().values()) == seed * COUNT, "offsets are committed")
@@ -93,7 +88,7 @@ def test_frames_that_are_gone_behind_their_verdicts_stop_the_judge_by_name(lone:
     lose(lone, f"{lone.place.prefix}.{FINGERPRINTS}")
     assert "verdicts were published up to frame" in last_error(lone, "judge")
     assert b"the log ends at frame" in lone.program.on_log("status").stdout
-    lone.feed(3)
+    lone.program.feed(COUNT, seed=3)
     with lone.place.open() as log, lone.program.serve("--roles", "fingerprint", **SMALL) as service:
         service.until(lambda: sum(log.source_offsets().values()) == 3 * COUNT, "other frames take their place")
         assert service.end() == 0

@@ -134,9 +134,7 @@ def test_answers_that_expired_before_they_were_read_are_told_by_status_and_given
     with on_kafka.place.open() as log, watching(log) as watcher, ExitStack() as stack:
         matcher = stack.enter_context(on_kafka.serve("--roles", "match", "--state", "own"))
         eventful_pages.append(log, eventful_pages.make(PAGES))
-        with on_kafka.serve("--state", "own", **frames) as service:
-            watcher.wait(PAGES, service)
-            assert service.end() == 0
+        on_kafka.judge(PAGES, "--state", "own", **frames)
         eventful_pages.append(log, eventful_pages.make(PAGES, 2))
         with on_kafka.serve("--roles", "fingerprint", **frames) as service:
             service.until(lambda: log.source_offsets() == log.end_offsets("pages"), "all is fingerprinted")

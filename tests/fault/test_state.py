@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,7 @@ from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.roles.context import RoleContext
 from simstream.roles.topics import TopicWatch
 from simstream.settings import Settings
-from tests.e2e import pages
-from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, read_topic, watching
+from tests.e2e.harness import Program, Service, all_verdicts, read_topic, watching
 
 
 def last_line(service: Service) -> str:
@@ -24,14 +22,12 @@ def last_line(service: Service) -> str:
 
 
 @pytest.fixture
-def served(program: Program, tmp_path: Path) -> Program:
+def served(program: Program) -> Program:
     """60 pages with their verdicts, and 60 more without."""
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(60, service)
-        assert service.end() == 0
-    program.good("feed", pages.write(tmp_path / "two.jsonl", 60, seed=2))
+    program.feed(60, seed=1)
+    program.judge(60)
+    program.feed(60, seed=2)
     return program
 
 
@@ -40,12 +36,9 @@ def test_another_recipe_is_refused_by_both_roles_and_nothing_is_written(served: 
         with served.serve("--recipe", "google2007", "--roles", role) as service:
             assert service.wait() == 1
             assert "recipe" in last_line(service)
-    with served.place.open() as log, watching(log) as watcher:
-        assert len(watcher.rest()) == 60
-        with served.serve() as service:  # nothing was committed: the 60 pages are still there
-            watcher.wait(120, service)
-            assert service.end() == 0
-        assert len(by_ordinal(watcher.rest())) == 120
+    with served.place.open() as log:
+        assert len(all_verdicts(log)) == 60
+    assert len(served.judge(120)) == 120, "nothing was committed: the 60 pages are still there"
 
 
 @pytest.mark.long
@@ -71,10 +64,10 @@ def test_a_log_made_anew_under_old_verdicts_is_refused(served: Program) -> None:
 
 @pytest.mark.kafka
 def test_lost_verdicts_are_told_once_while_a_judge_works_and_again_at_each_start(
-    on_kafka: Program, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    on_kafka: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    on_kafka.feed(60, seed=1)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
         watcher.wait(60, service)
         assert service.end() == 0
@@ -86,7 +79,7 @@ def test_lost_verdicts_are_told_once_while_a_judge_works_and_again_at_each_start
         watch.look()
         watch.look()
     assert caplog.text.count("was deleted and created again while it was in use") == 1
-    on_kafka.good("feed", pages.write(tmp_path / "two.jsonl", 5, seed=2))
+    on_kafka.feed(5, seed=2)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
         watcher.wait(5, service)
         assert service.end() == 0
@@ -95,12 +88,10 @@ def test_lost_verdicts_are_told_once_while_a_judge_works_and_again_at_each_start
 
 @pytest.mark.kafka
 @pytest.mark.long
-def test_verdicts_without_positions_are_refused(on_kafka: Program, tmp_path: Path) -> None:
+def test_verdicts_without_positions_are_refused(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", pages.write(tmp_path / "one.jsonl", 30))
-    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
-        watcher.wait(30, service)
-        assert service.end() == 0
+    on_kafka.feed(30)
+    on_kafka.judge(30)
     on_kafka.place.delete(POSITIONS)
     with on_kafka.place.open() as log:
         log.create_topics(1)
@@ -111,20 +102,15 @@ def test_verdicts_without_positions_are_refused(on_kafka: Program, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_pages_made_anew_stop_the_service_and_a_new_start_reads_them_from_their_beginning(
-    program: Program, tmp_path: Path
-) -> None:
+def test_pages_made_anew_stop_the_service_and_a_new_start_reads_them_from_their_beginning(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 60, seed=1))
+    program.feed(60, seed=1)
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
         watcher.wait(60, service)
         program.place.delete(PAGES)
         log.create_topics(1)
         assert service.wait() == 1
         assert "created again" in last_line(service) or "no topic" in last_line(service)
-    program.good("feed", pages.write(tmp_path / "two.jsonl", 40, seed=2))
-    with program.place.open() as log, watching(log) as watcher, program.serve() as service:
-        watcher.wait(100, service)
-        assert service.end() == 0
-        verdicts = [json.loads(value) for value in by_ordinal(watcher.rest())]
+    program.feed(40, seed=2)
+    verdicts = [json.loads(value) for value in program.judge(100)]
     assert [v["source"]["offset"] for v in verdicts] == [*range(60), *range(40)]

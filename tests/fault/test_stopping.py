@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from simstream.log.base import FINGERPRINTS
-from tests.e2e import pages
 from tests.e2e.harness import Program, by_ordinal, environment, read_topic, watching
 
 HANGING = """
@@ -46,20 +45,18 @@ invoke(["serve", "--log", sys.argv[1], "--http-port", "0"])
 HTTP_LINE = "metrics and health on"
 
 
-def test_sigterm_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(
-    program: Program, tmp_path: Path
-) -> None:
-    stop_and_go_on(program, tmp_path, signal.SIGTERM)
+def test_sigterm_ends_the_service_with_0_and_a_restart_goes_on_without_a_double(program: Program) -> None:
+    stop_and_go_on(program, signal.SIGTERM)
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_the_service_as_sigterm_does(on_folder: Program, tmp_path: Path) -> None:
-    stop_and_go_on(on_folder, tmp_path, signal.SIGINT)
+def test_ctrl_c_ends_the_service_as_sigterm_does(on_folder: Program) -> None:
+    stop_and_go_on(on_folder, signal.SIGINT)
 
 
-def stop_and_go_on(program: Program, tmp_path: Path, how: signal.Signals) -> None:
+def stop_and_go_on(program: Program, how: signal.Signals) -> None:
     program.good("topics", "create", "--partitions", 2)
-    program.good("feed", pages.write(tmp_path / "pages.jsonl", 20_000))
+    program.feed(20_000)
     small = {"SIMSTREAM_FRAME_MAX_PAGES": "25", "SIMSTREAM_STOP_TIMEOUT": "10s"}
     with program.place.open() as log, watching(log) as watcher:
         with program.serve(**small) as service:
@@ -71,7 +68,7 @@ def stop_and_go_on(program: Program, tmp_path: Path, how: signal.Signals) -> Non
         stopped_at = len(watcher.rest())
         frames = len(read_topic(log, FINGERPRINTS))
         # The fingerprinter may have been through all of it before the judge's first verdict was seen.
-        program.good("feed", pages.write(tmp_path / "more.jsonl", 500))
+        program.feed(500)
         with program.serve(**small) as service:
             watcher.wait(20_500, service)
             assert service.end() == 0

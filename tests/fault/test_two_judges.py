@@ -15,7 +15,6 @@ import pytest
 from deploy.server_process import freeze
 from simstream.log.base import FINGERPRINTS, Election, Log
 from simstream.wire import frame as frames
-from tests.e2e import pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 from tests.waiting import until
 
@@ -56,15 +55,9 @@ def pages_in(log: Log) -> int:
     return sum(len(frames.decode(record.value or b"").columns) for record in read_topic(log, FINGERPRINTS))
 
 
-def feed(program: Program, path: Path, count: int, seed: int) -> None:
-    program.good("feed", pages.write(path / f"{seed}.jsonl", count, seed=seed))
-
-
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
-def test_the_second_follows_and_takes_over_from_the_first(
-    on_kafka: Program, tmp_path: Path, how: signal.Signals
-) -> None:
+def test_the_second_follows_and_takes_over_from_the_first(on_kafka: Program, how: signal.Signals) -> None:
     on_kafka.good("topics", "create", "--partitions", 2)
     with (
         on_kafka.place.open() as log,
@@ -72,19 +65,19 @@ def test_the_second_follows_and_takes_over_from_the_first(
         on_kafka.serve("--roles", "fingerprint", **SMALL) as fingerprinter,
         on_kafka.serve("--roles", "judge") as first,
     ):
-        feed(on_kafka, tmp_path, 200, seed=1)
+        on_kafka.feed(200, seed=1)
         watcher.wait(100, first)
         with on_kafka.serve("--roles", "judge") as second:
             standing_by(second)
             assert second.metric(ELECTED) == 0
-            feed(on_kafka, tmp_path, 200, seed=2)
+            on_kafka.feed(200, seed=2)
             watcher.wait(400, first)
             judged = first.metric("simstream_log_position")
             second.until(lambda: second.metric("simstream_log_position") == judged, "it has followed")
             assert second.metric('simstream_verdicts_total{verdict="new"}') == 0
             ended = time.monotonic()
             first.process.send_signal(how)
-            feed(on_kafka, tmp_path, 400, seed=3)
+            on_kafka.feed(400, seed=3)
             watcher.wait(401, second)
             assert time.monotonic() - ended < TAKEOVER_S
             watcher.wait(800, second)
@@ -109,21 +102,21 @@ def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, tmp_path: Path
         on_kafka.serve("--roles", "judge") as first,
         on_kafka.serve("--roles", "judge") as second,
     ):
-        feed(on_kafka, tmp_path, 200, seed=1)
+        on_kafka.feed(200, seed=1)
         watcher.wait(200, second)
         second, first = sorted([first, second], key=lambda service: service.metric(ELECTED))
         if busy:
-            feed(on_kafka, tmp_path, 2000, seed=2)
+            on_kafka.feed(2000, seed=2)
             watcher.wait(210, first)
         with frozen(first):
             publishing(second)
             if busy:
-                feed(on_kafka, tmp_path, 100, seed=3)
+                on_kafka.feed(100, seed=3)
                 watcher.wait(2300, second)
         assert first.wait() == 1
         assert first.output.splitlines()[-1].startswith("simstream: another judge publishes")
         assert "Traceback" not in first.output
-        feed(on_kafka, tmp_path, 100, seed=4)
+        on_kafka.feed(100, seed=4)
         watcher.wait(2400 if busy else 300, second)
         assert second.end() == 0
         assert fingerprinter.end() == 0
@@ -135,14 +128,14 @@ def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Pro
     (tmp_path / "simstream.toml").write_text(SHORT_SESSION)
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as judge:
-        feed(on_kafka, tmp_path, 100, seed=1)
+        on_kafka.feed(100, seed=1)
         watcher.wait(100, judge)
         with log.join_election() as rival:
             with frozen(judge):
                 held(rival)
             judge.until(lambda: "did not confirm this judge's place" in judge.output, "it notices")
             judge.until(lambda: judge.metric(ELECTED) == 0, "it says so")
-            feed(on_kafka, tmp_path, 100, seed=2)
+            on_kafka.feed(100, seed=2)
             watcher.wait(200, judge)
         publishing(judge)
         assert judge.end() == 0
@@ -150,19 +143,18 @@ def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Pro
 
 
 @pytest.mark.long
-def test_a_standby_judges_up_to_the_committed_position_and_never_beyond(program: Program, tmp_path: Path) -> None:
+def test_a_standby_judges_up_to_the_committed_position_and_never_beyond(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    feed(program, tmp_path, 200, seed=1)
+    program.feed(200, seed=1)
+    program.judge(200, **SMALL)
     with program.place.open() as log, watching(log) as watcher:
-        with program.serve(**SMALL) as first:
-            watcher.wait(200, first)
-            assert first.end() == 0
+        assert len(watcher.rest()) == 200
         published = log.end_offsets(FINGERPRINTS)[0]
         with log.join_election() as election:
             held(election)
             with program.serve(**SMALL) as second:
                 standing_by(second)
-                feed(program, tmp_path, 200, seed=2)
+                program.feed(200, seed=2)
                 second.until(lambda: pages_in(log) >= 400, "the log has more frames")
                 assert log.end_offsets(FINGERPRINTS)[0] > published
                 assert watcher.look(0.5) == 200
@@ -176,7 +168,7 @@ def test_a_standby_judges_up_to_the_committed_position_and_never_beyond(program:
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
 
 
-def test_a_standby_ends_at_once_and_leaves_the_elected_one_alone(program: Program, tmp_path: Path) -> None:
+def test_a_standby_ends_at_once_and_leaves_the_elected_one_alone(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log, watching(log) as watcher, program.serve() as first:
         publishing(first)
@@ -185,7 +177,7 @@ def test_a_standby_ends_at_once_and_leaves_the_elected_one_alone(program: Progra
             began = time.monotonic()
             assert second.end() == 0
             assert time.monotonic() - began < 5
-        feed(program, tmp_path, 100, seed=1)
+        program.feed(100, seed=1)
         watcher.wait(100, first)
         assert first.metric(ELECTED) == 1
         assert first.end() == 0
@@ -193,24 +185,22 @@ def test_a_standby_ends_at_once_and_leaves_the_elected_one_alone(program: Progra
 
 @pytest.mark.kafka
 @pytest.mark.long
-def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes_on(
-    on_kafka: Program, tmp_path: Path
-) -> None:
+def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes_on(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as running:
-        feed(on_kafka, tmp_path, 100, seed=1)
+        on_kafka.feed(100, seed=1)
         watcher.wait(100, running)
         for wrong in (("--distance", "3"), ("--recipe", "google2007")):
             with on_kafka.serve("--roles", "judge", *wrong) as refused:
                 assert refused.wait() == 1
                 assert "Traceback" not in refused.output
-        feed(on_kafka, tmp_path, 100, seed=2)
+        on_kafka.feed(100, seed=2)
         watcher.wait(200, running)
         assert running.end() == 0
         assert len(by_ordinal(watcher.rest())) == 200
 
 
-def test_on_a_local_log_the_second_takes_over_from_a_killed_first(on_folder: Program, tmp_path: Path) -> None:
+def test_on_a_local_log_the_second_takes_over_from_a_killed_first(on_folder: Program) -> None:
     on_folder.good("topics", "create")
     with (
         on_folder.place.open() as log,
@@ -221,7 +211,7 @@ def test_on_a_local_log_the_second_takes_over_from_a_killed_first(on_folder: Pro
         publishing(first)
         with on_folder.serve("--roles", "judge") as second:
             standing_by(second)
-            feed(on_folder, tmp_path, 2000, seed=1)
+            on_folder.feed(2000, seed=1)
             watcher.wait(100, first)
             first.kill()
             watcher.wait(2000, second)

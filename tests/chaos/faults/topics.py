@@ -10,8 +10,7 @@ from confluent_kafka.admin import NewPartitions
 from simstream.log.base import FINGERPRINTS, PAGES
 from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.feed import SeededFeed
-from tests.e2e import pages
-from tests.e2e.harness import Program, all_verdicts, naive_verdicts, watching
+from tests.e2e.harness import Program, all_verdicts, naive_verdicts
 from tests.kafka_fixtures import TopicPlace
 
 
@@ -77,12 +76,8 @@ def another_log(arena: ChaosArena, scale: ChaosScale) -> str:
     mine.good("topics", "create", "--partitions", 1)
     shutil.copytree(places[0].address, places[1].address)
     for number, program in enumerate((mine, other)):
-        program.good("feed", pages.write(arena.folder / f"{number}.jsonl", scale.pages, seed=number))
-        with places[number].open() as log, watching(log) as watcher, program.serve() as service:
-            watcher.wait(scale.pages, service)
-            assert service.end() == 0
-    with places[1].open() as log:
-        expected = all_verdicts(log)
+        program.feed(scale.pages, seed=number)
+        expected = program.judge(scale.pages)
     name = f"simstream.{FINGERPRINTS}.log"
     shutil.copy(Path(places[0].address) / name, Path(places[1].address) / name)
     with other.serve("--roles", "judge") as service:
