@@ -19,7 +19,7 @@ from simstream.wire.answer import Answer
 from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
 from tests.chaos.faults.connections import CutRule
 from tests.chaos.faults.shards import SHARDS, ShardedArena
-from tests.chaos.proxy import FETCH, HEARTBEAT, NAMES, PRODUCE, KafkaProxy, ProxiedRequest, RequestFate
+from tests.chaos.proxy import FETCH, HEARTBEAT, PRODUCE, KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import Service, read_topic
 
 FAR = 1 << 30
@@ -162,8 +162,6 @@ def answers_cut(arena: ChaosArena, scale: ChaosScale) -> str:
     arena.client(**QUICK_GROUPS)
     sharded = ShardedArena(arena)
     rule = SlowRule(arena)
-    points = [(*point, fate) for point in POINTS for fate in (RequestFate.CUT, RequestFate.UNANSWERED)]
-    arena.rng.shuffle(points)
     with KafkaProxy(arena.broker, rule) as proxy:
         for _ in range(2):
             sharded.match(via=proxy.address)
@@ -171,15 +169,6 @@ def answers_cut(arena: ChaosArena, scale: ChaosScale) -> str:
         sharded.fingerprint()
         sharded.burst(scale.burst)
         arena.judged()
-        for turn in range(scale.faults):
-            api, client, fate = points[turn % len(points)]
-            rule.order(api, client, fate)
-            for _ in range(20):  # an aborted burst makes no matcher write anything
-                sharded.burst(scale.burst)
-                if arena.within(3.0, lambda: not rule.waits):
-                    break
-            assert not rule.waits, f"no connection was {fate.value} a {NAMES[api]} of {client}"
-            if arena.rng.random() < 0.25:
-                proxy.cut()
+        rule.lose_each(arena, proxy, POINTS, scale.faults, lambda: sharded.burst(scale.burst))
         report = f"{rule.done} connections cut within a request, {rule.delayed} requests late"
         return f"{report}, {sharded.settle()} pages"

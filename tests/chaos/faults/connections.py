@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 
 from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.proxy import (
@@ -39,12 +40,32 @@ class CutRule:
         self._lock = threading.Lock()
         self.done = 0
 
-    def order(self, api: int, client: str, fate: RequestFate) -> None:
-        self._due = (api, client, fate)
-
     @property
     def waits(self) -> bool:
         return self._due is not None
+
+    def lose_each(
+        self,
+        arena: ChaosArena,
+        proxy: KafkaProxy,
+        points: Sequence[tuple[int, str]],
+        turns: int,
+        burst: Callable[[], object],
+    ) -> None:
+        """Lose each kind of request in turn, with and without its work done, and sometimes end all connections at
+        once. `burst` makes the clients send requests."""
+        kinds = [(*point, fate) for point in points for fate in (RequestFate.CUT, RequestFate.UNANSWERED)]
+        arena.rng.shuffle(kinds)
+        for turn in range(turns):
+            api, client, fate = kinds[turn % len(kinds)]
+            self._due = (api, client, fate)
+            for _ in range(20):  # an aborted burst makes no role send anything
+                burst()
+                if arena.within(3.0, lambda: not self.waits):
+                    break
+            assert not self.waits, f"no connection was {fate.value} a {NAMES[api]} of {client}"
+            if arena.rng.random() < 0.25:
+                proxy.cut()
 
     def __call__(self, request: ProxiedRequest) -> RequestFate:
         with self._lock:
@@ -60,20 +81,9 @@ def cuts(arena: ChaosArena, scale: ChaosScale) -> str:
     end all connections at once."""
     arena.open(3)
     rule = CutRule()
-    points = [(*point, fate) for point in POINTS for fate in (RequestFate.CUT, RequestFate.UNANSWERED)]
-    arena.rng.shuffle(points)
     with KafkaProxy(arena.broker, rule) as proxy:
         arena.serve(via=proxy.address, frame_max_pages=5)
         arena.feed.burst(scale.burst)
         arena.judged()
-        for turn in range(scale.faults):
-            api, client, fate = points[turn % len(points)]
-            rule.order(api, client, fate)
-            for _ in range(20):  # an aborted burst makes no role send anything
-                arena.feed.burst(scale.burst)
-                if arena.within(3.0, lambda: not rule.waits):
-                    break
-            assert not rule.waits, f"no connection was {fate.value} a {NAMES[api]} of {client}"
-            if arena.rng.random() < 0.25:
-                proxy.cut()
+        rule.lose_each(arena, proxy, POINTS, scale.faults, lambda: arena.feed.burst(scale.burst))
         return f"{rule.done} connections cut within a request, {arena.settle()} pages"
