@@ -21,7 +21,7 @@ from simstream.judge.pages.store import PageStore
 from simstream.judge.state import JudgeState
 from simstream.model import FingerprintColumns
 from tests.bench.made_pages import BATCH, PageMaker, columns_of, policy
-from tests.bench.state import LOG, judge, memory
+from tests.bench.state import LOG, judge, memory, save
 
 SAVED_EVERY = 1_000_000
 AIM_US = 1.0
@@ -81,10 +81,10 @@ def fill(folder: Path, pages: int, link: str, seconds: float) -> tuple[int, floa
             alike += judge(state, made.batch(min(BATCH, pages - made.count)))
             judged += BATCH
             if made.count % SAVED_EVERY < BATCH:
-                _save(state, kept)
+                save(state, kept)
         took = time.perf_counter() - began
         state.index.wait()
-        _save(state, kept)
+        save(state, kept)
         state.close()
     return made.count, 1e6 * took / max(1, judged)
 
@@ -134,13 +134,6 @@ def _taken_up(kept: StateFolder, pages: int, link: str, beats: BeatTimer) -> Jud
         state.restore(loaded.parts, loaded.facts, LOG)
         state.read_from_disk(kept.files, loaded.sealed.values())
     return state
-
-
-def _save(state: JudgeState, kept: StateFolder) -> None:
-    prepared = kept.prepare(state.parts(), state.facts(LOG))
-    prepared.write()
-    prepared.commit()
-    state.read_from_disk(kept.files, prepared.sealed)
 
 
 def told(found: ExpiryStep, link: str) -> str:

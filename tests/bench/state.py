@@ -151,6 +151,7 @@ def sizes(pages: int, near: float, copies: float, shards: int, threads: int, fol
 
 
 def save(state: LogState, kept: StateFolder) -> None:
+    """Write a snapshot of a state, and read from it from now on."""
     prepared = kept.prepare(state.parts(), state.facts(LOG))
     prepared.write()
     prepared.commit()

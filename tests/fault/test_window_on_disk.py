@@ -9,26 +9,12 @@ import pytest
 
 from simstream.files.folder import StateFolder
 from simstream.judge.state import JudgeState
-from simstream.model import FingerprintColumns, PageSource
 from tests.bench.made_pages import PageMaker, columns_of, policy
+from tests.bench.state import judge, save
 
 PAGES = 250
 WINDOW_MS = 8 * PAGES // 10
 """Eight batches long: a page is a tenth of a ms after the one before."""
-
-
-def judge(state: JudgeState, columns: FingerprintColumns) -> None:
-    ordinal = state.acceptor.ordinal
-    state.acceptor.ordinal += len(columns)
-    sources = [PageSource("p", 0, offset) for offset in columns.offset.tolist()]
-    state.resolver.judge(columns, columns.time, ordinal, sources)
-
-
-def save(state: JudgeState, folder: StateFolder) -> None:
-    prepared = folder.prepare(state.parts(), state.facts("log"))
-    prepared.write()
-    prepared.commit()
-    state.read_from_disk(folder.files, prepared.sealed)
 
 
 def on_disk(path: Path) -> int:
