@@ -1,4 +1,4 @@
-"""Does work in a forked process, which has one thread and all memory of this one."""
+"""Work in forked processes, which have one thread and all memory of this one, and the processes of a folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from simstream.errors import UsageError
@@ -32,3 +33,16 @@ def forked(work: Callable[[], object]) -> int:
         os.kill(pid, signal.SIGKILL)
         ended = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(ended[1])
+
+
+def working_below(folder: Path) -> list[int]:
+    """Return the processes that work in a folder or in one of its folders."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if Path(os.readlink(entry / "cwd")).is_relative_to(folder.resolve()):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
 import time
@@ -23,6 +22,7 @@ from tests.chaos import oracle
 from tests.chaos.feed import SeededFeed
 from tests.contract.helpers import cluster_of
 from tests.e2e.harness import Program, Service, Watcher, read_topic, watching
+from tests.forked_process import working_below
 from tests.kafka_fixtures import TopicPlace
 
 PATIENCE_S = 90.0
@@ -217,22 +217,10 @@ class ChaosArena:
 
 
 def children_left(folder: Path, patience: float = 10.0) -> list[int]:
-    """The processes that still work in a folder, once they had a moment to end."""
+    """The processes that still work in a folder or below it, once they had a moment to end."""
     end = time.monotonic() + patience
-    while found := _working_in(folder):
+    while found := working_below(folder):
         if time.monotonic() > end:
             return found
         time.sleep(0.05)
     return []
-
-
-def _working_in(folder: Path) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if os.readlink(entry / "cwd") == str(folder.resolve()):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found

@@ -20,6 +20,7 @@ from deploy.cluster import endless
 from deploy.cluster_demo import listed
 from simstream.sources.demo import demo_records
 from tests.e2e.harness import PATIENCE_S, ROOT
+from tests.forked_process import working_below
 from tests.kafka_fixtures import need_broker
 
 
@@ -49,19 +50,6 @@ def code_of(process: subprocess.Popen[bytes], seconds: float, said: Path) -> int
         process.send_signal(signal.SIGABRT)  # Python's faulthandler writes where each thread is
         process.wait(PATIENCE_S)
         pytest.fail(f"it has not ended after {seconds:g} s:\n{said.read_text()}")
-
-
-def working_below(folder: Path) -> list[int]:
-    """The processes that work in a folder or in one of its folders."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if Path(os.readlink(entry / "cwd")).is_relative_to(folder.resolve()):
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 @pytest.mark.kafka
