@@ -13,7 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +26,7 @@ from simstream.judge.acceptor import IgnoreReason
 from simstream.judge.policy import make_policy
 from simstream.judge.state import JudgeState
 from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from simstream.log.committed_records import committed
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.text.recipe import preset
@@ -274,7 +275,7 @@ def _fields(record: Record) -> dict[str, Any] | None:
 def wrong_sources(log: Log, verdicts: Iterable[bytes]) -> list[str]:
     """Return what is wrong with the pages of these verdicts: each page must have one, and nothing else has one."""
     judged = Counter((found.source.partition, found.source.offset) for found in map(wire.decode, verdicts))
-    pages = {(record.partition, record.offset) for record in read_all(log, PAGES)}
+    pages = {(record.partition, record.offset) for record in chain.from_iterable(committed(log, PAGES, 10_000))}
     said = {
         "pages have no verdict": len(pages - judged.keys()),
         "verdicts belong to no page": len(judged.keys() - pages),
@@ -289,17 +290,8 @@ def judged_alone(log: Log) -> list[bytes]:
     assert header is not None
     values: list[bytes] = []
     with JudgeState(make_policy(preset("default"), header.recipe)) as judge:
-        for record in read_all(log, FINGERPRINTS):
+        for record in chain.from_iterable(committed(log, FINGERPRINTS, 10_000)):
             found = judge.judge(record)
             if not isinstance(found, IgnoreReason):
                 values += map(wire.encode, found)
     return values
-
-
-def read_all(log: Log, topic: str) -> list[Record]:
-    """Return all committed records of a topic."""
-    records: list[Record] = []
-    with log.open_reader(topic, 0) as reader:
-        while not reader.caught_up():
-            records += reader.poll(10_000, 0.2)
-    return records

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from confluent_kafka import KafkaException
 from simstream.judge.acceptor import Acceptor
 from simstream.judge.policy import make_policy
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log
+from simstream.log.committed_records import committed
 from simstream.model import Record
 from simstream.text.recipe import PRESETS
 from simstream.text.recipe_file import load_recipe
@@ -323,8 +325,4 @@ def shares(place: TopicPlace, admin: Any) -> list[int]:
 
 def read_topic(log: Log, topic: str) -> list[Record]:
     """All that is committed now."""
-    records: list[Record] = []
-    with log.open_reader(topic, 0) as reader:
-        while not reader.caught_up():
-            records += reader.poll(10_000, 0.1)
-    return records
+    return list(chain.from_iterable(committed(log, topic, 10_000)))

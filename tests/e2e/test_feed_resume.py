@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from simstream.log.base import PAGES
-from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
+from tests.e2e.harness import PATIENCE_S, Program, command_line, environment, read_topic
 
 PAGE_COUNT = 4_000
 
@@ -25,11 +25,8 @@ def lines() -> list[bytes]:
 
 def fed(program: Program) -> Counter[str]:
     """How often each page lies in the topic."""
-    found: Counter[str] = Counter()
-    with program.place.open() as log, log.open_reader(PAGES) as reader:
-        while not reader.caught_up():
-            found.update((record.key or b"").decode() for record in reader.poll(5_000, 1.0))
-    return found
+    with program.place.open() as log:
+        return Counter((record.key or b"").decode() for record in read_topic(log, PAGES))
 
 
 def position(path: Path) -> int:
