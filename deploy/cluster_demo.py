@@ -21,8 +21,8 @@ from pathlib import Path
 
 from deploy.cluster import Cluster, PageFeed, VerdictCount, endless, judged_alone, wrong_sources
 from deploy.feed_demo import replayed_pages
-from deploy.kafka.broker import KafkaBroker, missing_packages
-from deploy.kafka.jars import BrokerError
+from deploy.kafka.broker import KafkaBroker
+from deploy.kafka.jars import BrokerError, missing_packages
 from simstream.interrupts import keep_interrupts
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions

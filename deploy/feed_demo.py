@@ -22,8 +22,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from deploy.kafka.broker import KafkaBroker, is_taken, missing_packages, say_on_stderr
-from deploy.kafka.jars import BrokerError
+from deploy.kafka.broker import KafkaBroker
+from deploy.kafka.jars import BrokerError, missing_packages, say_on_stderr
+from deploy.server_process import is_taken
 from simstream.interrupts import keep_interrupts
 from simstream.log import open_log
 from simstream.log.base import PAGES, LogOptions

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deploy.kafka.broker import KafkaBroker, missing_packages
+from deploy.kafka.broker import KafkaBroker
+from deploy.kafka.jars import missing_packages
 from deploy.registry.registry import SchemaRegistry, missing
 from simstream.log import open_log
 from simstream.log.base import Log, LogOptions

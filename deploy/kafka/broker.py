@@ -4,7 +4,7 @@
         ...                      # kafka://127.0.0.1:PORT is broker.address
 
 `python -m deploy.kafka.broker [--port 9092] [--data DIR]` runs one in the foreground until Ctrl-C.
-Needs Java 17 or newer and Maven, and nothing else; `missing_packages()` names what is absent.
+Needs Java 17 or newer and Maven, and nothing else; `jars.missing_packages()` names what is absent.
 """
 
 from __future__ import annotations
@@ -24,19 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.kafka.jars import HERE, BrokerError, Say, download, missing_packages, say_on_stderr
-from deploy.server_process import QUICK_JAVA, ServerProcess, free_port, is_taken
+from deploy.server_process import QUICK_JAVA, ServerProcess, free_port
 
-__all__ = [
-    "HERE",
-    "BrokerError",
-    "BrokerNode",
-    "KafkaBroker",
-    "answers_on",
-    "free_port",
-    "is_taken",
-    "missing_packages",
-    "say_on_stderr",
-]
 HEAP = "512m"
 CLASSES = "classes.jsa"
 END_S = 120.0

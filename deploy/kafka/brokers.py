@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from deploy.kafka.broker import BrokerNode, KafkaBroker, free_port
+from deploy.kafka.broker import BrokerNode, KafkaBroker
 from deploy.kafka.jars import Say, say_on_stderr
+from deploy.server_process import free_port
 
 CONTROLLER = 100
 """The controller's node id; the brokers count from 1."""

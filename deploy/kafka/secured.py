@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from deploy.kafka.broker import KafkaBroker, answers_on, free_port
+from deploy.kafka.broker import KafkaBroker, answers_on
 from deploy.kafka.certificates import CertificateAuthority, CertificatePair
 from deploy.kafka.jars import Say, say_on_stderr
+from deploy.server_process import free_port
 
 ADMIN = "admin"
 HOST = "localhost"

@@ -24,8 +24,9 @@ from typing import Any
 from confluent_kafka import Producer
 
 from deploy.grafana import picture
-from deploy.kafka.broker import KafkaBroker, free_port
+from deploy.kafka.broker import KafkaBroker
 from deploy.prometheus.server import Prometheus
+from deploy.server_process import free_port
 from tests import corpora
 
 RECENT = 800

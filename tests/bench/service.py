@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from deploy.kafka.broker import free_port
+from deploy.server_process import free_port
 from simstream.log import open_log
 from simstream.log.base import LogOptions
 from simstream.model import Verdict

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from deploy.kafka.broker import missing_packages
+from deploy.kafka.jars import missing_packages
 from tests.chaos.arena import ChaosScale
 from tests.chaos.grounds import ChaosGrounds
 from tests.chaos.scenarios import SCENARIOS, ChaosScenario

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka.broker import CLASSES, HERE, KafkaBroker, free_port, keep_classes, missing_packages
-from deploy.kafka.jars import download
+from deploy.kafka.broker import CLASSES, KafkaBroker, keep_classes
+from deploy.kafka.jars import HERE, download, missing_packages
+from deploy.server_process import free_port
 from tests.waiting import until
 
 START = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from deploy.kafka.broker import free_port
+from deploy.server_process import free_port
 from simstream.feeds.comparison import side_by_side
 from simstream.feeds.condition import FeedCondition, FeedPartition
 from simstream.feeds.fold import FoldLimits

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from deploy.kafka.broker import free_port
+from deploy.server_process import free_port
 from simstream.sources.demo import demo_records
 from tests.e2e.harness import PATIENCE_S, ROOT
 from tests.kafka_fixtures import need_broker

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from deploy.kafka.broker import free_port
 from deploy.registry.registry import SchemaRegistry
+from deploy.server_process import free_port
 from simstream.log.base import DEAD_LETTERS, PAGES
 from simstream.tools.dead_letters.letters import PREFIX
 from tests.e2e import pages

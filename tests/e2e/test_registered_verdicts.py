@@ -15,8 +15,8 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from deploy.kafka.broker import free_port
 from deploy.registry.registry import SchemaRegistry
+from deploy.server_process import free_port
 from simstream import Client
 from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, OutgoingVerdict
 from simstream.wire import position as positions

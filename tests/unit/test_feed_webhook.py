@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from deploy.kafka.broker import free_port
+from deploy.server_process import free_port
 from simstream.errors import SettingsError
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.state import FeedState
