@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -18,12 +17,8 @@ import pytest
 
 from deploy.server_process import free_port
 from simstream.sources.demo import demo_records
-from tests.e2e.harness import PATIENCE_S, ROOT
+from tests.e2e.harness import PATIENCE_S, ROOT, environment
 from tests.kafka_fixtures import need_broker
-
-
-def environment(cache: Path) -> dict[str, str]:
-    return {**os.environ, "SIMSTREAM_CACHE": str(cache)}
 
 
 def stories(port: int) -> dict[str, Any]:
@@ -63,6 +58,7 @@ def test_the_feed_demo_shows_replayed_pages_and_ends_on_request(cache: Path, tmp
 
 def test_kernels_are_warmed_by_a_program_that_needs_no_service(cache: Path) -> None:
     command = [sys.executable, "deploy/warm.py", "--pages", "600"]
-    done = subprocess.run(command, cwd=ROOT, env=environment(cache), capture_output=True, text=True, check=False)
+    alone = environment(cache, PYTHONPATH=str(ROOT / "stream"))  # an image has no `deploy`
+    done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "near_duplicate" in done.stdout
