@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -21,6 +21,14 @@ WITHDRAWN = "taken-back"
 def explained(program: Program, *arguments: object) -> list[dict[str, Any]]:
     """The objects that `explain --json` prints."""
     return [json.loads(line) for line in program.good("explain", "--json", *arguments).splitlines()]
+
+
+def judge_texts(program: Program, log: Log, texts: Mapping[str, str], before: int = 0) -> None:
+    """Append a page for each id and text, and serve until each has its verdict, like the pages `before`."""
+    with log.open_appender(PAGES) as appender:
+        for page_id, text in texts.items():
+            appender.append(json.dumps({"text": text}).encode(), page_id.encode())
+    program.judge(before + len(texts))
 
 
 @pytest.fixture
@@ -103,10 +111,7 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
 def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
-        with log.open_appender(PAGES) as appender:
-            for page_id in (b"a", b"b"):
-                appender.append(json.dumps({"text": TEXT}).encode(), page_id)
-        program.judge(2)
+        judge_texts(program, log, {"a": TEXT, "b": TEXT})
         true = all_verdicts(log)[1]
         forged = true.replace(b'"cluster_id":"0"', b'"cluster_id":"7"')
         position = read_topic(log, POSITIONS)[-1].value or b""
@@ -125,10 +130,7 @@ def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: 
 def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
-        with log.open_appender(PAGES) as appender:
-            for page_id in (b"a", b"b"):
-                appender.append(json.dumps({"text": TEXT}).encode(), page_id)
-        program.judge(2)
+        judge_texts(program, log, {"a": TEXT, "b": TEXT})
     program.place.delete(PAGES)
     program.good("topics", "create", "--partitions", 1)
     [one] = explained(program, "b", "--diff")
@@ -146,10 +148,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
 def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        with log.open_appender(PAGES) as appender:
-            for page_id in (b"a", b"b", b"c"):
-                appender.append(json.dumps({"text": f"{TEXT} {page_id.decode()}"}).encode(), page_id)
-        on_kafka.judge(3)
+        judge_texts(on_kafka, log, {page_id: f"{TEXT} {page_id}" for page_id in "abc"})
         on_kafka.place.expire(PAGES, 2)
     [gone, there] = explained(on_kafka, "b", "c", "--diff")
     assert "retention has removed the page" in gone["text_missing"]
@@ -163,12 +162,8 @@ def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
 def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        with log.open_appender(PAGES) as appender:
-            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
-        on_kafka.judge(1)
-        with log.open_appender(PAGES) as appender:
-            appender.append(json.dumps({"text": TEXT}).encode(), b"b")
-        on_kafka.judge(2)
+        judge_texts(on_kafka, log, {"a": TEXT})
+        judge_texts(on_kafka, log, {"b": TEXT}, before=1)
         on_kafka.place.expire("fingerprints", 1)
         assert len(read_topic(log, VERDICTS)) == 2
     assert "frame 0 is missing" in one_line(on_kafka.on_log("explain", "b"), 1)
@@ -179,8 +174,6 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
 def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        with log.open_appender(PAGES) as appender:
-            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
-        on_kafka.judge(1)
+        judge_texts(on_kafka, log, {"a": TEXT})
         on_kafka.place.expire(VERDICTS, 1)
     assert "a was judged, but its verdict is no longer in the topic" in one_line(on_kafka.on_log("explain", "a"), 1)
