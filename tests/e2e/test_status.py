@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer
 
-from simstream.log.base import FINGERPRINTS, POSITIONS
+from simstream.log.base import FINGERPRINTS
 from simstream.log.committed_records import committed
 from simstream.wire import frame as frames
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, watching
@@ -222,18 +222,6 @@ def test_another_number_of_shards_than_the_topic_has_needs_a_person(program: Pro
     assert status(program, SIMSTREAM_SHARDS="0")["shards"] == []
 
 
-@pytest.mark.long
-def test_a_new_log_under_old_verdicts_needs_a_person(program: Program) -> None:
-    program.good("topics", "create", "--partitions", 1)
-    program.feed(20)
-    program.judge(20)
-    program.place.delete(FINGERPRINTS)
-    with program.place.open() as log:
-        log.create_topics(1)
-    whats = [wrong["what"] for wrong in status(program, code=1)["wrong"]]
-    assert any("verdicts were published for the log" in what for what in whats)
-
-
 @pytest.mark.kafka
 def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
@@ -254,20 +242,6 @@ def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Pro
     assert [one["what"].partition(" (")[0] for one in told["wrong"]] == ["stranger"]
     assert "is no judge" in told["wrong"][0]["what"]
     assert status(on_kafka)["wrong"] == []
-
-
-@pytest.mark.kafka
-def test_verdicts_without_a_position_need_a_person(on_kafka: Program) -> None:
-    on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.feed(20)
-    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as service:
-        watcher.wait(20, service)
-        assert service.end() == 0
-        on_kafka.place.delete(POSITIONS)
-        log.create_topics(1)
-    whats = [wrong["what"] for wrong in status(on_kafka, code=1)["wrong"]]
-    assert len(whats) == 1, "nothing else can be done before"
-    assert "positions has none" in whats[0]
 
 
 def test_a_gap_is_found_by_reading_the_log(on_folder: Program) -> None:

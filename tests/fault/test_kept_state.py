@@ -12,6 +12,7 @@ import pytest
 from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
 from tests.disks import fill, small_disk
 from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, naive_verdicts, read_topic, watching
+from tests.e2e.test_status import status
 from tests.fault.test_state import last_line
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
@@ -128,14 +129,17 @@ def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka
     on_kafka.good("topics", "create", "--partitions", 1)
     on_kafka.feed(100, seed=1)
     on_kafka.judge(100, **SMALL)
-    on_kafka.place.expire(VERDICTS)
     on_kafka.place.delete(POSITIONS)
     on_kafka.good("topics", "create", "--partitions", 1)
+    whats = [wrong["what"] for wrong in status(on_kafka, code=1)["wrong"]]
+    assert len(whats) == 1, "nothing else can be done before"
+    assert "positions has none" in whats[0]
+    on_kafka.place.expire(VERDICTS)
     with on_kafka.serve(**SMALL) as service:
         assert service.wait() == 1
         assert "has or had records" in last_line(service)
-    found = json.loads(on_kafka.on_log("status", "--json").stdout)
-    assert any("has or had records" in one["what"] for one in found["wrong"])
+    told = status(on_kafka, code=1)["wrong"]
+    assert any("has or had records" in wrong["what"] for wrong in told)
 
 
 @pytest.mark.kafka

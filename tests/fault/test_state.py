@@ -11,6 +11,7 @@ from simstream.roles.context import RoleContext
 from simstream.roles.topics import TopicWatch
 from simstream.settings import Settings
 from tests.e2e.harness import Program, Service, all_verdicts, read_topic, watching
+from tests.e2e.test_status import status
 
 
 def last_line(service: Service) -> str:
@@ -51,10 +52,12 @@ def test_another_policy_is_refused(served: Program) -> None:
         assert len(all_verdicts(log)) == 60
 
 
-def test_a_log_made_anew_under_old_verdicts_is_refused(served: Program) -> None:
+def test_a_log_made_anew_under_old_verdicts_needs_a_person_and_is_refused(served: Program) -> None:
     served.place.delete(FINGERPRINTS)
     with served.place.open() as log:
         log.create_topics(1)
+    told = status(served, code=1)["wrong"]
+    assert any("verdicts were published for the log" in wrong["what"] for wrong in told)
     with served.serve() as service:
         assert service.wait() == 1
         assert "created again" in last_line(service)
