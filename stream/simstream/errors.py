@@ -28,7 +28,7 @@ SimstreamError                what happened, and what to do
 │   ├── WrongRecipe           the log or the state was made by another recipe
 │   ├── WrongPolicy           the published position belongs to another policy
 │   ├── WrongLog              the position belongs to another log, or the digest differs
-│   ├── WrongAnswer           a shard and the judge do not agree on the log or on the live pages
+│   ├── WrongAnswer           a shard and the judge do not agree on the log, the live pages or a match
 │   ├── WrongSchema           the published verdicts have another schema
 │   ├── WrongVerdict          the log does not give the verdict that was published
 │   ├── PositionMissing       the topic `verdicts` has or had records, and `positions` has none
@@ -190,7 +190,7 @@ class WrongLog(StateError):
 
 
 class WrongAnswer(StateError):
-    """A shard and the judge do not agree on what the log says, or on which pages are live."""
+    """A shard and the judge do not agree on what the log says, on which pages are live, or on what a match is."""
 
 
 class WrongSchema(StateError):

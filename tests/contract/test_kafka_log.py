@@ -18,7 +18,7 @@ from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, Settin
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
-from simstream.log.kafka import page_consumer
+from simstream.log.kafka import missing_offsets, page_consumer
 from simstream.log.kafka import reader as reader_module
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import KafkaCluster
@@ -263,13 +263,13 @@ def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(
     kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a new leader did not know yet that all replicas have the page."""
-    monkeypatch.setattr(page_consumer, "MAX_LEADER_CHANGE_S", 60.0)
+    monkeypatch.setattr(missing_offsets, "MAX_LEADER_CHANGE_S", 60.0)
     with kafka_log.open_appender(PAGES) as appender:
         appender.append(b"0", partition=0)
     set_group_offsets(cluster_of(kafka_place), {0: 3})
     with kafka_log.open_consumer() as source:
         end = time.monotonic() + 40
-        while not source._missing and time.monotonic() < end:  # type: ignore[attr-defined]
+        while not source._missing._since and time.monotonic() < end:  # type: ignore[attr-defined]
             source.poll(100, 0.1)
         assert source.poll(100, 0.1).records == []
         with kafka_log.open_appender(PAGES) as appender:
@@ -279,7 +279,7 @@ def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(
         while len(found) < 2 and time.monotonic() < end:
             found += source.poll(100, 0.1).records
         assert [record.value for record in found] == [b"3", b"4"]
-        monkeypatch.setattr(page_consumer, "MAX_LEADER_CHANGE_S", 0.0)
+        monkeypatch.setattr(missing_offsets, "MAX_LEADER_CHANGE_S", 0.0)
         source._next[0] = 9  # type: ignore[attr-defined]
         source._seek(0, 9)  # type: ignore[attr-defined]
         with pytest.raises(LogError, match="no offset 9 in partition 0 any more: the broker has lost pages"):
@@ -290,33 +290,36 @@ def test_a_reader_beyond_the_end_waits_before_records_count_as_lost(
     kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same for a reader without a group."""
-    monkeypatch.setattr(reader_module, "MAX_LEADER_CHANGE_S", 60.0)
+    monkeypatch.setattr(missing_offsets, "MAX_LEADER_CHANGE_S", 60.0)
     with kafka_log.open_appender(PAGES) as appender:
         appender.append(b"0", partition=0)
         appender.flush(10)
-        with kafka_log.open_reader(PAGES, {0: 1}) as reader:
+        with kafka_log.open_reader(PAGES, {0: 1, 1: 0}) as reader:
             reader._next[0] = 3  # type: ignore[attr-defined]
             reader._assign()  # type: ignore[attr-defined]
-            asked, offsets_of = list[str](), KafkaCluster.offsets_of
+            offsets_of, asked = KafkaCluster.offsets_of, list[str]()
 
             def noted(cluster: KafkaCluster, *given: Any) -> dict[int, int]:
                 asked.append(given[2])
-                if len(asked) == 3:
+                if len(asked) == 1:
+                    raise cluster.unreachable()  # silence is no answer
+                if len(asked) == 4:
                     for number in range(1, 5):
                         appender.append(b"%d" % number, partition=0)
+                    appender.append(b"other", partition=1)
                     appender.flush(10)
                 return offsets_of(cluster, *given)
 
             monkeypatch.setattr(KafkaCluster, "offsets_of", noted)
-            assert [record.value for record in take(reader, 2)] == [b"3", b"4"]
-            monkeypatch.setattr(reader_module, "MAX_LEADER_CHANGE_S", 0.0)
+            assert {record.value for record in take(reader, 3)} == {b"3", b"4", b"other"}
+            assert asked[:4] == ["first", "first", "open end", "first"]
+            monkeypatch.setattr(missing_offsets, "MAX_LEADER_CHANGE_S", 0.0)
             reader._next[0] = 9  # type: ignore[attr-defined]
             reader._assign()  # type: ignore[attr-defined]
             with pytest.raises(
                 LogError, match="no offset 9 in partition 0 any more: the brokers have lost records"
             ):
                 take(reader, 1)
-    assert asked.count("first") == 2
 
 
 def test_a_reader_that_waits_asks_the_client_only_a_few_times(

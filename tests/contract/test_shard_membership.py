@@ -205,4 +205,4 @@ def test_a_topic_of_answers_that_is_created_again_ends_the_membership_by_name(
         kafka_place.delete(MATCHES)
         kafka_place.open().create_topics(shards=SHARDS)
         with pytest.raises((TopicRecreated, TopicMissing)):
-            until(lambda: not member.owned, "it notices")
+            until(lambda: member.owned is None, "it raises")

@@ -80,7 +80,8 @@ def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
 
 
 def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: int, health: ServiceHealth) -> None:
-    health.turn("query")
+    for role in ("query", "judge"):
+        health.turn(role)
     assert HttpAnswer(port, "GET", "/ready").status == 200
     health.turn("judge", False, "a gap is open")
     assert HttpAnswer(port, "GET", "/page?id=a").status == 404

@@ -19,7 +19,7 @@ from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, NotPermitted, StateDamaged
 from simstream.log import KAFKA, options_of
 from simstream.log.base import TABLE, TopicInfo
-from simstream.log.kafka.client_end import drop_producers
+from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make
@@ -261,8 +261,8 @@ class TableTopic(Closing):
             raise self._cluster.make_error(caught, TABLE, "Write", self._cluster.options.prefix) from None
 
     def _drop(self) -> None:
-        held, self._producer = [self._producer] if self._producer is not None else [], None
-        drop_producers(held)
+        held, self._producer = [self._producer], None
+        drop_producer(held)
 
     def _todo(self) -> str:
         return f"delete the topic {self._name}, and start the news page again: it then reads everything again"

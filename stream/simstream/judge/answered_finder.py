@@ -96,7 +96,7 @@ class AnsweredFinder:
         return -match.agreement, match.distance, self._store.ordinal_rank(match.row)
 
     def _check_limits(self, match: ShardMatch, number: BatchPlace) -> None:
-        """Raise WrongAnswer for a match that is none under the policy."""
+        """Raise WrongAnswer if the policy does not allow the match."""
         limits, bits = self._policy.limits, self._policy.sketch_bits
         if match.distance > limits.distance or not limits.agreement <= match.agreement <= bits:
             raise WrongAnswer(

@@ -64,13 +64,15 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     settings: Any = config  # numba makes it from environment variables at run time, so type checkers do not know it
     before = settings.CACHE_DIR
     folder = _cache_folder(before)
-    if not folder:
-        return _compiled_once(_njit(**{**_COMMON, **options})(function))
-    settings.CACHE_DIR = folder
-    try:
-        return _compiled_once(_njit(cache=True, **{**_COMMON, **options})(function))
-    finally:
-        settings.CACHE_DIR = before
+    if folder:
+        settings.CACHE_DIR = folder
+        try:
+            return _compiled_once(_njit(cache=True, **{**_COMMON, **options})(function))
+        except RuntimeError:  # the source is no file, or the folder can no longer be written
+            pass
+        finally:
+            settings.CACHE_DIR = before
+    return _compiled_once(_njit(**{**_COMMON, **options})(function))
 
 
 @cache
@@ -79,9 +81,10 @@ def _cache_folder(chosen: str) -> str:
 
     numba must not choose: its own folder for a user knows nothing of the sources of callees.
     """
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser(), "simstream")
-    for parent in ([Path(chosen)] if chosen else []) + [_HERE / "__pycache__", user]:
-        folder = parent / f"kernels-{sources_digest()}"
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    parents = [_HERE / "__pycache__", Path(user, "simstream")]
+    for parent in [Path(chosen), *parents] if chosen else parents:
+        folder = parent.absolute() / f"kernels-{sources_digest()}"
         if _is_writable(folder):
             return str(folder)
     _logger.warning(

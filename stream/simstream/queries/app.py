@@ -93,7 +93,7 @@ def make_app(
         return JSONResponse({"detail": brief_errors(errors)}, 422)
 
     def check_ready(only: str | None = NAME) -> None:
-        """Answer 503 if this role is not ready: a judge beside it that waits keeps no question from its answer."""
+        """Answer 503 if this role is not ready. Questions need not wait for a judge in the same process."""
         good, why = health.ready(only)
         if not good:
             raise HTTPException(503, f"not ready: {why}")

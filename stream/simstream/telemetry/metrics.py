@@ -325,7 +325,7 @@ class Metrics:
     def of_second_state(self) -> Metrics:
         """Return metrics for a role that keeps a state beside that of another role.
 
-        Exposed are only those that tell roles or folders apart: loops, questions, snapshots.
+        Of these only the metrics of loops, questions and snapshots are exposed, which tell roles or folders apart.
         """
         second = Metrics()
         second.last_poll, second.query_seconds = self.last_poll, self.query_seconds

@@ -195,7 +195,8 @@ class Recipe:
         """Raise SettingsError if the kernel's 64 bits do not hold what a word may weigh in a page."""
         numbers = self.number_weight + self.number_step * MAX_WEIGHED_CHARACTERS
         others = self.default_weight + self.default_step * MAX_WEIGHED_CHARACTERS
-        heaviest = self.tf_cap**self.tf_power * max(self.weight_cap, numbers, others)
+        most = 1.0 if self.weights == "none" else max(self.weight_cap, numbers, others)
+        heaviest = self.tf_cap**self.tf_power * most
         if heaviest >= MAX_WORD_WEIGHT:
             raise SettingsError(
                 f"under the recipe, a word could weigh {heaviest:.0f} in a page",

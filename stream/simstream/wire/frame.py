@@ -181,16 +181,23 @@ def _check(header: FrameHeader, c: FingerprintColumns) -> None:
     # `translate` deletes the known bytes; on small frames it is faster than numpy, as `count_nonzero` is than `any`
     if c.kind.tobytes().translate(None, _KINDS) or c.reason.tobytes().translate(None, _REASONS):
         raise frame_versions.unknown("has pages of a kind or reason that this version does not know")
-    if np.count_nonzero((c.time <= -_MOST) | (c.time >= _MOST)):
+    if np.count_nonzero(c.time <= -_MOST):  # the acceptor bounds times from above
         raise FrameDamaged("a frame's pages have a time that no clock has")
     if any(np.count_nonzero(ends[1:] < ends[:-1]) for ends in (c.id_ends, c.url_ends)):
         raise FrameDamaged("a frame's ids or URLs overlap")
     if not (_is_text(c.ids, c.id_ends) and _is_text(c.urls, c.url_ends)):
         raise FrameDamaged("a frame has an id or URL that is not UTF-8")
-    if len(c.ids) > MAX_ID_BYTES:  # the stand-in for the id of an unreadable page may be longer
-        lengths = np.diff(c.id_ends, prepend=np.uint32(0))
-        if np.count_nonzero((lengths > MAX_ID_BYTES) & (c.kind == PageKind.READABLE)):
-            raise FrameDamaged("a frame has a page whose id is too long")
+    if len(c.ids) > MAX_ID_BYTES and _has_long_id(c):
+        raise FrameDamaged("a frame has a page whose id is too long")
+
+
+def _has_long_id(c: FingerprintColumns) -> bool:
+    """Whether the id of a readable page is too long. The stand-in for that of an unreadable page may be longer."""
+    long = c.id_ends[1:] - c.id_ends[:-1] > MAX_ID_BYTES
+    if c.id_ends[0] <= MAX_ID_BYTES and not np.count_nonzero(long):
+        return False
+    first = c.id_ends[0] > MAX_ID_BYTES and c.kind[0] == PageKind.READABLE
+    return bool(first or np.count_nonzero(long & (c.kind[1:] == PageKind.READABLE)))
 
 
 def _is_text(blob: bytes, ends: NDArray[np.uint32]) -> bool:

@@ -23,14 +23,16 @@ def free_clients(clients: list[Any]) -> None:
         threading.Thread(target=clients.clear, name="free", daemon=True).start()
 
 
-def drop_producers(producers: list[Producer]) -> None:
-    """Let producers that only the list holds forget what they hold, and free them. The next one ends an open
-    transaction."""
-    for at in range(len(producers)):
+def drop_producer(held: list[Producer | None]) -> None:
+    """Let the producer that only this list holds, if any, forget what it has, and free it. The next one ends its
+    open transaction."""
+    producer = held[0]
+    if producer is not None:
         with suppress(KafkaException):  # a fenced producer raises its fencing here again
-            producers[at].purge()
-            producers[at].flush(0)
-    free_clients(producers)
+            producer.purge()
+            producer.flush(0)
+    del producer  # the last reference goes in a thread
+    free_clients(held)
 
 
 def end_client(end: Callable[[], object]) -> None:

@@ -55,7 +55,8 @@ class KafkaLog(Log):
             )
         # the client would take any of these, and wait for a broker there
         for server in servers.split(","):
-            if server.count(":") > 1 and not server.lstrip().startswith("["):
+            host = server.rpartition("://")[2].lstrip()  # the client takes a protocol before it
+            if host.count(":") > 1 and not host.startswith("["):
                 raise SettingsError(
                     f"the address {KAFKA}{servers} has more than one colon in {server}",
                     "write an IPv6 address in brackets: kafka://[::1]:9092",

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
-from simstream.errors import BrokerUnreachable, LogError, LogLocked, SimstreamError
+from simstream.errors import LogError, LogLocked, SimstreamError
 from simstream.log import command_hints
 from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
@@ -18,17 +18,8 @@ from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, GROUP_REQUEST_S, KafkaCluster, make, member_name
 from simstream.log.kafka.groups import ask_group
-from simstream.log.kafka.reader import (
-    DEFAULTS,
-    FIXED,
-    MAX_LEADER_CHANGE_S,
-    MAX_QUESTION_S,
-    OUT_OF_RANGE,
-    STEP_S,
-    consume,
-    damaged,
-    to_record,
-)
+from simstream.log.kafka.missing_offsets import OUT_OF_RANGE, MissingOffsets
+from simstream.log.kafka.reader import DEFAULTS, FIXED, STEP_S, consume, damaged, to_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import group_state
 from simstream.model import Record
@@ -65,8 +56,7 @@ class KafkaPageConsumer(PageConsumer):
         self._stopped: set[int] = set()
         self._moved: set[int] = set()
         """Partitions that came or went during the present poll."""
-        self._missing: dict[int, float] = {}
-        """When the broker first had no next offset, by partition. The client then reads nothing until a seek."""
+        self._missing = MissingOffsets(cluster, PAGES, self._same, self._gone)
         self._unconfirmed: dict[int, int] = {}
         self._paused: set[int] = set()
         self._error: SimstreamError | None = None
@@ -83,7 +73,8 @@ class KafkaPageConsumer(PageConsumer):
                 end_client(self._consumer.close)  # this also gives back all partitions
                 self._forget(list(self._next))  # else the client has not ended in time
                 self._consumer = self._join()
-            self._look_for_missing()
+            for partition in self._missing.look(self._next):
+                self._seek(partition, self._next[partition])
             left = 0.0 if self._started or self._stopped else max(0.0, end - time.monotonic())
             self._moved.clear()
             records = self._records(consume(self._consumer, max(1, limit), min(left, STEP_S)))
@@ -145,7 +136,7 @@ class KafkaPageConsumer(PageConsumer):
         self._settle_commits()
         for start in self._starts(list(self._next)):
             self._seek(start.partition, start.offset)
-            self._missing.pop(start.partition, None)
+            self._missing.forget(start.partition)
             self._next[start.partition] = start.offset
             self._started[start.partition] = start
 
@@ -219,8 +210,9 @@ class KafkaPageConsumer(PageConsumer):
         consumer.incremental_unassign(partitions)
 
     def _forget(self, partitions: Sequence[int]) -> None:
-        known: tuple[dict[int, Any], ...] = (self._next, self._missing, self._started, self._unconfirmed)
+        known: tuple[dict[int, Any], ...] = (self._next, self._started, self._unconfirmed)
         for partition in partitions:
+            self._missing.forget(partition)
             for by_partition in known:
                 by_partition.pop(partition, None)
             self._paused.discard(partition)
@@ -247,37 +239,13 @@ class KafkaPageConsumer(PageConsumer):
                 self._next[partition] = max(self._next[partition], message.offset())
         elif error.code() in OUT_OF_RANGE:
             if partition in self._next:  # else it went in this very poll
-                self._missing.setdefault(partition, time.monotonic())
+                self._missing.note(partition)
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
         elif error.fatal() or error.code() in MISSING:
             raise self._cluster.make_error(KafkaException(error), PAGES, "Read", group_of(self._cluster))
         else:
             logger.debug("reading %s: %s", self._name, error.str())
-
-    def _look_for_missing(self) -> None:
-        """Go on where the leader has the next offset after all. Waits some MAX_QUESTION_S for each of two answers.
-
-        Raises LogError for an offset that was removed, or is beyond the end for MAX_LEADER_CHANGE_S.
-        """
-        if not self._missing:
-            return
-        missing = list(self._missing)  # all ours: `_on_revoke` forgets what goes
-        now = time.monotonic()
-        try:
-            lows = self._cluster.offsets_of(PAGES, missing, "first", MAX_QUESTION_S)
-            ends = self._cluster.offsets_of(PAGES, missing, "open end", MAX_QUESTION_S)
-        except BrokerUnreachable:
-            self._missing = dict.fromkeys(self._missing, now)  # silence is no answer
-            return
-        self._same.check_now()  # a topic that was created again explains it better
-        for partition in missing:
-            offset = self._next[partition]
-            if lows[partition] <= offset <= ends[partition]:
-                del self._missing[partition]
-                self._seek(partition, offset)
-            elif offset < lows[partition] or now - self._missing[partition] >= MAX_LEADER_CHANGE_S:
-                raise self._gone(partition, offset, lows[partition])
 
     def _gone(self, partition: int, offset: int, low: int) -> LogError:
         """Return the error for an offset that the broker no longer has."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from simstream.errors import BrokerUnreachable, LogError, TopicMissing, TopicRecreated
+from simstream.errors import BrokerUnreachable, LogError
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
@@ -63,8 +63,7 @@ class MemberKind:
 class PolledMember:
     """A membership; `_owned` has its partitions. Subclasses say what a partition means.
 
-    It ends with an error if the topic is deleted, or created again: then this process knows wrong things about its
-    partitions.
+    It ends with an error if the topic is deleted or created again: the partitions are others then.
     """
 
     def __init__(self, cluster: KafkaCluster, kind: MemberKind) -> None:
@@ -128,7 +127,7 @@ class PolledMember:
                 message = self._consumer.poll(STEP_S)
                 if message is not None and message.error() is not None:
                     self._on_error(message.error())
-        except (TopicMissing, TopicRecreated) as error:
+        except LogError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001  # after any error this member must not count as an owner
             self._error = LogError(

@@ -14,7 +14,7 @@ from simstream.errors import BrokerUnreachable, LogError, TransactionOutlived
 from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
-from simstream.log.kafka.client_end import drop_producers
+from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make
 from simstream.log.kafka.reader import had_records, last_record
@@ -256,7 +256,7 @@ class KafkaPublisher(Publisher):
         self._call(self._producer.begin_transaction, timed=False)
         for verdict in verdicts:
             self._produce(VERDICTS, verdict.value, verdict.key, list(verdict.headers))
-        self._produce(POSITIONS, position, POSITION_KEY, [], 0)  # there alone it is looked for
+        self._produce(POSITIONS, position, POSITION_KEY, [], 0)  # `last_record` reads this one
         self._call(self._producer.commit_transaction, self._transaction_ms / 1000)
 
     def _produce(
@@ -306,8 +306,8 @@ class KafkaPublisher(Publisher):
             time.sleep(PAUSE_S)
 
     def _judge(self, caught: KafkaException, topic: str = VERDICTS) -> None:
-        """Return if the same call may be repeated; else raise the error that says what to do. `topic` is meant
-        where the error names none."""
+        """Return if the same call may be repeated; else raise the error that says what to do. It is about `topic`,
+        unless its text names `positions`."""
         error: KafkaError = caught.args[0]
         if f"{self._positions} [" in error.str():
             topic = POSITIONS
@@ -350,5 +350,5 @@ class KafkaPublisher(Publisher):
             time.sleep(PAUSE_S)
 
     def _drop(self) -> None:
-        held, self._producer = [self._producer] if self._producer is not None else [], None
-        drop_producers(held)
+        held, self._producer = [self._producer], None
+        drop_producer(held)

@@ -15,7 +15,8 @@ from simstream.log.base import Reader, ReaderStart
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
-from simstream.log.kafka.cluster import PAUSE_S, KafkaCluster, make
+from simstream.log.kafka.cluster import KafkaCluster, make
+from simstream.log.kafka.missing_offsets import MAX_QUESTION_S, OUT_OF_RANGE, MissingOffsets
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.reader_start import check_start, start_offsets
 from simstream.model import Record
@@ -40,8 +41,6 @@ FIXED: Mapping[str, Any] = {
 }
 MAX_BYTES = 16 << 20
 """The bytes of one poll, except for its last few messages; a larger message passes alone."""
-MAX_QUESTION_S = 2.0
-"""Seconds that `caught_up` waits for a broker."""
 STEP_S = 0.5
 """Seconds of waiting after which the reader checks the client's state and the topics' ids again."""
 HOLD_S = 5.0
@@ -51,9 +50,8 @@ MIN_WAIT_S = 0.001
 _HEADERS = methodcaller("headers")
 """The client may return a broken list *and* leave an error set. The interpreter notices this in a call through
 `methodcaller`. In a method call that it has specialized it would crash."""
-MAX_LEADER_CHANGE_S = 2.0
-"""Seconds for which a partition may end before the next offset: a new leader learns late what all replicas have."""
-OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_TRUNCATED = ("truncation", "No epoch found")
+"""Words of the client about a log that was cut at its end: other records may be at the next offset by now."""
 
 
 def to_record(message: Any) -> Record:
@@ -118,6 +116,7 @@ class KafkaReader(Reader):
         self._cluster = cluster
         self._topic = topic
         self._same = KafkaTopicIdentity(cluster, [topic])
+        self._missing = MissingOffsets(cluster, topic, self._same, self._gone)
         self._next = self._begin(start)
         self._ends = dict(self._next)
         self._taken: list[Any] = []
@@ -139,6 +138,8 @@ class KafkaReader(Reader):
         while True:
             self._same.check()
             self._take_up_new()
+            for place in self._places(self._missing.look(self._next)):
+                self._seek(place)
             if self._watch.has_lost_brokers:
                 end_client(self._consumer.close)
                 self._open()
@@ -234,7 +235,6 @@ class KafkaReader(Reader):
 
     def _records(self, messages: list[Any]) -> list[Record]:
         records = []
-        stopped = set[int]()
         for message in messages:
             error = message.error()
             if message.partition() in self._paused and (error is None or error.code() == KafkaError._PARTITION_EOF):
@@ -247,18 +247,15 @@ class KafkaReader(Reader):
                 partition, offset = message.partition(), message.offset()
                 self._next[partition] = max(self._next[partition], offset)
             elif error.code() in OUT_OF_RANGE:
-                stopped.add(message.partition())
+                if any(word in error.str() for word in _TRUNCATED):
+                    self._same.check_now()  # a topic that was created again explains it better
+                    raise self._gone(message.partition(), self._next[message.partition()])
+                self._missing.note(message.partition())
             elif error.code() == KafkaError._BAD_MSG:
                 raise damaged(message)
             elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 # The client demands the name of a group; this reader uses no group.
                 raise self._cluster.make_error(KafkaException(error), self._topic, "Read")
-        if stopped:
-            self._same.check_now()  # a topic that was created again explains it better
-        for partition in stopped:
-            self._wait_for_next(partition)
-        for place in self._places(stopped):
-            self._seek(place)
         return records
 
     def _begin(self, start: ReaderStart) -> dict[int, int]:
@@ -271,20 +268,14 @@ class KafkaReader(Reader):
         lows = self._cluster.offsets_of(self._topic, partitions, "first")
         return {p: min(max(wanted[p], lows[p]), ends[p]) for p in partitions}
 
-    def _wait_for_next(self, partition: int) -> None:
-        """Wait until the leader has the next offset of a partition after all. Raises LogError if it was removed, or
-        is beyond the end for MAX_LEADER_CHANGE_S."""
-        offset, began = self._next[partition], time.monotonic()
+    def _gone(self, partition: int, offset: int, low: int = 0) -> LogError:
+        """Return the error for an offset that the broker no longer has."""
         what = f"{self._cluster.name(self._topic)} has no offset {offset} in partition {partition} any more"
         again = "start it again: it goes on, or says what is missing"
-        if offset < self._cluster.offsets_of(self._topic, [partition], "first")[partition]:
-            raise LogError(
-                what, f"{again}. Keep records longer (retention): this one was removed before it was read"
-            )
-        while offset > self._cluster.offsets_of(self._topic, [partition], "open end")[partition]:
-            if time.monotonic() - began >= MAX_LEADER_CHANGE_S:
-                raise LogError(f"{what}: the brokers have lost records that they had accepted", again)
-            time.sleep(PAUSE_S)
+        if offset < low:
+            again += ". Keep records longer (retention): this one was removed before it was read"
+            return LogError(what, again)
+        return LogError(f"{what}: the brokers have lost records that they had accepted", again)
 
 
 def damaged(message: Any) -> LogDamaged:

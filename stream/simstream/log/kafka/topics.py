@@ -32,9 +32,10 @@ from simstream.log.base import (
 from simstream.log.kafka.cluster import AWAY, GROUP_REQUEST_S, KafkaCluster
 
 DEFAULT_PARTITIONS = 8
-MIN_REPLICAS, MAX_REPLICAS = 2, 3
-"""The replicas in sync without which brokers acknowledge nothing, and those of a new topic if there are so many
-brokers."""
+MIN_REPLICAS = 2
+"""The replicas in sync without which brokers acknowledge nothing."""
+WANTED_REPLICAS = 3
+"""The replicas of a new topic, if there are as many brokers."""
 MIN_VERDICT_BYTES = 1 << 20
 """More bytes than any verdict has, except one that merges a hundred thousand clusters."""
 LIMIT = "max.message.bytes"
@@ -57,7 +58,7 @@ def wanted_settings(cluster: KafkaCluster, topic: str, brokers: int) -> dict[str
     `matches`: a judge without a snapshot needs all answers. Compaction of `verdicts` would hide a verdict that came
     twice; compaction of `dead-letters`, a page that failed twice.
     """
-    safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= MAX_REPLICAS and topic != PAGES else {}
+    safe = {REPLICAS: str(MIN_REPLICAS)} if brokers >= WANTED_REPLICAS and topic != PAGES else {}
     limit = {LIMIT: str(largest_record(topic, cluster.options))}
     if topic in (FINGERPRINTS, MATCHES):
         kept = {POLICY: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -194,7 +195,7 @@ def _create(cluster: KafkaCluster, topic: str, count: int, brokers: int) -> Topi
         wanted[LIMIT] = str(min(max(int(wanted[LIMIT]), room), MAX_LIMIT))
     if topic in (VERDICTS, POSITIONS, DEAD_LETTERS):  # an existing topic may have either
         wanted |= BROKERS_TIME
-    new = NewTopic(cluster.name(topic), count, min(MAX_REPLICAS, brokers), config=wanted)
+    new = NewTopic(cluster.name(topic), count, min(WANTED_REPLICAS, brokers), config=wanted)
 
     def ask(patience: float) -> bool:
         [future] = cluster.admin().create_topics([new], request_timeout=patience).values()
@@ -238,14 +239,15 @@ def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers:
     if topic == DEAD_LETTERS:
         wanted[LIMIT] = str(_page_bytes(cluster))
     unfit = []
-    if REPLICAS in wanted and (replicas := cluster.replicas(topic)) < MAX_REPLICAS:
-        unfit.append(TopicDifference(REPLICATION, str(replicas), f"less than {MAX_REPLICAS}"))
-        del wanted[REPLICAS]  # with two replicas, the service would stand still whenever one of them is away
     for name, value in wanted.items():
         there = found.get(name)
         if name in (LIMIT, REPLICAS):
             if int(there or 0) < int(value):
-                unfit.append(TopicDifference(name, there, f"less than {value}"))
+                few = name == REPLICAS and cluster.replicas(topic)
+                if few and few < WANTED_REPLICAS:  # two that must both be in sync would stop whenever one is away
+                    unfit.append(TopicDifference(REPLICATION, str(few), f"less than {WANTED_REPLICAS}"))
+                else:
+                    unfit.append(TopicDifference(name, there, f"less than {value}"))
         elif there != value:
             breaks = name == POLICY and topic in (FINGERPRINTS, MATCHES, VERDICTS) and "compact" in (there or "")
             unfit.append(TopicDifference(name, there, f"not {value}", breaks))

@@ -63,6 +63,23 @@ def shards_without(
     return sorted(lacking)
 
 
+def unbroken_end(log: Log, is_counted: Callable[[AnswerHeader], bool], shard: int) -> int | None:
+    """Return the frame behind the answers of a shard that follow each other from frame 0 on, as a judge reads them.
+
+    None if the shard's first answer begins with frame 0, as it nearly always does: no later one lacks its place.
+    Else it reads all answers of the shard.
+    """
+    lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
+    starts = {s: lows[s] if s == shard else end for s, end in ends.items()}
+    end, first = 0, True
+    for header in _headers(log, starts, ends, is_counted):
+        if first and header.frame == 0:
+            return None
+        first = False
+        end = max(end, header.to_frame) if header.frame <= end else end
+    return end
+
+
 def _headers(
     log: Log, starts: Mapping[int, int], ends: Mapping[int, int], is_counted: Callable[[AnswerHeader], bool]
 ) -> Generator[AnswerHeader]:

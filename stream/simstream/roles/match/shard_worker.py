@@ -25,7 +25,7 @@ from simstream.roles.judge.log_follower import FRAMES_A_POLL
 from simstream.roles.judge.log_judge import check_next, in_batches
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
-from simstream.roles.match.answered_frames import answered_frames, shards_without
+from simstream.roles.match.answered_frames import answered_frames, unbroken_end
 from simstream.settings import Settings
 from simstream.wire.answer import AnswerHeader
 from simstream.wire.position import Position
@@ -122,8 +122,8 @@ class ShardWorker(threading.Thread):
 
         It is the published position, or the end of the shard's answers if they end earlier. Usually every shard has
         answered all published frames. A new topic of answers lacks them: it has another number of shards, or was
-        created again, perhaps while matchers ran, whose answers then begin with a later frame. A judge without a
-        snapshot needs them.
+        created again, perhaps while matchers ran, so that it begins with answers to later frames. A judge without a
+        snapshot needs them all, one behind the other.
         """
         published, number = self._position.published, self.shard.number
         if published is None:
@@ -137,8 +137,8 @@ class ShardWorker(threading.Thread):
         if self._log.low_watermarks(MATCHES)[number]:
             if answered is None:
                 return published  # its earlier answers were removed on purpose
-        elif answered and shards_without(self._log, is_counted, [number], 0):
-            answered = 0
+        elif answered and (end := unbroken_end(self._log, is_counted, number)) is not None:
+            answered = end
         return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
 
     def _open_snapshots(self, state: ShardState) -> NoSnapshots:
