@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, deque
-from urllib.parse import urljoin
+from http.client import HTTPException
+from urllib.parse import quote, urljoin
 from urllib.request import urlopen
 
 from simstream import Client, RawPage, SimstreamError, VerdictLate
@@ -19,8 +20,8 @@ LINK = re.compile(rb"""<a\s[^>]*href=["']([^"'#]+)""", re.IGNORECASE)
 
 def fetch(url: str) -> RawPage:
     """Return the page as it came: bytes, type and status."""
-    with urlopen(url, timeout=10) as response:
-        return RawPage(url, response.read(), response.headers["Content-Type"], status=response.status)
+    with urlopen(url, timeout=10) as answer:
+        return RawPage(url, answer.read(), answer.headers.get("Content-Type", "text/html"), status=answer.status)
 
 
 def crawl(client: Client, start: str) -> Counter[str]:
@@ -30,16 +31,15 @@ def crawl(client: Client, start: str) -> Counter[str]:
     while (waiting or last) and kinds.total() < MAX_PAGES:
         url = (waiting or last).popleft()
         try:
-            page = fetch(url)
-            verdict = client.submit(page).result()
-        except (OSError, VerdictLate) as error:  # an address that does not answer, or a service that is late
+            verdict = client.submit(page := fetch(url)).result()
+        except (OSError, ValueError, HTTPException, VerdictLate) as error:  # a site, or a service that is late
             print(f"{url}: {error}")
             continue
         kinds[verdict.verdict] += 1
         print(url, verdict.verdict, verdict.near_duplicate_of or "")
         is_copy = followed.setdefault(verdict.cluster_id or verdict.id, verdict.id) != verdict.id
         for link in LINK.findall(page.body):
-            target = urljoin(url, link.decode("utf-8", "replace"))
+            target = quote(urljoin(url, link.decode("utf-8", "replace")), safe="%/:?#[]@!$&'()*+,;=~")
             if target.startswith(urljoin(start, "/")) and target not in known:
                 known.add(target)
                 (last if is_copy else waiting).append(target)

@@ -24,8 +24,8 @@ def stories(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Verdict]]:
     clusters: dict[str, dict[str, Verdict]] = defaultdict(dict)
     place: dict[str, str] = {}
     for verdict in verdicts:
-        if verdict.verdict == "unreadable":
-            continue  # the earlier version stays
+        if verdict.verdict == "unreadable" or verdict.reason == "http_status":
+            continue  # the earlier version stays, except after 404 and 410, which a verdict does not tell
         if verdict.id in place:
             clusters[place.pop(verdict.id)].pop(verdict.id, None)
         if verdict.cluster_id is None:

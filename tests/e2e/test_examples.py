@@ -242,10 +242,11 @@ def served(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory, cache:
 
 
 @contextlib.contextmanager
-def site(story: str, other: str) -> Iterator[str]:
-    """Yield the address of a site: a story, its copy, a page that only the copy links to, and another story."""
+def site(story: str, other: str, more: str = "") -> Iterator[str]:
+    """Yield the address of a site: a story, its copy, a page that only the copy links to, and another story. The
+    first page has `more` behind its links."""
     bodies = {
-        "/": f'<p>{story}</p><a href="/copy">copy</a> <a href="/other">other</a>',
+        "/": f'<p>{story}</p><a href="/copy">copy</a> <a href="/other">other</a>{more}',
         "/copy": f'<p>{story} Printed.</p><a href="/behind">behind</a>',
         "/other": f"<p>{other}</p>",
         "/behind": "<p>Only a copy leads here.</p>",
@@ -276,12 +277,13 @@ def test_the_crawler_follows_the_links_of_copies_last(
     run: Run, served: TopicPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMSTREAM_PREFIX", served.prefix)
-    with site(STORIES[0], STORIES[1]) as start:
+    with site(STORIES[0], STORIES[1], '<a href="/新 闻">unescaped</a>') as start:
         *lines, last = run("crawler.py", served.address, start).splitlines()
     assert lines == [
         f"{start} new ",
         f"{start}copy near_duplicate {start}",
         f"{start}other new ",
+        f"{start}%E6%96%B0%20%E9%97%BB: HTTP Error 404: Not Found",
         f"{start}behind too_short ",
     ]
     assert last == "1 near_duplicate, 2 new, 1 too_short"

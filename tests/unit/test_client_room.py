@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import traceback
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -170,6 +172,25 @@ def test_closing_ends_every_future_and_lets_nobody_in() -> None:
         page.future.result(0)
     with pytest.raises(ClientClosed):
         held.pending.add(entry())
+
+
+def test_each_caller_gets_an_error_of_its_own() -> None:
+    """One error for all would gather the traceback of every `result`, with the pages of its frames."""
+    held, waiting = HeldPages(), [entry() for _ in range(3)]
+    for one in waiting:
+        held.pending.add(one)
+    held.pending.close(ClientClosed("closed", "open it"))
+    room = PageRoom(0)
+    lines = [room.enter(), room.enter()]
+    room.close(ClientClosed("closed", "open it"))
+    futures: list[Future[Any]] = [*(one.future for one in waiting), *lines, room.enter()]
+    depths = []
+    for future in futures:
+        with pytest.raises(ClientClosed, match="closed: open it") as caught:
+            future.result(0)
+        depths.append(len(traceback.extract_tb(caught.tb)))
+    assert len({id(future.exception(0)) for future in futures}) == len(futures)
+    assert len(set(depths)) == 1
 
 
 def test_a_record_that_is_no_verdict_is_passed_over() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.resolver import Resolver
 from simstream.judge.state_facts import restore_acceptor
+from simstream.model import Record
+from simstream.text.fingerprinter import Fingerprinter
 from tests.forked_process import forked
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
@@ -167,6 +170,40 @@ def test_two_threads_that_judge_at_once_are_told_so_and_the_state_goes_on(
         other.join()
         [verdict] = deduper.judge([STORY + "!"])
         assert (verdict.verdict, verdict.near_duplicate_of, deduper.judged) == ("near_duplicate", "python/0/0", 2)
+
+
+@pytest.mark.parametrize("call", ["judge", "judge_table"])
+def test_pages_that_another_thread_judges_while_these_are_read_take_no_numbers_of_them(
+    cache: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both had the name python/0/0, and the later one took the place of the other."""
+    pyarrow = pytest.importorskip("pyarrow")
+    with Deduper(cache=cache, workers=0) as deduper:
+        columns = Fingerprinter.columns
+
+        def interrupted(self: Fingerprinter, pages: Any) -> Any:
+            monkeypatch.setattr(Fingerprinter, "columns", columns)
+            other = threading.Thread(target=deduper.judge, args=([STORY],))
+            other.start()
+            other.join()
+            return columns(self, pages)
+
+        monkeypatch.setattr(Fingerprinter, "columns", interrupted)
+        given = ["another text"] if call == "judge" else pyarrow.table({"text": ["another text"]})
+        with pytest.raises(UsageError, match="another thread is judging with this Deduper"):
+            getattr(deduper, call)(given)
+        assert deduper.judged == 1
+        assert [match.id for match in deduper.match(STORY)] == ["python/0/0"]
+
+
+def test_a_stream_that_is_left_saves_no_page_whose_verdict_nobody_got(cache: Path, tmp_path: Path) -> None:
+    records = [Record("p", 0, n, b"%d" % n, b'{"text":"%s %d"}' % (STORY.encode(), n)) for n in range(10)]
+    for taken in (4, 2, 6):
+        with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+            batch = records[deduper.judged :][: max(taken, 4)]
+            assert len(list(itertools.islice(deduper.stream(batch), taken))) == taken
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 10
 
 
 def test_a_closed_deduper_answers_nothing(cache: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,41 @@ def test_an_entry_is_sent_once_and_again_if_it_has_changed(tmp_path: Path) -> No
     assert pages(reader) == []
     path.write_bytes(rss(item(3), item(2), item(1, "！")))
     assert [page["id"][-1] for page in pages(reader)] == ["1", "3"]
+
+
+def test_an_entry_of_the_future_and_entries_with_one_link_are_sent_once(tmp_path: Path) -> None:
+    path, soon = tmp_path / "feed.xml", formatdate(time.time() + 5 * 3600)
+    dated = item(1).replace("Mon, 02 Mar 2026 08:00:00 GMT", soon)
+    alike = [item(number).replace(f"/{number}</link>", "/status</link>") for number in (2, 3)]
+    path.write_bytes(rss(dated, *alike))
+    reader = RssReader([str(path)], print)
+    assert len(pages(reader)) == 3
+    for _ in range(2):
+        time.sleep(0.002)
+        assert pages(reader) == []
+
+
+def test_entries_that_still_stand_in_a_feed_are_remembered_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simstream.tools.feed.rss.MAX_REMEMBERED", 5)
+    quiet, busy = tmp_path / "quiet.xml", tmp_path / "busy.xml"
+    quiet.write_bytes(rss(item(1), item(2)))
+    busy.write_bytes(rss())
+    reader = RssReader([str(quiet), str(busy)], print)
+    assert len(pages(reader)) == 2
+    for number in range(3, 30, 3):
+        busy.write_bytes(rss(*(item(n) for n in range(number, number + 3))))
+        assert sorted(page["id"] for page in pages(reader)) == sorted(
+            f"https://a.example/{n}" for n in range(number, number + 3)
+        )
+
+
+def test_an_entry_may_write_about_entities() -> None:
+    body = rss(
+        item(1, '&lt;!ENTITY x "y"&gt;'), "<item><title><![CDATA[Write <!ENTITY x 'y'> there]]></title></item>"
+    )
+    assert [entry.title for entry in read_entries(RssBody(body))][1] == "Write there"
 
 
 class FeedServer(ThreadingHTTPServer):

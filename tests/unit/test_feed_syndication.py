@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
+from email.utils import formatdate
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
@@ -305,6 +306,9 @@ def test_a_reader_without_tags_goes_by_the_second_of_the_last_change_and_misses_
         assert (await get(since=second)).status == 304
         assert (await get(since=first)).status == 200
         assert (await get(since="no date")).status == 200
+        clock[0] += 7200  # the reader's clock is fast, or this one is set back
+        ahead = formatdate(clock[0] + 3600, usegmt=True)
+        assert (await get(since=ahead)).status == 200
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(web_feeds, "time", SimpleNamespace(time=lambda: clock[0]))
@@ -313,8 +317,11 @@ def test_a_reader_without_tags_goes_by_the_second_of_the_last_change_and_misses_
 
 def test_links_lead_to_the_address_that_the_reader_asked() -> None:
     feed = feed_of(*STORIES)
-    proxied = check_json_feed(body(feed, "/feed.json", **{"Host": "127.0.0.1", "X-Forwarded-Proto": "https"}))
-    assert (proxied["home_page_url"], proxied["feed_url"]) == ("https://127.0.0.1/", "https://127.0.0.1/feed.json")
+    for protocols in ("https", "https, http"):
+        headers = {"Host": "127.0.0.1", "X-Forwarded-Proto": protocols}
+        proxied = check_json_feed(body(feed, "/feed.json", **headers))
+        assert proxied["home_page_url"] == "https://127.0.0.1/"
+        assert proxied["feed_url"] == "https://127.0.0.1/feed.json"
 
     async def get(client: TestClient[Any, Any]) -> int:
         return (await client.get("/feed.atom", headers={"Host": '127.0.0.1:1"><b>'})).status

@@ -44,6 +44,18 @@ def test_an_event_is_one_line_of_json_with_the_fields_that_apply() -> None:
     assert second["message"].startswith("第一页")
 
 
+def test_a_name_that_is_not_utf8_loses_no_line_of_json() -> None:
+    log, out = logger(JsonFormatter())
+    log.warning("cannot write %s", "/data/\udcff", extra={"reason": "\udcff"})
+    assert json.loads(out.getvalue()) | {"time": ""} == {
+        "time": "",
+        "level": "warning",
+        "logger": log.name,
+        "message": "cannot write /data/\\udcff",
+        "reason": "\\udcff",
+    }
+
+
 def test_an_error_keeps_its_traceback_in_one_line_of_json() -> None:
     log, out = logger(JsonFormatter())
     try:

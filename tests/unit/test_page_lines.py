@@ -101,6 +101,14 @@ def test_each_line_has_its_answer_in_order_and_a_broken_one_loses_no_other(port:
     assert max(len(detail) for _, detail in errors.values()) < 500
 
 
+def test_a_lone_surrogate_is_taken_in_a_line_as_in_one_page_of_json(port: int) -> None:
+    line = b'{"id": "a", "text": "\\ud83d"}'
+    for kind in ("application/x-ndjson", "application/json"):
+        assert json.loads(asked(port, [line], kind).read())["id"] == "a"
+    wrong = json.loads(asked(port, [b'{"id": "\\ud83d", "more": 1}']).read())
+    assert (wrong["status"], wrong["detail"][:26]) == (422, "a page has no other fields")
+
+
 def test_a_line_that_breaks_off_and_one_of_very_many_values_spoil_no_other(port: int, judge: SlowJudge) -> None:
     many = b'{"id":"a","text":"x","k":[' + b"1," * 100_000 + b"1]}"
     names = b"{" + b",".join(b'"k%d":1' % number for number in range(20_000)) + b"}"

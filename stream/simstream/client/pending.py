@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
@@ -180,7 +181,7 @@ class PendingPages:
                 if isinstance(with_, Verdict):
                     entry.future.set_result(with_)
                 elif with_ is not None:
-                    entry.future.set_exception(with_)
+                    entry.future.set_exception(copy.copy(with_))  # each `result` adds to the traceback of its own
             except KeyboardInterrupt:
                 raise
             except BaseException:  # such as sys.exit in a callback: the future itself logs an Exception

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
 from concurrent.futures import Future
@@ -23,7 +24,7 @@ class PageRoom:
         place: Future[None] = Future()
         with self._lock:
             if self._closed is not None:
-                place.set_exception(self._closed)
+                place.set_exception(copy.copy(self._closed))
             elif self._free:
                 self._free -= 1
                 place.set_result(None)
@@ -60,4 +61,4 @@ class PageRoom:
             self._line.clear()
         for place in line:
             if place.set_running_or_notify_cancel():
-                place.set_exception(error)
+                place.set_exception(copy.copy(error))  # each caller adds to the traceback of its own

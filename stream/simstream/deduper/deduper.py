@@ -180,7 +180,7 @@ class Deduper(Closing):
         """
         refuse_single("judge", "pages or texts", pages)
         first = self.judged
-        return self._judge(page_record(page, first + number) for number, page in enumerate(pages))
+        return self._judge((page_record(page, first + number) for number, page in enumerate(pages)), first)
 
     def judge_table(self, table: Any, text_field: str | None = None, id_field: str | None = None) -> Any:
         """Return a table of verdicts, one for each row of a table of pages, in order. Needs the extra `parquet`.
@@ -217,11 +217,15 @@ class Deduper(Closing):
             [{'id': 'a', 'verdict': 'too_short', 'reason': 'few_words'}]
         """
         fields = FieldNames(text_field, id_field)
-        return verdict_table(self._judge(table_records(table, self.judged, self._max_record_bytes, fields)))
+        first = self.judged
+        return verdict_table(self._judge(table_records(table, first, self._max_record_bytes, fields), first))
 
-    def _judge(self, records: Iterable[Record]) -> list[Verdict]:
+    def _judge(self, records: Iterable[Record], first: int) -> list[Verdict]:
+        """Judge records that are named after their numbers in this Deduper, from `first` on."""
         batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
-        verdicts = [verdict for batch in batches for verdict in self._state.judge(batch)]
+        verdicts: list[Verdict] = []
+        for batch in batches:
+            verdicts += self._state.judge(batch, first=first + len(verdicts))
         self._state.told = True
         self._state.save_if_due()
         return verdicts
@@ -259,9 +263,10 @@ class Deduper(Closing):
             if seen is not None:
                 seen(batch)
             verdicts = self._state.judge(batch, threads)
-            self._state.told = True
-            yield from verdicts
-            self._state.save_if_due()  # the caller has these verdicts
+            yield from verdicts[:-1]
+            self._state.told = True  # with the last one, the caller has all
+            yield from verdicts[-1:]
+            self._state.save_if_due()
 
     def match(self, text: str) -> list[Match]:
         """Return the live pages that a page with this text would match, the closest first. Nothing is stored.

@@ -82,16 +82,19 @@ class SavedState(Closing):
         """Whether this process got the state by a fork: its files are those of the process that made it."""
         return os.getpid() != self._process
 
-    def judge(self, batch: FingerprintedPages, threads: int = 1) -> list[Verdict]:
+    def judge(self, batch: FingerprintedPages, threads: int = 1, first: int | None = None) -> list[Verdict]:
         """Return one verdict for each page, in order. Ctrl-C waits until the batch is judged.
 
-        So many threads look the pages up if batch and index are large; no verdict depends on it.
+        So many threads look the pages up if batch and index are large; no verdict depends on it. If the pages are
+        named after their numbers in this state, `first` is the number of the first one.
         Set `told` once the caller has the verdicts. Raises UsageError after `close`, after an error that left a
         batch in the middle, while another thread judges, and in a forked process if the state has files.
         """
         if not self._turn.acquire(blocking=False):
-            raise UsageError("another thread is judging with this Deduper", "let one thread at a time use it")
+            raise _two_threads()
         try:
+            if first not in (None, self.judged):  # while these pages were fingerprinted
+                raise _two_threads()
             return self._judge(batch, threads)
         finally:
             self._turn.release()
@@ -176,3 +179,7 @@ class SavedState(Closing):
         except BaseException:
             folder.close()
             raise
+
+
+def _two_threads() -> UsageError:
+    return UsageError("another thread is judging with this Deduper", "let one thread at a time use it")

@@ -77,7 +77,10 @@ class FeedAnswers:
             raise UsageError("Host is not the name of a host", "ask with the name or address of this page")
         if not request.rel_url.raw_path_qs.isascii():
             raise UsageError("the address has bytes that are not escaped", "write each as %XX")
-        scheme = "https" if request.headers.get("X-Forwarded-Proto", "").strip().lower() == "https" else "http"
+        asked_by = (
+            request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        )  # of several proxies
+        scheme = "https" if asked_by == "https" else "http"
         page = f"{scheme}://{request.host}/"
         about = ", ".join(tidy(request.query[name]) for name in ("site", "words") if request.query.get(name))
         return FeedHead(
@@ -105,6 +108,9 @@ def _has(request: web.Request, tag: str) -> bool:
 
 
 def _has_since(request: web.Request, changed_at: int) -> bool:
-    """Return whether the reader, which sent no tag, has what there was at this second."""
+    """Return whether the reader, which sent no tag, has what there was at this second.
+
+    Only this very second tells: clocks differ, and this one may have been set back.
+    """
     since = request.if_modified_since
-    return "If-None-Match" not in request.headers and since is not None and since.timestamp() >= changed_at
+    return "If-None-Match" not in request.headers and since is not None and int(since.timestamp()) == changed_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import json
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -91,7 +92,7 @@ async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float
     if not has_few_values(line, MAX_STRINGS, MAX_OUTSIDE_BYTES):
         return _problem(number, 422, "the line has too many values for a page: leave them out")
     try:
-        page = PageToJudge.model_validate_json(line)
+        page = _page_of(line)
         verdict = await judge.judge(page.model_dump(exclude_none=True), timeout)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
@@ -99,6 +100,20 @@ async def _judged(number: int, line: bytes, judge: VerdictCaller, timeout: float
     except SimstreamError as error:
         return _problem(number, status_of(error), detail_of(error))
     return _encode(verdict) + b"\n"
+
+
+def _page_of(line: bytes) -> PageToJudge:
+    """Return the page of a line. Raises ValidationError."""
+    try:
+        return PageToJudge.model_validate_json(line)
+    except ValidationError as error:
+        if error.errors(include_input=False, include_url=False)[0]["type"] != "json_invalid":
+            raise
+        try:
+            tree = json.loads(line)  # it takes lone surrogates, as the topic does
+        except (ValueError, RecursionError):
+            raise error from None
+    return PageToJudge.model_validate(tree)
 
 
 def explain_bad_page(errors: Sequence[Any]) -> str:

@@ -59,6 +59,9 @@ class JsonFormatter(logging.Formatter):
         event |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
         if record.exc_info:
             event["error"] = self.formatException(record.exc_info)
+        for name, value in event.items():
+            if isinstance(value, str):  # the name of a file need not be UTF-8
+                event[name] = value.encode(errors="backslashreplace").decode()
         return msgspec.json.encode(event).decode()
 
 

@@ -21,7 +21,7 @@ from simstream.wire.page import NO_TIME
 AT_ONCE: Final = 8
 """So many feeds are fetched at once, and held in memory."""
 MAX_REMEMBERED: Final = 200_000
-"""So many entries are remembered, the newest, so as not to send them again."""
+"""So many entries are remembered, those seen last, so as not to send them again."""
 
 
 class RssReader:
@@ -60,15 +60,16 @@ class RssReader:
             if page is None:
                 unnamed += 1
                 continue
-            value = msgspec.json.encode(page)
-            digest = blake2b(value, digest_size=8).digest()
-            if self._sent.get(page["id"]) == digest:
+            key = f"{page['id']}\0{entry.guid}"  # several entries may have one link
+            digest = blake2b(msgspec.json.encode(entry), digest_size=8).digest()  # the page's time may be cut
+            known = self._sent.get(key)
+            self._sent[key] = digest
+            self._sent.move_to_end(key)
+            if known == digest:
                 continue
-            self._sent[page["id"]] = digest
-            self._sent.move_to_end(page["id"])
             if len(self._sent) > MAX_REMEMBERED:
                 self._sent.popitem(last=False)
-            yield Record(name, 0, offset, page["id"].encode(), value, (), NO_TIME)
+            yield Record(name, 0, offset, page["id"].encode(), msgspec.json.encode(page), (), NO_TIME)
         if unnamed:
             self._say(f"{printable(name)}: {unnamed:,} entries have neither link nor id, and are left out")
 
