@@ -12,11 +12,10 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from msgspec import structs
 
@@ -46,7 +45,10 @@ class ClusterPart:
     name: str
     arguments: tuple[str, ...]
     folder: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
 
     def start(self) -> None:
         """Start it, in a session of its own: Ctrl-C reaches only the program that started it."""
@@ -63,14 +65,11 @@ class ClusterPart:
 
     def kill(self) -> None:
         """End it at once, like a crash."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
+        self.process.wait()
 
-    def end(self) -> int | None:
+    def end(self) -> int:
         """Wait until it has ended after `terminate`; kill it if it does not. Its exit code."""
-        if self.process is None:
-            return None
         try:
             return self.process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -79,13 +78,12 @@ class ClusterPart:
 
     def terminate(self) -> None:
         """Ask it to end."""
-        if self.process is not None:
-            self.process.terminate()
+        self.process.terminate()
 
     @property
     def pid(self) -> int:
         """Its process."""
-        return self.process.pid if self.process else 0
+        return self.process.pid
 
     @property
     def output(self) -> str:
@@ -117,27 +115,25 @@ class ClusterPart:
 
     @property
     def _has_ended(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
+        return self.process.poll() is not None
 
     @property
     def _log(self) -> Path:
         return self.folder / f"{self.name.replace(' ', '-')}.log"
 
 
-class Cluster:
-    """Its parts by name; also a context manager, which ends all of them."""
+class Cluster(Closing):
+    """Its parts by name. Closing it ends all of them."""
 
-    def __init__(self, folder: Path, address: str) -> None:
-        self._folder, self._address = folder, address
+    def __init__(self, folder: Path, address: str, say: Callable[[str], object] = print) -> None:
+        """`say` hears what happens to a part."""
+        self._folder, self._address, self.say = folder, address, say
         self.parts: dict[str, ClusterPart] = {}
-        self.say: Callable[[str], object] = print
-        """Called with what happens to a part."""
 
-    def add(self, name: str, *arguments: str) -> None:
-        """Start a part that runs `simstream serve` with these arguments."""
-        line = ("serve", "--http-port", "0", "--log", self._address, *arguments)
-        part = self.parts[name] = ClusterPart(name, line, self._folder)
-        part.start()
+    def add(self, name: str, *arguments: str, command: str = "serve") -> None:
+        """Start a part that runs a command of simstream with these arguments."""
+        line = (command, "--http-port", "0", "--log", self._address, *arguments)
+        self.parts[name] = ClusterPart(name, line, self._folder)
 
     def of_process(self, member: str) -> ClusterPart | None:
         """Return the part whose process this member of a group is, by the name that the log gives it."""
@@ -164,19 +160,21 @@ class Cluster:
                 part.start()
             part.check()
 
-    def end(self) -> dict[str, int | None]:
+    def end(self) -> dict[str, int]:
         """Ask all parts to end, and wait; the exit codes by name."""
         for part in self.parts.values():
             part.terminate()
         return {name: part.end() for name, part in self.parts.items()}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """See Closing."""
         self.end()
+
+
+def create_topics(address: str, *arguments: str) -> None:
+    """Run `simstream topics create`."""
+    line = [sys.executable, "-m", "simstream", "topics", "create", "--log", address, *arguments]
+    subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
 
 
 class PageFeed(threading.Thread):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from deploy.cluster import Cluster, PageFeed, VerdictCount, endless, judged_alone, wrong_sources
+from deploy.cluster import Cluster, PageFeed, VerdictCount, create_topics, endless, judged_alone, wrong_sources
 from deploy.feed_demo import replayed_pages
 from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.jars import BrokerError, missing_packages
@@ -96,8 +95,7 @@ def run(speed: float, name: str, pages: Callable[[], Iterable[Record]]) -> int:
 
 def start(cluster: Cluster, log: Log, address: str) -> None:
     """Create the topics, start all parts, and wait until each is ready and has its shards."""
-    create = ("topics", "create", "--partitions", str(PARTITIONS), "--shards", str(SHARDS), "--log", address)
-    subprocess.run([sys.executable, "-m", "simstream", *create], check=True, stdout=subprocess.DEVNULL)
+    create_topics(address, "--partitions", str(PARTITIONS), "--shards", str(SHARDS))
     for number in (1, 2):
         cluster.add(f"fingerprinter {number}", "--roles", "fingerprint")
     for number in range(1, MATCHERS + 1):

@@ -11,17 +11,16 @@ import argparse
 import json
 import lzma
 import os
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
+from deploy.cluster import PATIENCE_S, Cluster, create_topics
 from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.jars import BrokerError, missing_packages, say_on_stderr
 from deploy.server_process import is_taken
@@ -31,8 +30,7 @@ from simstream.log.base import PAGES, LogOptions
 from simstream.model import Record
 from simstream.sources.demo import demo_records
 
-PATIENCE_S = 180.0
-"""Seconds until the page must be ready; kernels may have to be compiled first."""
+TURN_S = 0.3
 NEWS = "zh_news_xwlb/docs.jsonl.xz"
 
 _say = partial(say_on_stderr, program="feed-demo")
@@ -63,28 +61,26 @@ def main() -> int:
     return 1
 
 
-def run(speed: float, port: int, corpora: Path | None) -> None:
-    """Start everything, replay, and wait. Returns only if a part ends by itself."""
+def run(speed: float, port: int, corpora: Path | None) -> NoReturn:
+    """Start everything, replay, and wait until a part ends by itself. Raises BrokerError then."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simstream-feed-")))
         broker = stack.enter_context(KafkaBroker())
-        where = ("--log", broker.address)
-        subprocess.run(
-            _command("topics", "create", "--partitions", "1", *where), check=True, stdout=subprocess.DEVNULL
-        )
-        parts = [
-            stack.enter_context(_part(folder, "serve", "--http-port", "0", *where)),
-            stack.enter_context(_part(folder, "news", "--http-port", str(port), *where)),
-        ]
+        cluster = stack.enter_context(Cluster(folder, broker.address, _say))
+        create_topics(broker.address, "--partitions", "1")
+        cluster.add("service")
+        cluster.add("news page", "--http-port", str(port), command="news")
         url = f"http://127.0.0.1:{port}/"
         _say("waiting for the page: a few seconds, or two minutes if kernels must be compiled")
-        _until(lambda: _is_ready(url), parts)
+        cluster.until(cluster.ready, "the page is ready", lambda: time.sleep(TURN_S))
         name, pages = replayed_pages(corpora)
         _say(f"the news page: {url}   ({name}, {speed:g} pages a second; Ctrl-C ends it)")
         _say(f"its broker: {broker.address}   (for any command: --log {broker.address})")
-        sent = _replay(broker.address, pages(), speed, parts)
+        sent = _replay(broker.address, pages(), speed, cluster)
         _say(f"all {sent} pages are sent; the page stays until Ctrl-C: {url}")
-        _until(lambda: False, parts, forever=True)
+        while True:
+            cluster.supervise()
+            time.sleep(TURN_S)
 
 
 def replayed_pages(corpora: Path | None) -> tuple[str, Callable[[], Iterable[Record]]]:
@@ -107,7 +103,7 @@ def _news(path: Path) -> Iterator[Record]:
             yield Record(path.name, 0, number, item["id"].encode(), json.dumps(page).encode())
 
 
-def _replay(address: str, records: Iterable[Record], speed: float, parts: Sequence[subprocess.Popen[bytes]]) -> int:
+def _replay(address: str, records: Iterable[Record], speed: float, cluster: Cluster) -> int:
     """Send the pages at this speed, and wait until they are acknowledged. Returns their number."""
     sent = 0
     with open_log(address, LogOptions()) as log, log.open_appender(PAGES) as appender:
@@ -118,58 +114,9 @@ def _replay(address: str, records: Iterable[Record], speed: float, parts: Sequen
             time.sleep(max(0.0, begin + sent / speed - time.monotonic()))
             if sent % 100 == 0:
                 appender.flush(PATIENCE_S)
-                _check(parts)
+                cluster.supervise()
         appender.flush(PATIENCE_S)
     return sent
-
-
-@contextmanager
-def _part(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command in a session of its own, so that only we pass Ctrl-C on to it."""
-    log = folder / f"{arguments[0]}.log"
-    with log.open("wb") as output:
-        part = subprocess.Popen(
-            _command(*arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        yield part
-    except BrokerError:
-        sys.stderr.write(log.read_text(errors="replace")[-2000:])
-        raise
-    finally:
-        part.terminate()
-        try:
-            part.wait(20)
-        except subprocess.TimeoutExpired:
-            part.kill()
-            part.wait()
-
-
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "simstream", *arguments]
-
-
-def _check(parts: Sequence[subprocess.Popen[bytes]]) -> None:
-    for part in parts:
-        if part.poll() is not None:
-            raise BrokerError(f"{' '.join(map(str, part.args[2:4]))} ended by itself")  # type: ignore[index]  # a list of words
-
-
-def _until(condition: Callable[[], bool], parts: Sequence[subprocess.Popen[bytes]], forever: bool = False) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        _check(parts)
-        if not forever and time.monotonic() > end:
-            raise BrokerError(f"the page is not ready after {PATIENCE_S:g} s")
-        time.sleep(0.3)
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}health/ready", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 if __name__ == "__main__":
