@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deploy.grafana.panels import ROWS, Panel
+from deploy.grafana.panels import OF_JOB, ROWS, Panel
 
 FILE = Path(__file__).with_name("simstream.json")
 ACROSS = 3
 """The width of a panel, of Grafana's 24 columns."""
 WIDTH, HEIGHT = 24 // ACROSS, 7
-SOURCE = {"type": "prometheus", "uid": "simstream"}
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def dashboard() -> str:
@@ -26,19 +26,25 @@ def dashboard() -> str:
         "editable": True,
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
-        "templating": {"list": [_job()]},
+        "templating": {"list": [_source(), _label("job", "Job"), _label("prefix", "Prefix", f"{{{OF_JOB}}}")]},
         "panels": _panels(),
     }
     return json.dumps(made, indent=1) + "\n"
 
 
-def _job() -> dict[str, Any]:
+def _source() -> dict[str, Any]:
+    """Return the choice of the data source: each Grafana has names of its own."""
+    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+
+
+def _label(name: str, shown: str, of: str = "") -> dict[str, Any]:
+    """Return the choice of a label's values."""
     return {
-        "name": "job",
-        "label": "Job",
+        "name": name,
+        "label": shown,
         "type": "query",
         "datasource": SOURCE,
-        "query": {"query": "label_values(simstream_ready, job)", "refId": "job"},
+        "query": {"query": f"label_values(simstream_ready{of}, {name})", "refId": name},
         "refresh": 2,
         "includeAll": True,
         "allValue": ".*",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-OF = 'job=~"$job"'
+OF_JOB = 'job=~"$job"'
+OF = f'{OF_JOB}, prefix=~"$prefix"'
+ELECTED = f'and on (job, instance) simstream_role_elected{{{OF}, role="judge"}} == 1'
+"""Of the elected judge: the others count what they judge, too, and publish nothing."""
 
 
 class Query(NamedTuple):
@@ -23,8 +26,8 @@ class Panel(NamedTuple):
     stack: bool = False
 
 
-def _rate(metric: str, by: str) -> str:
-    return f"sum by ({by}) (rate({metric}{{{OF}}}[$__rate_interval]))"
+def _rate(metric: str, by: str, only: str = "") -> str:
+    return f"sum by ({by}) (rate({metric}{{{OF}}}[$__rate_interval]){only and f' {only}'})"
 
 
 def _quantile(share: float, metric: str, by: str = "") -> str:
@@ -200,11 +203,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "short",
             (
                 Query(
-                    f"{_rate('simstream_candidates_total', 'job')} / {_rate('simstream_verdicts_total', 'job')}",
+                    f"{_rate('simstream_candidates_total', 'job', ELECTED)}"
+                    f" / {_rate('simstream_verdicts_total', 'job')}",
                     "within the distance",
                 ),
                 Query(
-                    f"{_rate('simstream_candidates_rejected_total', 'job')}"
+                    f"{_rate('simstream_candidates_rejected_total', 'job', ELECTED)}"
                     f" / {_rate('simstream_verdicts_total', 'job')}",
                     "rejected",
                 ),

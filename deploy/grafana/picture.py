@@ -43,7 +43,7 @@ def ask(address: str, expression: str, begin: float, end: float) -> list[dict[st
 
 def filled(expression: str, job: str = ".*", rate_interval: str = "15s") -> str:
     """Return an expression with the dashboard's variables replaced, as Grafana sends it."""
-    return expression.replace("$job", job).replace("$__rate_interval", rate_interval)
+    return expression.replace("$job", job).replace("$prefix", ".*").replace("$__rate_interval", rate_interval)
 
 
 def rows(dashboard: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -120,7 +120,7 @@ GRANTS: dict[str, tuple[AclGrant, ...]] = {
         QUIET,
     ),
     "query": (
-        AclGrant(TOPIC, "fingerprints", ("Read",), "the frames that it follows"),
+        AclGrant(TOPIC, "fingerprints", ("Read", "DescribeConfigs"), "the frames that it follows; their retention"),
         AclGrant(TOPIC, "positions", ("Read",), "the position up to which it may follow"),
         AclGrant(TOPIC, "verdicts", ("Read",), "verdicts of pages that it was asked to judge"),
         AclGrant(TOPIC, "pages", ("Write", "DescribeConfigs"), "pages that it was asked to judge"),

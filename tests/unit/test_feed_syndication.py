@@ -59,7 +59,9 @@ def add(feed: FeedState, *pages: Page) -> None:
         feed.fold.apply(msgspec.structs.replace(verdict(number, cluster), **changes))
 
 
-def ask(feed: FeedState, talk: Callable[[TestClient[Any, Any]], Awaitable[Any]]) -> Any:
+def ask(
+    feed: FeedState, talk: Callable[[TestClient[Any, Any]], Awaitable[Any]], callers: CallerRules | None = None
+) -> Any:
     """What a talk with the feed's web comes to."""
 
     async def compare(a: str, b: str) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def ask(feed: FeedState, talk: Callable[[TestClient[Any, Any]], Awaitable[Any]])
 
     async def run() -> Any:
         app = web.Application()
-        FeedWeb(feed, compare).serve_on(app)
+        FeedWeb(feed, compare, callers).serve_on(app)
         async with TestClient(TestServer(app)) as client:
             return await talk(client)
 
@@ -327,6 +329,26 @@ def test_links_lead_to_the_address_that_the_reader_asked() -> None:
         return (await client.get("/feed.atom", headers={"Host": '127.0.0.1:1"><b>'})).status
 
     assert ask(feed, get) == 400
+
+
+def test_a_token_is_asked_for_all_but_probes_and_metrics() -> None:
+    token = "a token of some length"
+
+    async def get(client: TestClient[Any, Any]) -> dict[str, tuple[int, int]]:
+        paths = ("/", "/api/stories", "/feed.atom", "/metrics", "/metrics/", "/health/live", "/health/ready")
+        known = {"Authorization": f"Bearer {token}"}
+        return {
+            path: ((await client.get(path)).status, (await client.get(path, headers=known)).status)
+            for path in paths
+        }
+
+    found = ask(feed_of(*STORIES), get, CallerRules(token=token))
+    assert {path: without for path, (without, _) in found.items() if without != 401} == {
+        "/metrics": 200,
+        "/health/live": 200,
+        "/health/ready": found["/health/ready"][1],
+    }
+    assert 401 not in [status for _, status in found.values()]
 
 
 def test_the_page_names_its_feeds() -> None:

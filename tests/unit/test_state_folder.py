@@ -444,6 +444,7 @@ def test_a_new_disk_counts_as_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / ".snapshot").mkdir()
     (tmp_path / "suspect").touch()  # what a service leaves whose state was removed while it ran
     (tmp_path / "damaged").mkdir()
+    (tmp_path / "shards-16").mkdir()  # of a judge with matchers, as the chart calls it
     with StateFolder(tmp_path) as folder:
         take(folder, 1)
     assert found(tmp_path) == [1]

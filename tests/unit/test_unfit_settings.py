@@ -38,3 +38,10 @@ def test_a_cut_log_or_cut_answers_fit_with_a_state_and_with_room_for_the_window_
     unfit = unfit_settings(log, [topic], settings)[topic]
     assert other in unfit
     assert len(unfit) == (1 if fits else 2)
+
+
+def test_a_log_with_an_index_on_matchers_may_not_be_cut() -> None:
+    """A shard that moves to a matcher without its snapshot needs all of it."""
+    log, cut = create_autospec(Log), TopicDifference("retention.ms", WEEK, "not -1")
+    log.differences.return_value = {FINGERPRINTS: [cut], MATCHES: [cut]}
+    assert unfit_settings(log, [FINGERPRINTS, MATCHES], KEPT) == {FINGERPRINTS: [cut], MATCHES: []}

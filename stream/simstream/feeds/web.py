@@ -168,9 +168,9 @@ class FeedWeb:
         return web.Response(text=f"{condition}\n", status=200 if condition.state == "ready" else 503)
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse forbidden callers, and add the headers to every answer. Health probes need no token."""
+        """Refuse forbidden callers, and add the headers to every answer. Probes and metrics need no token."""
         refusal = self._callers.check_host(request.headers.get("Host"), request.headers.get("Origin"))
-        if refusal is None and not request.path.startswith("/health/"):
+        if refusal is None and not request.path.startswith("/health/") and request.path != "/metrics":
             refusal = self._callers.check_token(request.headers.get("Authorization"))
         response = await _answer(request, handler) if refusal is None else _refused(refusal)
         response.headers.update(HEADERS)

@@ -26,14 +26,15 @@ def unfit_settings(log: Log, topics: Sequence[str], settings: Settings) -> dict[
     """Return the settings of these topics that do not fit, by topic.
 
     A log that is cut on purpose fits if the judge keeps its state. The log must be kept longer than the window and
-    the time of two snapshots. The same holds for the answers of matchers. Raises TopicMissing, BrokerUnreachable.
+    the time of two snapshots. With matchers this holds for their answers, and the log must be kept whole: a shard
+    that moves needs all of it. Raises TopicMissing, BrokerUnreachable.
     """
     unfit = log.differences(topics)
     needed_ms = (settings.window_ms or 0) + 2_000 * settings.snapshot_every_s
-    for topic in (FINGERPRINTS, MATCHES):
-        if settings.state and topic in unfit:
-            found = unfit[topic]
-            unfit[topic] = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
+    may_be_cut = MATCHES if MATCHES in unfit else FINGERPRINTS
+    if settings.state and may_be_cut in unfit:
+        found = unfit[may_be_cut]
+        unfit[may_be_cut] = [one for one in found if one.setting != RETENTION or int(one.found or 0) < needed_ms]
     return unfit
 
 
