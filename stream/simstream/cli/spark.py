@@ -64,17 +64,19 @@ def command(
 ) -> None:
     """Compare all pages of INPUT... with one another, on a Spark cluster or on the cores of this machine.
 
-    INPUT is as for `dedup`. All machines must be able to open the paths. One file is one task.
+    INPUT is as for `dedup`, but not -. All machines must be able to open the paths. One file is one task.
     See docs/how-to/spark.md.
     """
     settings = settle(config, **flags)
     from simstream.sources.fields import FieldNames
-    from simstream.sources.read import size_of
+    from simstream.sources.input_files import files_of
     from simstream.spark.fingerprints import FingerprintTask
-    from simstream.spark.job import SparkComparison
+    from simstream.spark.job import FOLDERS, SparkComparison
+    from simstream.spark.places import check_inputs
     from simstream.spark.session import session
 
-    size_of(inputs)
+    files = files_of(inputs)
+    check_inputs(files, output, FOLDERS)  # before Spark starts
     with make_fingerprinter(settings, say, workers=0) as made:
         recipe = made.recipe
         policy = policy_of(settings, recipe, made.recipe_id)
@@ -89,7 +91,7 @@ def command(
         versions,
     )
     with session(master) as spark:
-        found = SparkComparison(spark, printing, policy).run(inputs, output)
+        found = SparkComparison(spark, printing, policy).run(files, output)
     say(
         f"{found.pages:,} pages, {found.compared:,} of them compared: {found.matches:,} matches, "
         f"{found.clusters:,} clusters in {output}"

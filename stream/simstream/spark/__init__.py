@@ -3,7 +3,7 @@
 `near_duplicates` takes a DataFrame and returns one; `job` takes files and writes Parquet. `fingerprints` makes
 fingerprints. `versions` finds the last version of each page. `pairs` finds matches in blocks of permuted
 fingerprints. `forest` ties them to clusters. Each works on partitions. `comparison` strings them together.
-`session` is the Spark session that the job runs in.
+`session` is the Spark session that the job runs in. `places` refuses inputs that the job cannot read.
 """
 
 from simstream.errors import Unavailable

@@ -10,12 +10,15 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from simstream.judge.policy import Policy
-from simstream.sources.input_files import files_of
+from simstream.sources.input_files import Inputs, files_of
 from simstream.spark import fingerprints
-from simstream.spark.comparison import PageComparison
+from simstream.spark.comparison import CLUSTERS, MATCHES, PageComparison
 from simstream.spark.fingerprints import FingerprintTask
+from simstream.spark.places import check_inputs
 
 PAGES: Final = "pages"
+FOLDERS: Final = (PAGES, MATCHES, CLUSTERS)
+"""The folders that a run replaces below its output."""
 
 
 class SparkOutcome(NamedTuple):
@@ -40,10 +43,12 @@ class SparkComparison:
     printing: FingerprintTask
     policy: Policy
 
-    def run(self, inputs: Sequence[str], output: str) -> SparkOutcome:
+    def run(self, inputs: Inputs, output: str) -> SparkOutcome:
         """Run the job. Raises InputMissing and UsageError before it begins."""
+        files = files_of(inputs)
+        check_inputs(files, output, FOLDERS)
         keep = partial(self._kept, output)
-        pages = keep(self._pages(inputs), PAGES)
+        pages = keep(self._pages([file.path for file in files]), PAGES)
         found = PageComparison(self.spark, self.policy, self.printing.versions, keep).run(pages)
         told = pages.filter(pages.kind == fingerprints.TROUBLE).select("id").collect()
         return SparkOutcome(
@@ -54,9 +59,8 @@ class SparkComparison:
             sorted(row.id for row in told),
         )
 
-    def _pages(self, inputs: Sequence[str]) -> DataFrame:
-        files = [(number, file.path) for number, file in enumerate(files_of(inputs))]
-        named = self.spark.sparkContext.parallelize(files, len(files))
+    def _pages(self, paths: Sequence[str]) -> DataFrame:
+        named = self.spark.sparkContext.parallelize(list(enumerate(paths)), len(paths))
         made = named.mapPartitions(partial(fingerprints.fingerprinted, how=self.printing))
         return self.spark.createDataFrame(made, fingerprints.SCHEMA, verifySchema=False)
 
