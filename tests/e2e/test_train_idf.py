@@ -16,6 +16,8 @@ import jieba
 import jieba.analyse
 import pytest
 
+from simstream.cli.main import invoke
+from simstream.tools.train_idf.state import TrainingFolder, TrainingState
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
 
@@ -183,6 +185,33 @@ def test_without_a_page_to_count_there_is_no_table_and_nothing_is_left_behind(al
     assert done.returncode == 1
     assert "no page of the input has 8 distinct words" in done.stderr.decode()
     assert list(alone.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("resume", [(), ("--resume",)])
+def test_a_folder_that_holds_other_files_is_refused_and_stays_as_it_is(
+    tmp_path: Path, resume: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "own.idf.state"
+    (folder / "photos").mkdir(parents=True)
+    (folder / "photos" / "one.jpg").write_bytes(b"one")
+    (folder / "letter.txt").write_bytes(b"a letter")
+    (tmp_path / "in.jsonl").write_bytes(corpus(3))
+    assert invoke(["train-idf", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "own.idf"), *resume]) == 2
+    said = capsys.readouterr().err
+    assert f"{folder} is not the state of a training: it holds other files (letter.txt, photos)" in said
+    assert sorted(path.name for path in folder.rglob("*")) == ["letter.txt", "one.jpg", "photos"]
+    assert not (tmp_path / "own.idf").exists()
+
+
+def test_only_the_files_of_a_training_are_removed_with_its_folder(tmp_path: Path) -> None:
+    folder = TrainingFolder(tmp_path / "own.idf", resume=False)
+    for name in ("run-000001", "state.json.12.part", "later.txt"):
+        (folder.path / name).write_bytes(b"")
+    folder.save(TrainingState("12345678"))
+    assert sorted(path.name for path in folder.path.iterdir()) == ["later.txt", "lock", "state.json"]
+    folder.remove()
+    folder.close()
+    assert [path.name for path in folder.path.iterdir()] == ["later.txt"]
 
 
 def test_damage_of_the_input_keeps_the_counts_for_resume(alone: Program) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ from simstream.tools.train_idf.runs import CountRun, check_run
 VERSION: Final = 1
 _STATE: Final = "state.json"
 _LOCK: Final = "lock"
+_OWN: Final = re.compile(r"state\.json(\.\d+\.part)?|lock|run-\d+")
+"""The names of the files of a training."""
 
 
 class TrainingState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,15 +43,19 @@ class TrainingFolder(Closing):
     def __init__(self, output: Path, *, resume: bool) -> None:
         """Create or open the folder.
 
-        Raises UsageError if it holds an unfinished training and `resume` is false, or if it cannot be created;
-        LogLocked if another process uses it."""
+        Raises UsageError if it holds other files, or an unfinished training and `resume` is false, or if it cannot
+        be created; LogLocked if another process uses it."""
         self.path = output.with_name(output.name + ".state")
         try:
             self.path.mkdir(exist_ok=True)
+            others = sorted(path.name for path in self.path.iterdir() if not _OWN.fullmatch(path.name))
         except OSError as error:
             raise UsageError(
                 f"the folder {self.path} cannot be made ({error.strerror})", "name another file with -o"
             ) from error
+        if others:
+            what = f"{self.path} is not the state of a training: it holds other files ({', '.join(others[:3])})"
+            raise UsageError(what, "name another file with -o")
         self._lock = FileLock(self.path / _LOCK, f"trains {output}")
         if not resume and (self.path / _STATE).exists():
             self.close()
@@ -81,10 +88,7 @@ class TrainingFolder(Closing):
         """Replace the state atomically, then remove the files that it does not name. Raises DiskFull, LogError."""
         replace_file(self.path / _STATE, msgspec.json.encode(state))
         kept = {_STATE, _LOCK, *(run.name for run in state.runs)}
-        for path in self.path.iterdir():
-            if path.name not in kept:
-                with contextlib.suppress(OSError):  # a file that cannot be removed now is removed next time
-                    path.unlink()
+        self._unlink(path for path in self.path.iterdir() if path.name not in kept)
 
     def next_run(self) -> Path:
         """Return a file name that no run has had."""
@@ -92,8 +96,18 @@ class TrainingFolder(Closing):
         return self.path / f"run-{max(numbers, default=0) + 1:06}"
 
     def remove(self) -> None:
-        """Remove the folder: the training is done."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Remove the folder, except files of others: the training is done."""
+        with contextlib.suppress(OSError):
+            self._unlink(self.path.iterdir())
+            self.path.rmdir()
+
+    @staticmethod
+    def _unlink(paths: Iterable[Path]) -> None:
+        """Remove the files of a training among these paths."""
+        for path in paths:
+            if _OWN.fullmatch(path.name):
+                with contextlib.suppress(OSError):  # a file that cannot be removed now is removed next time
+                    path.unlink()
 
     def close(self) -> None:
         """Release the folder for other processes; a folder without a state is removed."""
