@@ -67,6 +67,13 @@ def test_it_shows_the_patterns_and_writes_them_to_a_file(verdicts: Path, tmp_pat
     }
 
 
+@pytest.mark.parametrize("given", ["file://{path}", "{path.parent}/v*.jsonl"])
+def test_a_file_of_verdicts_is_no_output(verdicts: Path, lines: bytes, given: str, capsys: Said) -> None:
+    assert invoke(["patterns", given.format(path=verdicts), "-o", str(verdicts)]) == 2
+    assert f"{verdicts} is an input, too" in capsys.readouterr().err
+    assert verdicts.read_bytes() == lines
+
+
 def test_packed_files_parquet_files_and_stdin_are_read_alike(
     lines: bytes, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:

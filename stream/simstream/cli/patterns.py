@@ -17,6 +17,7 @@ from simstream.errors import UsageError
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
+    from simstream.sources.input_files import InputFile
     from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern
     from simstream.tools.patterns.seen_pages import SeenPages
 
@@ -72,6 +73,7 @@ def command(
     room = nbytes("--memory", memory)
     if verdicts and any(flags[name] is not None for name in ("log", "bootstrap_servers")):
         raise UsageError("files of verdicts and a log are both given", "give one of them")
+    from simstream.sources.input_files import files_of
     from simstream.tools.patterns import verdicts as reading
     from simstream.tools.patterns.learning import PatternLearner
     from simstream.tools.patterns.pattern import least_originals
@@ -80,10 +82,12 @@ def command(
 
     least = least_originals(most_lost)
     learner = PatternLearner(least, read_patterns(earlier) if earlier else ())
+    files = files_of(verdicts)
+    paths = [file.path for file in files]
     if output:
-        refuse_input(output, verdicts)
-    if verdicts:
-        runs = _of_files(verdicts, room)
+        refuse_input(output, paths)
+    if files:
+        runs = _of_files(files, room)
     else:
         runs = [SeenPages(room)]
         with open_log(settings) as log:
@@ -92,19 +96,17 @@ def command(
     found = learner.learn(runs)
     _show(found, runs, least, learner.nearest)
     if output:
-        with written(output, verdicts) as out:
+        with written(output, paths) as out:
             out.write(to_json(found))
         say(f"{len(found):,} patterns in {output}")
 
 
-def _of_files(verdicts: Sequence[str], room: int) -> list[SeenPages]:
+def _of_files(files: Sequence[InputFile], room: int) -> list[SeenPages]:
     """Return the pages of each file. Together they keep to the room: a file has what the files before it left."""
-    from simstream.sources.input_files import files_of
     from simstream.tools.patterns import verdicts as reading
     from simstream.tools.patterns.seen_pages import SeenPages
 
     runs: list[SeenPages] = []
-    files = files_of(verdicts)
     for number, file in enumerate(files):
         left = room - sum(run.used for run in runs)
         run = SeenPages(max(1, left // (len(files) - number)))
