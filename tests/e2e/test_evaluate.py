@@ -272,6 +272,32 @@ def test_pairs_that_do_not_fit_end_with_one_line(
     assert line in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["results.json", "index.html"])
+@pytest.mark.parametrize("given", ["{path}", "file://{path}", "--pairs={path}"])
+def test_a_report_that_would_replace_an_input_is_refused(
+    tmp_path: Path, name: str, given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, "left", 0)
+    (path := tmp_path / name).write_bytes(content := b'{"id": "a", "text": "x"}\n')
+    arguments = ["evaluate", str(tmp_path / "left.jsonl"), given.format(path=path), "-o", str(tmp_path)]
+    assert invoke(arguments) == 2
+    assert f"{path} is an input, too" in capsys.readouterr().err
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("below", ["", "report"])
+@pytest.mark.parametrize("given", ["{folder}", "file://{folder}", "{folder}*"])
+def test_a_report_in_a_folder_of_inputs_is_refused(
+    tmp_path: Path, below: str, given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("words")
+    assert invoke(["evaluate", given.format(folder=folder), "-o", str(folder / below)]) == 2
+    assert f"the report {folder / below} would lie in the input {folder}" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
+
+
 def test_without_labels_there_are_still_candidates_and_verdicts(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from simstream.cli.options import (
     settings_options,
     settle_on_all_cores,
 )
+from simstream.cli.output import refuse_input
 from simstream.cli.progress import say
 from simstream.errors import UsageError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from simstream.text.recipe import Recipe
 
 PEERS = ("google2007", "fnv1-tf")
+RESULTS, SCHEMA = "results.json", "results.schema.json"
 
 
 @click.command("evaluate")
@@ -90,6 +92,7 @@ def command(
     settings = settle_on_all_cores(config, threads=threads)
     chosen = _recipes(recipes or ("default",), peers)
     folder = Path(output)
+    _refuse_inputs(folder, inputs, pairs)
     request = run.EvaluationRequest(
         inputs=inputs,
         pairs=pairs,
@@ -104,11 +107,24 @@ def command(
     )
     with _watcher() as watcher:
         results = run.evaluate(request, watcher)
-        write_atomically(folder / "results.json", run.encode(results))
-        write_atomically(folder / "results.schema.json", schema() + b"\n")
+        write_atomically(folder / RESULTS, run.encode(results))
+        write_atomically(folder / SCHEMA, schema() + b"\n")
         report.write(results, folder)
     _show(results)
-    say(f"the whole report is {folder / 'index.html'}")
+    say(f"the whole report is {folder / report.PAGE}")
+
+
+def _refuse_inputs(folder: Path, inputs: tuple[str, ...], pairs: tuple[str, ...]) -> None:
+    """Raise UsageError if the report would replace an input, or if the next run would read it as an input."""
+    from simstream.evaluate.report import PAGE
+    from simstream.sources.input_files import files_of, local_folders
+
+    files = [file.path for corpus in inputs for file in files_of([corpus])]
+    for name in (RESULTS, SCHEMA, PAGE):
+        refuse_input(str(folder / name), [*files, *pairs])
+    for read in local_folders(inputs):
+        if folder.resolve().is_relative_to(Path(read).resolve()):
+            raise UsageError(f"the report {folder} would lie in the input {read}", "name another folder with -o")
 
 
 def _show(results: EvaluationResults) -> None:

@@ -17,6 +17,7 @@ from simstream.terminal import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
+PAGE: Final = "index.html"
 _TEMPLATE: Final = "page.html.jinja"
 _TITLE: Final = (
     "In %: recall by J, and verdicts that name a page with J < .5 and < .3. Per million pairs: false matches, and "
@@ -59,7 +60,7 @@ def write(results: EvaluationResults, folder: Path) -> None:
         colours=COLOURS,
         ink=INK,
     )
-    write_atomically(folder / "index.html", page.encode())
+    write_atomically(folder / PAGE, page.encode())
 
 
 def table(results: EvaluationResults) -> Table:

@@ -112,6 +112,12 @@ def files_of(inputs: Inputs, say: Say = lambda sentence: None) -> list[InputFile
     return files
 
 
+def local_folders(inputs: Sequence[str]) -> list[str]:
+    """Return the local folders that inputs name, by a path, a `file://` address or a pattern."""
+    paths = [path for path in map(local_path, inputs) if not protocol_of(path)]
+    return [name for path in paths for name in _names_of(path) if os.path.isdir(name)]
+
+
 def shown_path(path: str) -> str:
     r"""Return the path as valid text, without secrets: bytes that are not UTF-8 become `\xNN`."""
     return os.fsencode(public_address(path) if protocol_of(path) else path).decode("utf-8", "backslashreplace")
@@ -160,10 +166,16 @@ def _local(path: str, say: Say) -> list[InputFile]:
         return _folder(path, say)
     if not is_pattern(path) or os.path.lexists(path):
         return [_named(path)]
-    found = sorted(glob(path, recursive=True), key=os.fsencode)
-    if not found:
+    if not (found := _names_of(path)):
         raise InputMissing(f"{shown_path(path)} names no file", "check the path")
     return [file for name in found for file in _local(name, say)]
+
+
+def _names_of(path: str) -> list[str]:
+    """Return all that a pattern names, in byte order; of any other path, the path itself."""
+    if not is_pattern(path) or os.path.lexists(path):
+        return [path]
+    return sorted(glob(path, recursive=True), key=os.fsencode)
 
 
 def _stored(address: str, say: Say) -> list[InputFile]:
