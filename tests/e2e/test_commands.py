@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import re
 import subprocess
 import time
@@ -17,6 +18,7 @@ import pytest
 
 from simstream import fingerprint
 from simstream.cli.output import written
+from simstream.errors import UsageError
 from simstream.files.zstandard import zstd
 from simstream.log.base import OutgoingVerdict
 from simstream.sources.demo import demo_records
@@ -350,6 +352,53 @@ def test_an_output_file_is_replaced_only_by_a_whole_one_and_never_an_input(alone
     alone.good("dedup", source, "-o", out)
     assert out.read_text().count("\n") == 1
     assert sorted(path.name for path in tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("before", [b"as it was", None])
+def test_an_output_through_a_link_replaces_the_file_and_the_link_stays(
+    tmp_path: Path, before: bytes | None
+) -> None:
+    (tmp_path / "data").mkdir()
+    link, real = tmp_path / "link.jsonl", tmp_path / "data" / "out.jsonl"
+    link.symlink_to("data/out.jsonl")
+    if before is not None:
+        real.write_bytes(before)
+    with written(str(link), []) as out:
+        out.write(b"whole")
+        assert [path.name for path in tmp_path.rglob("*.part")] == ["out.jsonl.part"]
+        assert (tmp_path / "data" / "out.jsonl.part").exists()
+        with pytest.raises(UsageError, match="another command writes"), written(str(real), []):
+            pass
+    assert os.readlink(link) == "data/out.jsonl"
+    assert real.read_bytes() == b"whole"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["data", "link.jsonl", "out.jsonl"]
+
+
+def test_an_output_through_a_link_into_no_folder_is_refused_before_anything_is_read(
+    alone: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "link.jsonl").symlink_to("nowhere/out.jsonl")
+    (tmp_path / "in.jsonl").write_bytes(b"{}\n")
+    done = alone.run("dedup", "in.jsonl", "-o", "link.jsonl")
+    assert done.returncode == 2
+    assert f"make the folder {tmp_path / 'nowhere'}".encode() in done.stderr
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+def test_an_output_to_the_device_of_stdout_is_stdout(
+    alone: Program, tmp_path: Path, cache: Path, name: str
+) -> None:
+    (tmp_path / "in.jsonl").write_bytes(b'{"id":"a","text":"one page"}\n')
+    with (tmp_path / "out.jsonl").open("wb") as out:
+        out.write(b"before\n")
+        out.flush()
+        command = command_line("dedup", "in.jsonl", "-o", name)
+        subprocess.run(command, stdout=out, cwd=tmp_path, env=environment(cache), check=True, timeout=PATIENCE_S)
+    before, verdict = (tmp_path / "out.jsonl").read_bytes().splitlines()
+    assert (before, json.loads(verdict)["id"]) == (b"before", "a")
+    both = alone.run("dedup", "in.jsonl", "-o", "-", "--pairs", name)
+    assert both.returncode == 2
+    assert b"--output and --pairs go to the same place" in both.stderr
 
 
 def test_a_second_command_for_an_output_is_refused_and_the_first_one_writes_it_whole(

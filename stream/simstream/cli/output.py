@@ -27,6 +27,7 @@ from simstream.sources.stores import check_writable, put
 
 _PART, _FOLDER = ".part", "simstream-"
 """The ending of an output until it is whole, and how the temporary folder of an output for a store begins."""
+_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
@@ -36,7 +37,8 @@ _GZIP_LEVEL = 6
 def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Iterator[BinaryIO]:
     """Return a file to write to; it becomes `path` at the end.
 
-    `-` is stdout. Devices and pipes are written directly. The file of an address lies in a temporary file until it
+    `-` and `/dev/stdout` are stdout. Devices and pipes are written directly. A link stays, and the file that it
+    names is replaced. The file of an address lies in a temporary file until it
     is whole. The file is compressed if its name ends in .gz, .xz or .zst, unless `compressed` is False. After an
     InputError (but not InputChanged), or NotPut of another output, the file keeps what was written. After any other
     error `path` is unchanged.
@@ -45,16 +47,17 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
     temporary file stays.
     """
     path = local_path(path)
-    if path == "-":
-        with io.BufferedWriter(CheckedWriter(sys.stdout.buffer, path)) as out:
+    if path != "-":
+        refuse_input(path, inputs)
+    if path in _STDOUT:
+        with io.BufferedWriter(CheckedWriter(sys.stdout.buffer, "-")) as out:
             yield cast(BinaryIO, out)
         return
-    refuse_input(path, inputs)
     if protocol_of(path):
         with _stored(path, compressed=compressed) as out:
             yield out
         return
-    beside, keep = _beside(path), False
+    whole, beside, keep = _target(path), _beside(path), False
     with _opened(beside, path) as handle:  # the lock lasts until the file has its name
         try:
             with _packed(handle, path, path.lower() if compressed else "") as out:
@@ -71,7 +74,7 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
             raise
         finally:
             if beside != path:
-                os.replace(beside, path) if keep else os.unlink(beside)
+                os.replace(beside, whole) if keep else os.unlink(beside)
 
 
 @contextmanager
@@ -143,7 +146,7 @@ def refuse_missing_folder(path: str) -> None:
     """Raise UsageError if an output cannot be written for want of its folder."""
     if protocol_of(path := local_path(path)):
         return
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(_target(path))
     if folder and not os.path.exists(folder):
         raise UsageError(f"{path} cannot be written ({os.strerror(errno.ENOENT)})", f"make the folder {folder}")
 
@@ -152,12 +155,17 @@ def places_of(path: str) -> set[str]:
     """Return the real paths of all files that `written` makes for an output."""
     if protocol_of(path := local_path(path)):
         return {public_address(path)}
-    return {path} if path == "-" else {os.path.realpath(path), os.path.realpath(_beside(path))}
+    return {"-"} if path in _STDOUT else {os.path.realpath(path), os.path.realpath(_beside(path))}
 
 
 def _beside(path: str) -> str:
     """Return the path of an output until it is whole. A device or pipe keeps its own path."""
-    return path if os.path.exists(path) and not os.path.isfile(path) else path + _PART
+    return path if os.path.exists(path) and not os.path.isfile(path) else _target(path) + _PART
+
+
+def _target(path: str) -> str:
+    """Return the path of the file that a link names, and any other path unchanged."""
+    return os.path.realpath(path) if os.path.islink(path) else path
 
 
 @contextmanager
