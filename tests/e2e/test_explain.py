@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from simstream.cli.main import invoke
 from simstream.wire import verdict as wire
 from tests import naive_truth
 from tests.e2e import pages
@@ -115,6 +119,19 @@ def test_a_page_of_standard_input_and_of_a_packed_file_is_explained(alone: Progr
     assert found[0]["difference"] | {"passages": []} == {
         "id": "a", "ordinal": 0, "passages": [], "same": 18, "only_other": 0, "only_page": 0, "missing": None,
     }  # fmt: skip
+
+
+def test_a_named_pipe_is_refused_before_it_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pages.jsonl"
+    os.mkfifo(pipe)
+    holder = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # a reader would get pages, and then an empty pipe
+    try:
+        os.write(holder, b'{"id": "a", "text": "x"}\n')
+        assert invoke(["explain", "a", "-i", str(pipe)]) == 2
+    finally:
+        os.close(holder)
+    said = capsys.readouterr().err
+    assert f"reads its files several times, and {pipe} is no regular file: save it to a file first" in said
 
 
 def test_pages_with_fields_of_their_own_are_explained_as_dedup_judges_them(alone: Program) -> None:

@@ -115,12 +115,19 @@ def _check(ids: Sequence[str], inputs: Sequence[str], ordinal: int | None, log: 
 
 
 def _settle(config: str | None, inputs: Sequence[str], flags: Mapping[str, Any]) -> Settings:
-    """Return the settings; for files with the distance that `dedup` has. Raises SettingsError and InputMissing."""
+    """Return the settings; for files with the distance that `dedup` has.
+
+    Raises SettingsError and InputMissing, and UsageError for an input that cannot be read twice.
+    """
     if not inputs:
         return settle_on_all_cores(config, **flags)
+    from simstream.sources.input_files import files_of, shown_path
     from simstream.sources.read import size_of
 
-    size_of([path for path in inputs if path != _STDIN])  # refuse an unreadable input before anything is built
+    for file in files_of([path for path in inputs if path != _STDIN]):  # an error comes before anything is built
+        if not file.is_regular:
+            what = f"--input reads its files several times, and {shown_path(file.path)} is no regular file"
+            raise UsageError(what, "save it to a file first")
     settings, automatic = settle_for_files(config, flags)
     return with_auto_distance(settings, size_of(inputs)) if automatic else settings
 
