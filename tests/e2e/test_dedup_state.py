@@ -369,6 +369,9 @@ def test_a_state_that_does_not_say_with_what_it_was_made_is_refused(
         (["a.jsonl", "--state", "new", "--exact", "--pairs", "p"], "--state keeps no texts, which --exact needs"),
         (["a.jsonl", "--state", "new", "--save-every", "soon"], "--save-every is 'soon'"),
         (["a.jsonl", "--save-every", "soon"], "--save-every is 'soon'"),
+        (["a.jsonl", "--state", "new", "-o", "new/v.jsonl"], "--output new/v.jsonl lies in new, the folder of"),
+        (["a.jsonl", "--state", "new", "--pairs", "./new/p"], "--pairs ./new/p lies in new, the folder of --state"),
+        (["a.jsonl", "--state", ".", "-o", "v.jsonl"], "--output v.jsonl lies in ., the folder of --state"),
     ],
 )
 def test_what_cannot_go_on_is_refused_before_a_page_is_read(

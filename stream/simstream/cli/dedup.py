@@ -145,7 +145,7 @@ def command(config: str | None, **flags: Any) -> None:
     from simstream.tools.dedup.true_matches import LeastJaccard
 
     inputs, against = (files_of(named, say) for named in (given.inputs, given.against))  # an error comes at once
-    check(inputs, against, {"--output": given.output, **given.places}, given.exact)
+    check(inputs, against, {"--output": given.output, **given.places}, given.exact, given.state)
     rule = None if given.least_jaccard is None else LeastJaccard(given.least_jaccard, settings.threads)
     if automatic:
         settings = with_auto_distance(settings, size_of([*inputs, *against]), confirmed=rule is not None)

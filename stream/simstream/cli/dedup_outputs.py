@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -168,11 +169,15 @@ def _exact(a: str, b: str, distance: int | None, similarity: float | None, alike
 
 
 def check(
-    inputs: Sequence[InputFile], against: Sequence[InputFile], outputs: Mapping[str, str], exact: bool
+    inputs: Sequence[InputFile],
+    against: Sequence[InputFile],
+    outputs: Mapping[str, str],
+    exact: bool,
+    state: str | None = None,
 ) -> None:
     """Raise UsageError if inputs and outputs do not fit together, before anything is read.
 
-    `outputs`: the path of each option, and the path of the verdicts.
+    `outputs`: the path of each option, and the path of the verdicts. `state`: the folder that keeps the progress.
     """
     if exact and PAIRS not in outputs:
         raise UsageError(
@@ -187,6 +192,11 @@ def check(
     files = [file.path for file in inputs]
     if STDIN in files and STDIN in [file.path for file in against]:
         raise UsageError("INPUT and --against are both stdin", "name a file for one of them")
+    for option, path in outputs.items():
+        if state is not None and any(
+            Path(place).is_relative_to(Path(state).resolve()) for place in places_of(path)
+        ):
+            raise UsageError(f"{option} {path} lies in {state}, the folder of --state", "name a file elsewhere")
     for path in set(outputs.values()):
         refuse_missing_folder(path)
         refuse_input(path, [*files, *(file.path for file in against)])
