@@ -191,6 +191,26 @@ def test_a_column_that_is_missing_is_named_before_any_page(
         pages_of(tmp_path / "p.csv", first + b"\na,b\n", fields)
 
 
+@pytest.mark.parametrize(
+    ("first", "fields", "twice"),
+    [
+        (b"id,text,text", FieldNames(), "text"),
+        (b"time,text,time", FieldNames(), "time"),
+        (b"doc,body,doc", FieldNames(text="body", id="doc"), "doc"),
+    ],
+)
+def test_a_column_that_a_page_has_twice_is_refused_by_name(
+    tmp_path: Path, first: bytes, fields: FieldNames, twice: str
+) -> None:
+    with pytest.raises(UsageError, match=f"has two columns named {twice}: rename one of them"):
+        pages_of(tmp_path / "p.csv", first + b"\na,b,c\n", fields)
+
+
+def test_a_column_that_no_page_has_may_be_there_twice(tmp_path: Path) -> None:
+    [page] = pages_of(tmp_path / "p.csv", b"tag,text,tag\na,b,c\n", FieldNames())
+    assert page.text == "b"
+
+
 def test_a_row_that_is_too_long_costs_one_page(tmp_path: Path) -> None:
     long = b'b,"' + b"x,\n" * LIMIT + b'"\n'
     pages = pages_of(tmp_path / "p.csv", b"id,text\na,one\n" + long + b"c,two\n")

@@ -9,8 +9,8 @@ from simstream.deduper.verdict_columns import as_batch, verdict_columns, verdict
 from simstream.errors import UsageError
 from simstream.model import PYTHON, Record, Verdict
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.fields import FieldNames, steps_of
-from simstream.sources.parquet import page_columns, page_values
+from simstream.sources.fields import FieldNames, page_columns, steps_of
+from simstream.sources.parquet import page_values
 from simstream.wire.page import NO_TIME
 
 _DOING: Final = "judging a table"

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Final
 
 from simstream.errors import InputError
-from simstream.sources.fields import FieldNames, encoded
+from simstream.sources.fields import FieldNames, encoded, page_columns
 from simstream.sources.lines import BLANK_RUN, DAMAGE, cut_off, pass_blank_lines, refuse_other_format
 
 _PIECE_BYTES: Final = 1 << 16
@@ -30,8 +30,8 @@ def csv_pages(
     """Yield the number (from 1) of the first line, and the page as JSON, of each row that is not blank.
 
     A row that is longer than `max_bytes`, not UTF-8, not CSV or wider than the first row comes unchanged: `decode`
-    refuses it. Raises UsageError if the text or a named field has no column, InputError if the file breaks off or
-    is damaged.
+    refuses it. Raises UsageError if the text or a named field has no column, or a field has two, InputError if the
+    file breaks off or is damaged.
     """
     table = CsvTable(stream, path, max_bytes, fields)
     for number, row in table.rows:
@@ -39,7 +39,7 @@ def csv_pages(
 
 
 class CsvTable:
-    """The rows of a CSV file. Raises UsageError if the text or a named field has no column."""
+    """The rows of a CSV file. Raises UsageError if the text or a named field has no column, or a field has two."""
 
     def __init__(self, stream: io.BufferedReader, path: str, max_bytes: int, fields: FieldNames) -> None:
         self._max_bytes, self._fields = max_bytes, fields
@@ -51,6 +51,7 @@ class CsvTable:
         """The first row, with the names of the columns."""
         self._names = _cells(self.first, max_bytes) or []
         fields.check(self._names, path, "the first row", has_structs=False)
+        page_columns(self._names, path, fields)
 
     def value_of(self, row: bytes) -> bytes:
         """Return a row as a page in JSON; unchanged if it cannot be read, or has a field that has no column."""

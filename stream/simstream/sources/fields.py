@@ -122,6 +122,15 @@ class FieldNames:
         return wanted
 
 
+def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:
+    """Return which of these columns hold fields of a page. Raises UsageError if one of them is there twice."""
+    named = {steps_of(name, names)[0] for name in (fields.text, fields.id) if name is not None}
+    columns = [name for name in names if name in KNOWN or name in named]
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
+    return columns
+
+
 def _still_wanted(wanted: dict[str, list[str]], line: bytes, names: dict[str, None]) -> dict[str, list[str]]:
     """Return what is still wanted after this line. Adds a page's fields to `names`, except of error pages."""
     tree = _tree(line)

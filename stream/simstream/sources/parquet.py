@@ -13,7 +13,7 @@ import msgspec
 from simstream.errors import InputError, UsageError
 from simstream.model import Record
 from simstream.sources.arrow import load_pyarrow
-from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, steps_of
+from simstream.sources.fields import KNOWN, FieldNames, encoded, integer_of, page_columns, steps_of
 from simstream.sources.input_files import path_id, shown_path
 from simstream.sources.lines import CountedFile
 from simstream.sources.row_groups import batches_of, open_parquet, parquet_damaged
@@ -29,10 +29,10 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
 
     Reads only the columns of a page's fields (see `FieldNames`), and of a struct only the named fields, unless its
     column has the name of a page's field. A number as `id` counts in decimal, a whole float as an integer.
-    Timestamps and dates are times. A binary `html`, or else `text`, is raw bytes as fetched; their character set is
-    found. Memory: a page of each read column, unpacked, and 64 rows with at most `limit` bytes a value. Raises
-    Unavailable without pyarrow, UsageError if the text or a named field has no column, a field has two, or values
-    cannot be ids, and InputError if the file is damaged.
+    Timestamps and dates are times. A binary `html`, or else `text`, is raw
+    bytes as fetched; their character set is found. Memory: a page of each read column, unpacked, and 64 rows with
+    at most `limit` bytes a value. Raises Unavailable without pyarrow, UsageError if the text or a named field has
+    no column, a field has two, or values cannot be ids, and InputError if the file is damaged.
     """
     arrow = load_pyarrow("reading Parquet")
     row, prefix, topic = 0, path_id(path) + b":", shown_path(path)
@@ -54,15 +54,6 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
     except (arrow.ArrowException, OSError) as error:
         raise parquet_damaged(path, error, f"; {row:,} rows were read") from error
     handle.taken = size
-
-
-def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:
-    """Return which of these columns hold fields of a page. Raises UsageError if one of them is there twice."""
-    named = {steps_of(name, names)[0] for name in (fields.text, fields.id) if name is not None}
-    columns = [name for name in names if name in KNOWN or name in named]
-    if twice := [name for name in columns if columns.count(name) > 1]:
-        raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
-    return columns
 
 
 def _paths_of(arrow: Any, schema: Any, columns: Sequence[str], fields: FieldNames) -> Iterator[str]:

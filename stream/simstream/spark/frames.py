@@ -22,8 +22,7 @@ from simstream.model import VERDICT_OF_KIND, VerdictKind
 from simstream.settings import default_cache
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.batches import record_batches
-from simstream.sources.fields import FieldNames
-from simstream.sources.parquet import page_columns
+from simstream.sources.fields import FieldNames, page_columns
 from simstream.spark.comparison import FoundClusters, PageComparison
 from simstream.spark.fingerprints import FILE_BITS, SCHEMA, FingerprintTask, page_rows
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
