@@ -155,6 +155,7 @@ def test_binary_html_is_as_it_was_fetched(tmp_path: Path) -> None:
         {"status": ["OK", "200", " 404 ", "", None]},
         {"status": [200.0, 404.0, 2.5, -1.0, None]},
         {"time": [1_767_323_045_000.0, 12.5, -1.0, float("inf"), None]},
+        {"time": [Decimal("1767323045000.5"), Decimal("12.5"), Decimal(-1), Decimal(10) ** 20, None]},
         {"time": ["2026-01-02", "noon", "", None, None]},
     ],
 )
@@ -164,6 +165,13 @@ def test_binary_text_has_the_status_and_the_time_that_text_has(tmp_path: Path, g
         return [(page.kind, page.reason, page.time) for page in found]
 
     assert read("a.parquet", b"text") == read("b.parquet", "text")
+
+
+@pytest.mark.parametrize("scale", [0, 3])
+def test_a_time_may_be_a_decimal_as_databases_write_it(tmp_path: Path, scale: int) -> None:
+    times = pa.array([Decimal(1_767_323_045_000), Decimal(10) ** 20, None], pa.decimal128(38, scale))
+    found = pages(written(tmp_path / "a.parquet", {"text": ["a"] * 3, "time": times}))
+    assert [(page.time, page.reason) for page in found] == [(1_767_323_045_000, ""), (NO_TIME, ""), (NO_TIME, "")]
 
 
 def test_a_string_that_is_not_utf8_costs_no_other_row(tmp_path: Path) -> None:

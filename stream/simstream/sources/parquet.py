@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -29,7 +30,7 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
 
     Reads only the columns of a page's fields (see `FieldNames`), and of a struct only the named fields, unless its
     column has the name of a page's field. A number as `id` counts in decimal, a whole float as an integer.
-    Timestamps and dates are times. A binary `html`, or else `text`, is raw
+    Timestamps and dates are times, and so are numbers of ms of any type. A binary `html`, or else `text`, is raw
     bytes as fetched; their character set is found. Memory: a page of each read column, unpacked, and 64 rows with
     at most `limit` bytes a value. Raises Unavailable without pyarrow, UsageError if the text or a named field has
     no column, a field has two, or values cannot be ids, and InputError if the file is damaged.
@@ -148,7 +149,7 @@ def _values(name: str, named: str | None, column: Any, arrow: Any) -> list[Any]:
     if name == "status":
         return [integer_of(value) for value in values]
     if name == "time":
-        return [time_ms(value) if isinstance(value, float) else value for value in values]
+        return [time_ms(float(value)) if isinstance(value, float | Decimal) else value for value in values]
     if name == "id":
         bits = column.type.bit_width if arrow.types.is_floating(column.type) else 64
         names = [integer_of(value, bits) for value in values]
