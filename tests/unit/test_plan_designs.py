@@ -130,7 +130,7 @@ def test_a_distance_out_of_range_is_refused() -> None:
 def test_between_two_sizes_costs_lie_between() -> None:
     assert SPEED.at(1 << 10).probe_ns == 8
     assert SPEED.at(1 << 23) == SizeCosts(1 << 23, 55.0, 20.0, 0.25)
-    assert SPEED.at(1 << 40).probe_ns == 32
+    assert SPEED.at(1 << 40).probe_ns == SPEED.at(1 << 70).probe_ns == 32
 
 
 @pytest.mark.parametrize(
@@ -167,6 +167,11 @@ def test_the_command_measures_and_marks_what_the_service_takes(capsys: pytest.Ca
     printed = capsys.readouterr()
     assert [line for line in printed.out.splitlines() if line.startswith("→   4 x 16 bits (paper's 4)")]
     assert [line for line in printed.out.splitlines() if line.startswith("✗   paper's 20")]
+
+
+def test_the_command_takes_the_greatest_number_of_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["plan", "--pages", "2000000000G", "--json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["pages"] == 2 * 10**18
 
 
 def test_the_command_says_in_one_line_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:

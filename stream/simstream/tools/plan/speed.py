@@ -7,6 +7,7 @@ numbers, and nothing has to be sorted first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import log2
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -57,8 +58,8 @@ class MachineSpeed(msgspec.Struct, frozen=True):
 
         Beyond the measured sizes the nearest size holds.
         """
-        doublings = [np.log2(size.nbytes) for size in self.sizes]
-        place = np.log2(max(nbytes, 1))
+        doublings = [log2(size.nbytes) for size in self.sizes]
+        place = log2(max(nbytes, 1))
         costs = zip(*((size.table_ns, size.probe_ns, size.candidate_ns) for size in self.sizes), strict=True)
         table, probe, candidate = (float(np.interp(place, doublings, cost)) for cost in costs)
         return SizeCosts(nbytes, table, probe, candidate)
