@@ -181,6 +181,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 ENCODED = {
     "Content-Encoding: gzip": gzip.compress,
+    "Content-Encoding:  gzip": lambda data: gzip.compress(data[:60]) + gzip.compress(data[60:]),
     "Content-Encoding: x-gzip ": lambda data: data,
     "content-encoding: deflate": zlib.compress,
     "Content-Encoding: Deflate": raw_deflate,
@@ -217,14 +218,29 @@ def test_blocks_that_hold_nothing_cost_what_they_cost_zlib() -> None:
     assert least_seconds(lambda: response(block, LIMIT)) < 5 * alone
 
 
-def test_frames_that_hold_nothing_cost_no_more_than_their_length() -> None:
-    empty = b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00"
-    assert zstd.decompress(empty) == b""
-    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: zstd, zstd, zstd, zstd\r\n\r\n"
+@pytest.mark.parametrize(
+    ("name", "pack", "unpack", "empty"),
+    [
+        (b"zstd", zstd.compress, zstd.decompress, b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00"),
+        (b"gzip", gzip.compress, gzip.decompress, gzip.compress(b"")),
+    ],
+)
+def test_frames_that_hold_nothing_cost_no_more_than_their_length(
+    name: bytes, pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes], empty: bytes
+) -> None:
+    assert unpack(empty) == b""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n" % b", ".join([name] * 4)
     few, many = (head + empty * count for count in (20_000, 200_000))
     seconds = least_seconds(lambda: response(few, LIMIT))
     assert least_seconds(lambda: response(many, LIMIT)) < 20 * seconds
-    assert response(head[:-2] + b"\r\n" + empty * 900 + zstd.compress(b"<p>text"), LIMIT).body == b"<p>text"
+    assert response(head[:-2] + b"\r\n" + empty * 900 + pack(b"<p>text"), LIMIT).body == b"<p>text"
+
+
+@pytest.mark.parametrize("behind", [b"\0" * 100, b"garbage", b"\x1f\x8b", gzip.compress(b"more")[:-9]])
+def test_what_is_no_whole_member_behind_a_body_of_gzip_costs_none_of_it(behind: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+    assert response(head + gzip.compress(b"<p>text") + behind, LIMIT).body.startswith(b"<p>text")
+    assert response(head + gzip.compress(b"<p>text") * 3, 9).body == b"<p>text<p>"
 
 
 def test_a_header_costs_its_length_however_many_lines_it_has_or_folds(tmp_path: Path) -> None:

@@ -16,13 +16,15 @@ _CHUNK: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\n]{0,1000})?
 _MAX_HEAD_BYTES: Final = 1 << 16
 """Header fields beyond so many bytes are not read."""
 _STEP_BYTES: Final = 1 << 12
+_GZIP_MEMBER: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 31
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 _WINDOW: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, which is what browsers allow."""
 _MAX_ENCODINGS: Final = 4
 """At most so many encodings of one body are decoded."""
 _MAX_FRAMES: Final = 1_000
-"""At most so many frames of Zstandard in one body are decoded: a stranger's may all be empty."""
+"""At most so many members of gzip or frames of Zstandard in one body are decoded: a stranger's may all be empty."""
 
 
 class _ReadableBody(Protocol):
@@ -88,7 +90,7 @@ def _unchunked(body: bytes) -> bytes:
 
 def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes:
     if encoding in (b"gzip", b"x-gzip"):
-        return _inflated(body, limit, 31) if body.startswith(b"\x1f\x8b") else body
+        return _inflated(body, limit, _GZIP_WINDOW) if body.startswith(_GZIP_MEMBER) else body
     if encoding == b"deflate":
         return _inflated(body, limit, 15) or _inflated(body, limit, -15) or body
     if encoding == b"br":
@@ -99,20 +101,22 @@ def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes:
 
 
 def _inflated(body: bytes, limit: int, window: int) -> bytes:
-    unpacker, out = zlib.decompressobj(window), bytearray()
-    rest, at = memoryview(body), 0
-    try:
-        while not unpacker.eof and len(out) <= limit:
-            # In steps, to get the bytes before damage.
-            packed: bytes | memoryview = unpacker.unconsumed_tail
-            if not packed:
-                packed = rest[at : at + _STEP_BYTES]
-                at += _STEP_BYTES
-            if not packed:
+    out, rest, at = bytearray(), memoryview(body), 0
+    with contextlib.suppress(zlib.error):
+        for _ in range(_MAX_FRAMES):
+            unpacker = zlib.decompressobj(window)
+            while not unpacker.eof and len(out) <= limit:
+                # In steps, to get the bytes before damage.
+                packed: bytes | memoryview = unpacker.unconsumed_tail
+                if not packed:
+                    packed = rest[at : at + _STEP_BYTES]
+                    at += len(packed)
+                if not packed:
+                    break
+                out += unpacker.decompress(packed, limit + 1 - len(out))
+            at -= len(unpacker.unused_data)
+            if window != _GZIP_WINDOW or not body.startswith(_GZIP_MEMBER, at) or len(out) > limit:
                 break
-            out += unpacker.decompress(packed, limit + 1 - len(out))
-    except zlib.error:
-        pass
     return bytes(out)
 
 
