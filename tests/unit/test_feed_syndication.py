@@ -33,6 +33,7 @@ from simstream.feeds.syndication import (
     write_json_feed,
 )
 from simstream.feeds.web import FeedWeb
+from simstream.telemetry.callers import CallerRules
 from tests.unit.test_feed_costs import TIME, verdict
 
 NS = "{http://www.w3.org/2005/Atom}"
