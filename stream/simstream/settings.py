@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -211,11 +211,17 @@ def default_cache() -> Path:
     return Path(base) / "simstream"
 
 
+MAX_DURATION_MS: Final = 36_500 * 86_400_000
+"""A hundred years. The system's own clocks and waits bear some 290."""
+
+
 def duration_ms(name: str, text: str) -> int:
     """Return a duration such as `72h`, `30m`, `1.5d` or `500ms` in ms. Raises SettingsError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
     ms = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 0 < ms <= 1e15:
+    if ms > MAX_DURATION_MS:
+        raise SettingsError(f"{name} is {text!r}", "give at most 36500d, a hundred years")
+    if ms <= 0:
         raise SettingsError(f"{name} is {text!r}", "give a positive duration such as 72h, 30m, 10s or 500ms")
     return int(ms)
 

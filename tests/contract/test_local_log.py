@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.errors import LogDamaged, LogError, LogLocked, SettingsError, TopicMissing
+from simstream.errors import DeliveryFailed, LogDamaged, LogError, LogLocked, SettingsError, TopicMissing
 from simstream.log import open_log
 from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.local import reading
 from simstream.log.local.log import LocalLog
+from simstream.log.local.record_groups import HEADER_SIZE
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, writer
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
@@ -144,6 +146,77 @@ def test_a_damaged_list_of_topics_is_refused_by_name(local_place: TopicPlace, lo
     (Path(local_place.address) / "topics.json").write_text(content)
     with pytest.raises(LogDamaged, match=r"topics\.json"):
         local_log.topic(PAGES)
+
+
+def test_topics_are_not_created_over_files_that_hold_records(local_place: TopicPlace, local_log: Log) -> None:
+    """A list of topics that is lost, or damaged and then removed, must not cost the log."""
+    frames(local_log, b"one")
+    listed = Path(local_place.address) / "topics.json"
+    kept = listed.read_bytes()
+    listed.unlink()
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match=re.escape(f"{file_of(local_place, FINGERPRINTS)} holds records")):
+            local_place.open().create_topics(1)
+    listed.write_bytes(kept)
+    assert [record.value for record in read_all(local_place.open(), FINGERPRINTS)] == [b"one"]
+
+
+def test_an_appender_notices_that_its_folder_was_moved_and_made_anew(
+    local_place: TopicPlace, local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CHECK_EVERY_S", 0.0)
+    folder = Path(local_place.address)
+    with local_log.open_appender(PAGES) as appender:
+        appender.append(b"one")
+        folder.rename(folder.with_name("gone"))
+        with pytest.raises(DeliveryFailed, match="there is no topic"):
+            appender.append(b"two")
+    with local_place.open() as log:
+        log.create_topics(1)
+        with log.open_appender(PAGES) as appender:
+            appender.append(b"three")
+            folder.rename(folder.with_name("gone, too"))
+            local_place.open().create_topics(1)
+            with pytest.raises(DeliveryFailed, match="was deleted and created again"):
+                appender.flush(1)
+
+
+def test_a_count_survives_a_writer_that_cuts_off_a_torn_tail_of_its_full_length(
+    local_place: TopicPlace, local_log: Log
+) -> None:
+    """Read through the map, a file that became shorter ends the process with SIGBUS."""
+    frames(local_log, b"one")
+    path = file_of(local_place, FINGERPRINTS)
+    kept = path.stat().st_size
+    frames(local_log, b"x" * (1 << 20))
+    torn = path.read_bytes()
+    path.write_bytes(torn[: kept + HEADER_SIZE] + bytes(len(torn) - kept - HEADER_SIZE))
+    counted = subprocess.run(
+        [sys.executable, "-c", CUT_WHILE_COUNTED, path, str(kept)], capture_output=True, check=False
+    )
+    assert (counted.returncode, counted.stdout) == (0, b"1\n"), counted.stderr
+
+
+CUT_WHILE_COUNTED = """
+import os, sys
+from pathlib import Path
+from simstream.log.local import topic_file
+from simstream.log.local.topic_file import RecordCounts
+
+path, kept = Path(sys.argv[1]), int(sys.argv[2])
+decode = topic_file.decode_header
+
+def cut(view, at):
+    header = decode(view, at)
+    if at == kept:
+        os.truncate(path, kept)
+    return header
+
+topic_file.decode_header = cut
+counts = RecordCounts(path)
+counts.advance()
+print(counts.records[0])
+"""
 
 
 def test_a_local_log_never_imports_the_kafka_client(tmp_path: Path) -> None:

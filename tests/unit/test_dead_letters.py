@@ -15,6 +15,7 @@ from simstream.log import open_log
 from simstream.log.base import DEAD_LETTERS, PAGES, LogOptions
 from simstream.model import Page, Record
 from simstream.roles.fingerprint import dead_letters
+from simstream.roles.fingerprint.dead_letters import OLD_ORIGIN
 from simstream.tools.dead_letters.letters import MARK, LetterFilter, letters, read
 from simstream.tools.dead_letters.replay import replay
 
@@ -126,6 +127,16 @@ def test_a_letter_cut_by_an_earlier_version_is_known_by_its_note() -> None:
     letter = read(Record("simstream.dead-letters", 0, 0, b"k", b"x", headers))
     assert letter is not None
     assert letter.cut
+
+
+@pytest.mark.parametrize("number", [b"9" * 5_000, b"9" * 20, "²".encode(), b""])
+def test_a_letter_whose_place_is_no_number_is_passed_over(number: bytes) -> None:
+    said = [b"no text", b"no_text", b"simstream.pages", b"0", b"7"]
+    for at in (3, 4):
+        values = [*said[:at], number, *said[at + 1 :]]
+        headers = tuple(zip(OLD_ORIGIN, values, strict=True))
+        assert read(Record("simstream.dead-letters", 0, 0, b"k", b"x", tuple(zip(OLD_ORIGIN, said, strict=True))))
+        assert read(Record("simstream.dead-letters", 0, 0, b"k", b"x", headers)) is None
 
 
 def test_what_is_no_letter_is_passed_over() -> None:

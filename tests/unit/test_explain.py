@@ -13,15 +13,23 @@ from hypothesis import strategies as st
 
 from simstream.deduper import Deduper
 from simstream.judge.candidates import RejectionRule
+from simstream.log import open_log
+from simstream.log.base import FINGERPRINTS
 from simstream.model import REASONS, PageKind, PageSource, Record
 from simstream.sources.demo import demo_records
 from simstream.sources.read import read_pages
 from simstream.tools.explain.explainer import rules_of
 from simstream.tools.explain.from_files import FileHistory
+from simstream.tools.explain.from_log import IGNORED, whereabouts
 from simstream.tools.explain.reasons import MEANINGS, rejection, sentences
 from simstream.tools.explain.rejudge import PageOrigins, Rejudge, VerdictCase
+from simstream.wire import frame as frames
+from simstream.wire import position as positions
 from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits
+from simstream.wire.position import Position
 from tests.e2e import pages
+from tests.unit.test_frame import small as frame_of_two_pages
 
 POLICIES = [{}, {"link": "canonical"}, {"window": "2h"}, {"window": "2h", "link": "canonical", "distance": 4}]
 
@@ -148,3 +156,23 @@ def test_an_endless_input_is_read_no_further_than_the_last_wanted_page(cache: Pa
     with Deduper(cache=cache, workers=0) as deduper:
         [case] = judged(deduper, records, Rejudge(deduper.policy, [600]), threads=1)
     assert case.verdict.ordinal == 600
+
+
+def test_a_page_in_a_frame_that_the_judge_ignored_was_not_judged(tmp_path: Path) -> None:
+    """A frame behind a gap lies below the published position, too; no verdict on its pages was ever there."""
+    header, columns = frame_of_two_pages()
+    with open_log(str(tmp_path)) as log:
+        log.create_topics(1)
+        with log.open_appender(FINGERPRINTS) as appender:
+            for _ in range(2):
+                appender.append(frames.encode(header, columns))
+        page_id = columns.id_list()[0]
+        told = []
+        for published in (0, 1, 2):
+            with log.open_publisher() as publisher:
+                publisher.start()
+                place = Position(log.topic(FINGERPRINTS).id, published, 0, "0" * 16, "P")
+                publisher.publish([], positions.encode(place))
+            told.append(whereabouts(log, page_id, PageLimits(), lambda _: None))
+    waits = "is fingerprinted (frame 1 of the log) and waits for the judge"
+    assert told == [waits, waits, f"{IGNORED}, 1"]

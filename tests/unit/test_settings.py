@@ -137,6 +137,7 @@ def test_paths_of_fields_come_from_the_file_and_from_variables(file: Path) -> No
         ("log_level", "loud", "use debug or error or info or warning"),
         ("recipe", 5, "give text"),
         ("window", "5", "give a positive duration such as 72h, 30m, 10s or 500ms"),
+        ("stop_timeout", "9223372037s", "give at most 36500d, a hundred years"),
     ],
 )
 @pytest.mark.usefixtures("file")

@@ -76,6 +76,8 @@ def command(
 
 
 def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object]) -> int:
+    from simstream.compiling import announced
+    from simstream.judge.warming import warm_judge
     from simstream.log import options_of
     from simstream.log.base import FINGERPRINTS
     from simstream.log.command_hints import where
@@ -89,7 +91,9 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
         for report in missing_topics(log, old_log, policy.recipe_id):
             say(f"created {report.name}")
         frames = log.end_offsets(FINGERPRINTS)[0]
-    stop_on_signals(context.stop)  # until here Ctrl-C ends the command, also while it waits for brokers
+    with announced(say, "the judge"):
+        warm_judge(policy)
+    stop_on_signals(context.stop)  # until here Ctrl-C ends the command, also while it waits or compiles
     with open_log(settings, patience=settings.give_up_s) as log, counting("judging frames") as tick:
         done = replay(log, policy, context, frames, tick)
     click.echo(

@@ -91,8 +91,11 @@ def _lines(status: ServiceStatus) -> list[tuple[str, str]]:
 
 
 def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
+    from simstream.log.base import TOPICS
+
     lines = [("topic", _topic(one, status)) for one in status.topics]
-    lines.append(("recipe", status.recipe or "none: the log has no frame"))
+    if len(status.topics) >= len(TOPICS):  # else the log was not looked at
+        lines.append(("recipe", status.recipe or "none: the log has no frame"))
     if (published := status.published) is not None:
         where = f"up to frame {published.frame:,}, ordinal {published.ordinal:,}, policy {published.policy}"
         lines.append(("published", f"{where}; {say_count(status.unpublished_frames or 0, 'frame')} to go"))

@@ -13,7 +13,7 @@ from simstream.files.file_system import FileSystem
 from simstream.log.base import MATCHES, POSITIONS, VERDICTS, LogOptions, TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.local.lock import FileLock, cannot_use
-from simstream.log.local.record_groups import FILE_MAGIC
+from simstream.log.local.record_groups import FILE_HEADER, FILE_MAGIC
 from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file
 
 _RESERVED: Final = re.compile(r"topics|.*\.(judge|source|matchers(-\d)?)")
@@ -94,7 +94,10 @@ class TopicCatalog:
         return (found.st_ino, found.st_mtime_ns)
 
     def create(self, topic: str, partitions: int) -> bool:
-        """Create a topic; return False if it exists already. Raises LogError if the folder cannot be made."""
+        """Create a topic; return False if it exists already.
+
+        Raises LogError if the folder cannot be made, and LogDamaged if the topic's file holds records.
+        """
         try:
             self.files.make_folder(self.folder)
         except OSError as error:
@@ -106,6 +109,7 @@ class TopicCatalog:
                 return False
             identity = uuid.uuid4()
             if topic != POSITIONS:
+                self._refuse_records(self.path(topic))
                 replace_file(self.path(topic), FILE_MAGIC + identity.bytes, self.files)
             topics[self.name(topic)] = {"id": str(identity), "partitions": partitions}
             data = json.dumps({"version": 1, "topics": topics}, indent=1).encode()
@@ -113,6 +117,14 @@ class TopicCatalog:
             return True
         finally:
             lock.release()
+
+    def _refuse_records(self, path: Path) -> None:
+        """Raise LogDamaged for a file with records: a new file would take its place after `topics.json` was lost."""
+        if path.exists() and path.stat().st_size > FILE_HEADER:
+            raise LogDamaged(
+                f"{path} holds records, and {self._path.name} does not name its topic",
+                f"restore {self._path} from a copy, or use another folder",
+            )
 
     def _read(self) -> dict[str, dict[str, str | int]]:
         try:

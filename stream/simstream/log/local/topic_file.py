@@ -192,8 +192,10 @@ class RecordCounts:
                     if header is None or (end := start + header.size) > len(view):
                         return
                     with view[start:end] as body:
-                        if end == len(view) and zlib.crc32(body) != header.body_crc:
-                            return  # a torn tail may have its full length
+                        # A torn tail may have its full length. A writer may cut it off meanwhile: in the map, that
+                        # would end this process.
+                        if end == len(view) and not _is_whole(file.fileno(), start, header):
+                            return
                         if not self._count(header, body, below):
                             return
                     most = most - 1 if most is not None else None
@@ -215,6 +217,11 @@ class RecordCounts:
             self.last_position = self.at
         self.at += HEADER_SIZE + header.size
         return True
+
+
+def _is_whole(descriptor: int, start: int, header: GroupHeader) -> bool:
+    """Whether the body that begins at `start` is the header's."""
+    return zlib.crc32(os.pread(descriptor, header.size, start)) == header.body_crc
 
 
 class TopicWriter:

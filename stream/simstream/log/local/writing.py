@@ -24,7 +24,7 @@ from simstream.log.base import (
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.lock import cannot_write, ends_before
 from simstream.log.local.page_consumer import check_end, read_commit, topic_ids
-from simstream.log.local.reading import has_verdicts
+from simstream.log.local.reading import LocalTopicIdentity, has_verdicts
 from simstream.log.local.record_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_record
 from simstream.log.local.topic_file import GroupFile, RecordCounts, TopicWriter
 from simstream.log.partitioner import partition_of, partitions_of
@@ -49,6 +49,7 @@ class LocalAppender(Appender):
         except BaseException:
             self._writer.close()
             raise
+        self._same = LocalTopicIdentity(catalog, topic)
         self._limit = limit
         self._name = catalog.name(topic)
         self._count = 0
@@ -82,6 +83,7 @@ class LocalAppender(Appender):
         record = encode_record(partition, now if timestamp is None else timestamp, key, value, headers)
         if len(record) > self._limit:
             raise too_large(self._name, len(record), self._limit)
+        self._write(self._same.check)
         self._write(lambda: self._writer.write([record], partition, 0, now))
         self._count += 1
         if placed is not None:
@@ -97,6 +99,7 @@ class LocalAppender(Appender):
     def flush(self, timeout: float) -> int:
         """See Appender. Waits for the disk."""
         if self._error is None:
+            self._write(self._same.check)
             self._write(self._writer.sync)
         return self.acknowledged()
 

@@ -24,6 +24,7 @@ REPLAYED_FROM = PREFIX + "replayed-from"
 MAX_POLL_RECORDS = 200
 LAYOUTS = (ORIGIN, ORIGIN[1:], OLD_ORIGIN)
 """The headers of a letter in this and in earlier versions."""
+_NUMBER = re.compile(rb"[0-9]{1,19}")
 _CUT_NOTE = re.compile(rb"\(cut: the record of \d+ bytes does not fit\)$")  # as versions before the header wrote it
 
 
@@ -103,9 +104,9 @@ def read(record: Record, replayed: bool = False) -> DeadLetter | None:
     if layout is None:
         return None
     error, reason, topic, partition, offset = (value for _, value in said[-len(OLD_ORIGIN) :])
-    if not (partition.isdigit() and offset.isdigit()):
+    if not (_NUMBER.fullmatch(partition) and _NUMBER.fullmatch(offset)):
         return None
-    size = int(headers[-1][1]) if cut and headers[-1][1].isdigit() else len(record.value or b"")
+    size = int(headers[-1][1]) if cut and _NUMBER.fullmatch(headers[-1][1]) else len(record.value or b"")
     return DeadLetter(
         record=record,
         time=record.timestamp,

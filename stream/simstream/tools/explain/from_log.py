@@ -32,6 +32,7 @@ VERDICTS_A_POLL = 10_000
 FRAMES_A_POLL = 16
 PAGES_A_POLL = 100
 RETAINED = "was judged, but its verdict is no longer in the topic"
+IGNORED = "is fingerprinted, but the judge has ignored its frame"
 
 
 class LogHistory:
@@ -131,6 +132,10 @@ class LogHistory:
             return PageUnknown(
                 f"{page_id} {state}", "keep the topic `verdicts` longer, to explain such pages in future"
             )
+        if state.startswith(IGNORED):
+            return PageUnknown(
+                f"{page_id} has no verdict: it {state}", "run `simstream status --gaps`, which says why"
+            )
         if state:
             advice = "wait, and check that `simstream serve` runs and is ready (/health/ready)"
             return PageUnknown(f"{page_id} has no verdict yet: it {state}", advice)
@@ -140,16 +145,18 @@ class LogHistory:
 
 def whereabouts(log: Log, page_id: str, limits: PageLimits, tick: Tick) -> str:
     """Return a sentence about how far a page without a verdict has come, or "". Reads both topics."""
-    name = page_id.encode("utf-8", "surrogateescape")
+    name, frame = page_id.encode("utf-8", "surrogateescape"), -1
     for record in _records(log, FINGERPRINTS, FRAMES_A_POLL, tick):
         try:
             columns = frames.decode(record.value or b"").columns
         except FrameDamaged:
             continue
         if name in columns.ids and page_id in columns.id_list():
-            if record.offset < _published_frames(log):
-                return RETAINED
-            return f"is fingerprinted (frame {record.offset} of the log) and waits for the judge"
+            frame = record.offset
+    if frame >= _published_frames(log):
+        return f"is fingerprinted (frame {frame} of the log) and waits for the judge"
+    if frame >= 0:  # judged, or passed over: then no verdict was ever there to be removed
+        return RETAINED if any(log.low_watermarks(VERDICTS).values()) else f"{IGNORED}, {frame}"
     for record in _records(log, PAGES, PAGES_A_POLL, tick):
         is_named = limits.paths is None and name == record.key
         may_name = limits.paths is not None or limits.read is not None or name in (record.value or b"")

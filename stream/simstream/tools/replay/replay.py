@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 from simstream.judge.policy import Policy
-from simstream.judge.warming import warm_judge
 from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
@@ -53,7 +52,6 @@ def replay(
     judged without publishing, or taken from the state. If `context.stop` is set, commits all that was judged, and
     ends. Raises what `JudgeRole.run` raises.
     """
-    warm_judge(policy)
     judge = JudgeRole(log, policy, context)
     watch = partial(_until, frames, judge, context, tick)
     supervisor = RoleSupervisor(context, {"judge": judge.run, "replay": watch})

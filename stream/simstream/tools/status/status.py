@@ -192,6 +192,7 @@ class StatusReader(StatusWithoutLog):
         missing = self._look_at_topics()
         if missing:
             self._wrong(f"topics are missing: {', '.join(missing)}", f"run: simstream topics create {self._how}")
+        if len(status.topics) < len(TOPICS):
             return
         self._first_frame = self._log.low_watermarks(FINGERPRINTS)[0]
         if settings.state:
@@ -226,8 +227,11 @@ class StatusReader(StatusWithoutLog):
         for topic in TOPICS:
             try:
                 self._add_topic(topic)
-            except TopicMissing:
-                missing.append(self._options.full_name(topic))
+            except TopicMissing as error:
+                if self._log.partitions_of(topic) is None:
+                    missing.append(self._options.full_name(topic))
+                else:
+                    self._wrong(error.what, error.todo)  # a topic of a folder whose file is gone
         return missing
 
     def _add_topic(self, topic: str) -> None:
