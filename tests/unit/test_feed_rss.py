@@ -120,13 +120,16 @@ def test_an_entry_is_sent_once_and_again_if_it_has_changed(tmp_path: Path) -> No
 def test_an_entry_of_the_future_and_entries_with_one_link_are_sent_once(tmp_path: Path) -> None:
     path, soon = tmp_path / "feed.xml", formatdate(time.time() + 5 * 3600)
     dated = item(1).replace("Mon, 02 Mar 2026 08:00:00 GMT", soon)
-    alike = [item(number).replace(f"/{number}</link>", "/status</link>") for number in (2, 3)]
+    alike = [item(n, str(n)).replace(f"/{n}</link>", "/status</link>").replace(f"g{n}", "g") for n in (2, 3)]
     path.write_bytes(rss(dated, *alike))
-    reader = RssReader([str(path)], print)
-    assert len(pages(reader)) == 3
-    for _ in range(2):
+    other = tmp_path / "other.xml"
+    other.write_bytes(rss(alike[0], item(4, "shorter")))
+    reader = RssReader([str(path), str(other)], print)
+    assert len(pages(reader)) == 4
+    for number in range(2):
         time.sleep(0.002)
-        assert pages(reader) == []
+        path.write_bytes(rss(dated, *(one.replace(">g<", f">g{number}<") for one in alike), item(4, "longer")))
+        assert len(pages(reader)) == (number == 0), "guids that change at each reading are no news"
 
 
 def test_entries_that_still_stand_in_a_feed_are_remembered_before_others(

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,14 @@ def test_the_values_keep_to_their_schema_and_wrong_ones_do_not() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     jsonschema.validate(values(), schema)
     assert set(schema["properties"]) - {"global"} == set(values())
-    for wrong in ({"shards": 3}, {"partitions": 0}, {"imag": "x:1"}, {"judge": {"replicas": 2}}, {"plain": "yes"}):
+    for wrong in (
+        {"shards": 3},
+        {"partitions": 0},
+        {"imag": "x:1"},
+        {"judge": {"replicas": 2}},
+        {"plain": "yes"},
+        {"monitoring": {"rule": True}},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values(), **wrong}, schema)
 
@@ -152,6 +160,9 @@ def test_alerts_dashboard_and_settings_of_the_chart_are_the_files_of_the_other_d
 def test_documents_keep_to_the_strict_schemas_and_run_existing_commands(case: str) -> None:
     made = rendered(case)
     for document in made.values():
+        labels = document["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "simstream"
+        assert all(re.fullmatch(r"[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", value) for value in labels.values())
         if not document["apiVersion"].startswith("monitoring.coreos.com/"):
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
     for document in workloads([*made.values()]).values():
@@ -254,8 +265,10 @@ def test_helm_refuses_a_wrong_value_by_name(with_values: WithValues) -> None:
 
 
 def test_alerts_and_dashboard_reach_the_cluster_as_they_are(with_values: WithValues) -> None:
-    found = with_values({"monitoring": {"rules": True, "dashboard": True}})
+    found = with_values({"monitoring": {"rules": True, "dashboard": True, "labels": {"release": "prometheus"}}})
     made = {one["kind"] + one["metadata"]["name"]: one for one in found}
     assert made["PrometheusRulesimstream"]["spec"] == yaml.safe_load((CHART / "files/alerts.yml").read_text())
+    labels = made["PrometheusRulesimstream"]["metadata"]["labels"]
+    assert (labels["release"], labels["app.kubernetes.io/name"]) == ("prometheus", "simstream")
     dashboard = made["ConfigMapsimstream-dashboard"]["data"]["simstream.json"]
     assert dashboard == (CHART / "files/dashboard.json").read_text()

@@ -107,6 +107,11 @@ def test_a_lone_surrogate_is_taken_in_a_line_as_in_one_page_of_json(port: int) -
         assert json.loads(asked(port, [line], kind).read())["id"] == "a"
     wrong = json.loads(asked(port, [b'{"id": "\\ud83d", "more": 1}']).read())
     assert (wrong["status"], wrong["detail"][:26]) == (422, "a page has no other fields")
+    for encoding in ("utf-16-be", "utf-32-be", "utf-8-sig"):
+        other = json.loads(
+            asked(port, [page(1), '{"id": "a", "text": "b"}'.encode(encoding)]).read().splitlines()[1]
+        )
+        assert (other["status"], other["detail"]) == (422, "the page is no JSON")
 
 
 def test_a_line_that_breaks_off_and_one_of_very_many_values_spoil_no_other(port: int, judge: SlowJudge) -> None:

@@ -385,3 +385,14 @@ def test_an_output_that_cannot_be_put_stays_on_the_disk_and_loses_no_other_outpu
         assert whole.read_bytes() == b"a line"
         assert f"the whole file is {whole}" in raised.value.what
     assert not list(tmp_path.rglob("*.part"))
+
+
+def test_an_open_descriptor_of_a_file_is_no_place_for_an_output(tmp_path: Path) -> None:
+    """A new file would take its place: what it has would be lost, and what still comes to the descriptor."""
+    with (tmp_path / "log").open("w+") as log:
+        log.write("earlier")
+        log.flush()
+        for name in (f"/dev/fd/{log.fileno()}", f"/proc/self/fd/{log.fileno()}"):
+            with pytest.raises(UsageError, match="is an open file"), written(name, []):
+                pass
+    assert (tmp_path / "log").read_text() == "earlier"

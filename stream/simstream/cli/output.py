@@ -28,6 +28,7 @@ from simstream.sources.stores import check_writable, put
 _PART, _FOLDER = ".part", "simstream-"
 """The ending of an output until it is whole, and how the temporary folder of an output for a store begins."""
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stderr")
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
@@ -38,10 +39,9 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
     """Return a file to write to; it becomes `path` at the end.
 
     `-` and `/dev/stdout` are stdout. Devices and pipes are written directly. A link stays, and the file that it
-    names is replaced. The file of an address lies in a temporary file until it
-    is whole. The file is compressed if its name ends in .gz, .xz or .zst, unless `compressed` is False. After an
-    InputError (but not InputChanged), or NotPut of another output, the file keeps what was written. After any other
-    error `path` is unchanged.
+    names is replaced. The file of an address lies in a temporary file until it is whole. The file is compressed if
+    its name ends in .gz, .xz or .zst, unless `compressed` is False. After an InputError (but not InputChanged), or
+    NotPut of another output, the file keeps what was written. After any other error `path` is unchanged.
     Raises UsageError if `path` cannot be written, is an input, or another command writes it, OutputError if the
     system accepts no more bytes, and NotPut if the store does not take the whole file, or Ctrl-C comes. Then the
     temporary file stays.
@@ -53,6 +53,8 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
         with io.BufferedWriter(CheckedWriter(sys.stdout.buffer, "-")) as out:
             yield cast(BinaryIO, out)
         return
+    if path.startswith(_DESCRIPTORS) and os.path.isfile(path):  # it would lose what it has, and what still comes
+        raise UsageError(f"{path} is an open file", "name the file, or use - for stdout")
     if protocol_of(path):
         with _stored(path, compressed=compressed) as out:
             yield out

@@ -86,7 +86,7 @@ def command(
     paths = [file.path for file in files]
     if output:
         refuse_input(output, paths)
-    if files:
+    if verdicts:
         runs = _of_files(files, room)
     else:
         runs = [SeenPages(room)]

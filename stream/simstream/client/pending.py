@@ -64,7 +64,7 @@ class PendingPages:
         """Add a page. After `close`, raises the error that `close` got."""
         with self._lock:
             if self._closing_error is not None:
-                raise self._closing_error
+                raise copy.copy(self._closing_error)
             self._names.setdefault(entry.page.verdict_key, _Name()).entries.append(entry)
 
     def note_written(self, entry: PendingPage, partition: int, offset: int) -> None:

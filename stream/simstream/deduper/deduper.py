@@ -224,9 +224,10 @@ class Deduper(Closing):
         """Judge records that are named after their numbers in this Deduper, from `first` on."""
         batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
         verdicts: list[Verdict] = []
+        told = self._state.told  # False within a stream, whose caller lacks verdicts
         for batch in batches:
             verdicts += self._state.judge(batch, first=first + len(verdicts))
-        self._state.told = True
+        self._state.told = told
         self._state.save_if_due()
         return verdicts
 

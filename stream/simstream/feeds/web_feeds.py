@@ -77,10 +77,8 @@ class FeedAnswers:
             raise UsageError("Host is not the name of a host", "ask with the name or address of this page")
         if not request.rel_url.raw_path_qs.isascii():
             raise UsageError("the address has bytes that are not escaped", "write each as %XX")
-        asked_by = (
-            request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
-        )  # of several proxies
-        scheme = "https" if asked_by == "https" else "http"
+        proxied = request.headers.get("X-Forwarded-Proto", "").partition(",")[0]  # the first of several
+        scheme = "https" if proxied.strip().lower() == "https" else "http"
         page = f"{scheme}://{request.host}/"
         about = ", ".join(tidy(request.query[name]) for name in ("site", "words") if request.query.get(name))
         return FeedHead(

@@ -36,8 +36,7 @@ def check_own(path: Path, names: Collection[str]) -> None:
     """Raise UsageError for a folder that holds other files and has never held a state."""
     if {LOCK, *IN_ORDER} & set(names):
         return
-    foreign = [name for name in names if name not in OTHERS and not name.startswith((".", f"{SHARDS}-"))]
-    others = sorted(foreign)
+    others = sorted(name for name in names if name not in OTHERS and not name.startswith((".", f"{SHARDS}-")))
     if others:
         raise UsageError(
             f"{path} is not a state folder: it holds other files ({', '.join(others[:3])})",

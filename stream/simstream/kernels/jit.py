@@ -81,8 +81,8 @@ def _cache_folder(chosen: str) -> str:
 
     numba must not choose: its own folder for a user knows nothing of the sources of callees.
     """
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    parents = [_HERE / "__pycache__", Path(user, "simstream")]
+    user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "simstream")
+    parents = [_HERE / "__pycache__", *([user] if user.is_absolute() else [])]
     for parent in [Path(chosen), *parents] if chosen else parents:
         folder = parent.absolute() / f"kernels-{sources_digest()}"
         if _is_writable(folder):

@@ -110,7 +110,7 @@ def _page_of(line: bytes) -> PageToJudge:
         if error.errors(include_input=False, include_url=False)[0]["type"] != "json_invalid":
             raise
         try:
-            tree = json.loads(line)  # it takes lone surrogates, as the topic does
+            tree = json.loads(line.decode())  # it takes lone surrogates, as the topic does
         except (ValueError, RecursionError):
             raise error from None
     return PageToJudge.model_validate(tree)

@@ -24,13 +24,16 @@ def free_clients(clients: list[Any]) -> None:
 
 
 def drop_producer(held: list[Producer | None]) -> None:
-    """Let the producer that only this list holds, if any, forget what it has, and free it. The next one ends its
-    open transaction."""
+    """Let the producer in this list, if any, forget what it has, and free it.
+
+    Only the list may hold it. The next producer ends its open transaction.
+    """
     producer = held[0]
-    if producer is not None:
-        with suppress(KafkaException):  # a fenced producer raises its fencing here again
-            producer.purge()
-            producer.flush(0)
+    if producer is None:
+        return
+    with suppress(KafkaException):  # a fenced producer raises its fencing here again
+        producer.purge()
+        producer.flush(0)
     del producer  # the last reference goes in a thread
     free_clients(held)
 

@@ -213,6 +213,8 @@ class KafkaReader(Reader):
 
     def _assign(self) -> None:
         self._taken = []  # it is read again
+        for partition in self._next:
+            self._missing.forget(partition)  # and so is this
         self._consumer.assign(self._places(self._next))
         self._pause_client(self._paused)
 

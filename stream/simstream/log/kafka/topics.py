@@ -241,13 +241,16 @@ def _unfit(cluster: KafkaCluster, topic: str, found: Mapping[str, str], brokers:
     unfit = []
     for name, value in wanted.items():
         there = found.get(name)
-        if name in (LIMIT, REPLICAS):
+        if name == REPLICAS:
+            replicas, is_less = cluster.replicas(topic), int(there or 0) < int(value)
+            # two that must both be in sync are a choice; without this setting, one that is lost may cost records
+            if replicas < MIN_REPLICAS or (is_less and replicas < WANTED_REPLICAS):
+                unfit.append(TopicDifference(REPLICATION, str(replicas), f"less than {WANTED_REPLICAS}"))
+            elif is_less:
+                unfit.append(TopicDifference(name, there, f"less than {value}"))
+        elif name == LIMIT:
             if int(there or 0) < int(value):
-                few = name == REPLICAS and cluster.replicas(topic)
-                if few and few < WANTED_REPLICAS:  # two that must both be in sync would stop whenever one is away
-                    unfit.append(TopicDifference(REPLICATION, str(few), f"less than {WANTED_REPLICAS}"))
-                else:
-                    unfit.append(TopicDifference(name, there, f"less than {value}"))
+                unfit.append(TopicDifference(name, there, f"less than {value}"))
         elif there != value:
             breaks = name == POLICY and topic in (FINGERPRINTS, MATCHES, VERDICTS) and "compact" in (there or "")
             unfit.append(TopicDifference(name, there, f"not {value}", breaks))

@@ -119,7 +119,7 @@ class TopicCatalog:
             lock.release()
 
     def _refuse_records(self, path: Path) -> None:
-        """Raise LogDamaged for a file with records: a new file would take its place after `topics.json` was lost."""
+        """Raise LogDamaged for a file with records, after `topics.json` was lost: a new file would replace it."""
         if path.exists() and path.stat().st_size > FILE_HEADER:
             raise LogDamaged(
                 f"{path} holds records, and {self._path.name} does not name its topic",
