@@ -24,6 +24,7 @@ import java.util.List;
  */
 public class JudgePages {
   private static final int AT_ONCE = 100; // at most 1,000 pages and 16 MB go into one request
+  private static final int MAX_CHARACTERS = 2 << 20; // of up to three bytes each
 
   public static void main(String[] arguments) throws Exception {
     if (arguments.length != 2) {
@@ -36,8 +37,16 @@ public class JudgePages {
             .connectTimeout(Duration.ofSeconds(10))
             .build();
     List<String> pages = Files.readAllLines(Path.of(arguments[1]));
-    for (int at = 0; at < pages.size(); at += AT_ONCE) {
-      judge(client, arguments[0], pages.subList(at, Math.min(at + AT_ONCE, pages.size())));
+    String service = arguments[0].replaceAll("/+$", "");
+    for (int at = 0, end; at < pages.size(); at = end) {
+      long size = pages.get(at).length();
+      for (end = at + 1; end < pages.size() && end < at + AT_ONCE; end++) {
+        size += pages.get(end).length();
+        if (size > MAX_CHARACTERS) {
+          break;
+        }
+      }
+      judge(client, service, pages.subList(at, end));
     }
   }
 

@@ -36,7 +36,7 @@ def matches(recipe: str, pairs: list[LabelledPair]) -> Iterator[bool]:
 
 
 def main(path: str, *recipes: str) -> None:
-    read = (json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines())
+    read = (json.loads(line) for line in Path(path).read_bytes().splitlines())
     pairs = [LabelledPair(one["a"], one["b"], bool(one["label"])) for one in read]
     print(f"{'recipe':20} precision  recall")
     for recipe in recipes or ("default", "google2007"):

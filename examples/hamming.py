@@ -22,7 +22,7 @@ def distances(prints: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 
 def main(path: str) -> None:
-    texts = Path(path).read_text(encoding="utf-8").splitlines()
+    texts = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     prints = fingerprint(texts)
     known = np.flatnonzero(prints)  # 0: too few words to compare
     apart = distances(prints[known])

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
+from scrapy.linkextractors import LinkExtractor
 
 
 class StorySpider(Spider):
@@ -34,10 +35,12 @@ class StorySpider(Spider):
         yield Request(self.start_url)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Any]:
+        if not isinstance(response, TextResponse):
+            return  # such as a picture
         verdict = response.meta.get("simstream")  # None if no verdict came in time
         yield {
             "url": response.url,
             "title": response.css("title::text").get(),
             "verdict": verdict.verdict if verdict else None,
         }
-        yield from response.follow_all(css="a::attr(href)", callback=self.parse)
+        yield from response.follow_all(LinkExtractor().extract_links(response), callback=self.parse)

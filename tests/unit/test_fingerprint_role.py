@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from simstream.log import open_log
-from simstream.log.base import PAGES, Appender, LogOptions, PollResult
+from simstream.log.base import DEAD_LETTERS, PAGES, Appender, LogOptions, PollResult
 from simstream.log.local.page_consumer import LocalPageConsumer
 from simstream.log.local.writing import LocalAppender
 from simstream.model import FingerprintColumns, Page
@@ -59,6 +59,7 @@ def run_over(
     kind: type[SlowFingerprinter] = SlowFingerprinter,
     threads: int = 1,
     role: type[FingerprintRole] = FingerprintRole,
+    headers: Sequence[tuple[str, bytes]] = (),
 ) -> SlowFingerprinter:
     """One fingerprinter over a backlog, until it has seen all of it."""
     context = RoleContext(Settings(frame=frame, threads=threads))
@@ -69,7 +70,7 @@ def run_over(
         log.create_topics(partitions)
         with log.open_appender(PAGES) as appender:
             for number, page in enumerate(pages):
-                appender.append(page, b"%d" % number)
+                appender.append(page, b"%d" % number, headers)
         slow.watch(context.metrics)
         thread = threading.Thread(target=role(log, slow, context).run)
         thread.start()
@@ -93,6 +94,42 @@ def test_a_backlog_of_large_pages_is_bounded_in_bytes(tmp_path: Path) -> None:
     pages = [b'{"text":"%s"}' % (b"x" * large)] * 60
     slow = run_over(tmp_path / "log", FrameSettings(), pages, 1)
     assert slow.most <= (MAX_BYTES + 2 * POLL_BYTES) // large + 2
+
+
+def test_headers_count_in_what_is_held_in_bytes(tmp_path: Path) -> None:
+    headers = [("crawl-http", b"x" * (1 << 20))]
+    slow = run_over(tmp_path / "log", FrameSettings(), [b'{"text":"short"}'] * 200, 1, headers=headers)
+    assert slow.most <= (MAX_BYTES + 2 * POLL_BYTES) // (1 << 20) + 2
+
+
+def test_dead_letters_that_are_not_acknowledged_make_it_unready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = RoleContext(Settings())
+    real = LocalAppender.acknowledged
+    with (
+        open_log(str(tmp_path / "log"), LogOptions()) as log,
+        Fingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
+    ):
+        log.create_topics(1)
+        with log.open_appender(PAGES) as appender:
+            appender.append(b"{")
+        monkeypatch.setattr(
+            LocalAppender,
+            "acknowledged",
+            lambda appender: 0 if appender._name.endswith(DEAD_LETTERS) else real(appender),
+        )
+        role = FingerprintRole(log, fingerprinter, context)
+        thread = threading.Thread(target=role.run)
+        thread.start()
+        try:
+            until(lambda: role._sent, "the frame is sent")
+            role._committed_at = -1e9
+            until(lambda: "dead letters are not acknowledged" in context.health.ready()[1], "it is unready")
+        finally:
+            monkeypatch.undo()
+            context.stop.set()
+            thread.join()
 
 
 class StuckFingerprinter(SlowFingerprinter):

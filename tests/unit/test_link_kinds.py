@@ -196,6 +196,42 @@ def test_a_link_that_left_the_queue_goes_on_from_a_page_worth_following() -> Non
     assert not links.held
 
 
+@pytest.mark.parametrize("links_are", ["probe", "drop"])
+def test_a_link_that_left_the_queue_is_let_pass_once_and_is_then_like_any_other(links_are: str) -> None:
+    """Scrapy has seen its address. A redirect of it to another site must still be filtered."""
+    links = router(links=links_are)
+    response = page("calendar/1")
+    [queued] = followed(links, response, None, "calendar/2")
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
+    assert links.is_pruned(queued)
+    assert len(links._dropped._kind_of) == (links_are == "drop")
+    [again] = followed(links, page("article/1"), "new", "calendar/2")
+    assert again.dont_filter
+    assert not links.is_pruned(again)
+    assert not again.dont_filter
+
+
+def test_other_requests_with_the_meta_of_a_page_are_never_pruned() -> None:
+    links = router()
+    response = page("calendar/1")
+    [queued] = followed(links, response, None, "calendar/2")
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
+    inline = Request("https://a.example/api/calendar/2", meta=dict(queued.meta))
+    assert not links.is_pruned(inline)
+    assert links.is_pruned(queued)
+
+
+def test_a_page_counts_for_its_own_address_though_its_spider_copies_the_meta_of_a_redirect() -> None:
+    links = router()
+    start = Request("https://a.example/en/", meta={"redirect_urls": ["https://a.example/"]})
+    linking = begun(links, HtmlResponse(start.url, request=start), verdict("new"))
+    link = links.route(Request("https://a.example/calendar/2", meta=dict(start.meta)), linking)
+    assert link is not None
+    assert links.origin(HtmlResponse(link.url, request=link)).kinds[0] == kind_of(link.url)
+    moved = link.replace(url="https://a.example/moved")  # as Scrapy's redirect does
+    assert links.origin(HtmlResponse(moved.url, request=moved)).kinds[0].endswith(kind_of(link.url))
+
+
 def test_a_late_verdict_of_a_new_page_takes_no_link_away_and_late_pages_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -105,6 +105,8 @@ def test_paths_in_a_recipe_file_begin_where_it_lies(tmp_path: Path) -> None:
         ('weights = "file"\n', "idf_file"),
         ('idf_file = "idf.txt"\n', "idf_file"),
         ('base = "none"\n', "none"),
+        ('base = "other.toml"\n', "base is 'other.toml'"),
+        ("base = {x = 1}\n", "base is"),
         ("tf_power = \n", "TOML"),
         (f"tf_power = {'[' * 3_000}{']' * 3_000}\n", "TOML"),
     ],

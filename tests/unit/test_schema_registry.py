@@ -135,6 +135,8 @@ def records(*numbers: int, partition: int = 0) -> list[Record]:
         (200, b'{"schema": 7}'),
         (200, b"{}"),
         (200, b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+        (200, json.dumps({"schema": PAGE, "schemaType": 5}).encode()),
+        (200, json.dumps({"schema": PAGE, "references": [{"name": ["x"], "subject": "s", "version": 1}]}).encode()),
     ],
 )
 def test_an_improper_answer_is_the_registrys_fault(server: AnsweringServer, answer: tuple[int, bytes]) -> None:

@@ -107,4 +107,6 @@ def _texts(text: str | None, source: str | None, settings: Settings, fingerprint
             fingerprinter.extract([page])
             if page.kind == PageKind.UNREADABLE:
                 say(f"{page.id} is unreadable: {page.detail or page.reason}")
+            elif page.kind != PageKind.READABLE:
+                say(f"{page.id} has no text that counts: {page.detail or page.kind.name.lower().replace('_', ' ')}")
             yield page.text or ""

@@ -17,6 +17,8 @@ from simstream.crawlers.copies import MAX_LINKS, PageLinks, address_of, is_named
 from simstream.crawlers.dropped_link_counts import DroppedLinks
 from simstream.crawlers.jobdir import JobFolder
 from simstream.crawlers.origin import (
+    AGAIN,
+    ASKED,
     CHAIN,
     FORM_OF,
     KEEP,
@@ -27,6 +29,7 @@ from simstream.crawlers.origin import (
     LinkOrigin,
     asked_address,
     origin_of,
+    seen_again,
 )
 from simstream.crawlers.page_decision import LinkDecision, decide, is_comparable
 from simstream.crawlers.patterned_links import patterned_links
@@ -88,6 +91,8 @@ class LinkRouter:
         self._late: OrderedDict[int, tuple[LinkDecision, tuple[str, ...]]] = OrderedDict()
         self._at_risk: OrderedDict[bytes, int] = OrderedDict()
         """Queued links that may leave the queue, with the page that awaits its verdict (0: none), or SHARED."""
+        self._pruned: OrderedDict[bytes, None] = OrderedDict()
+        """Links that were dropped from the queue. Scrapy would filter such a link out where another page has it."""
 
     def learn(self, origin: LinkOrigin, verdict: Verdict | None) -> tuple[LinkDecision, tuple[str, ...]]:
         """Learn from a page's verdict. Returns the decision about its links, and the kinds that lead to them."""
@@ -152,6 +157,7 @@ class LinkRouter:
     def route(self, request: Request, page: LinkingPage) -> Request | None:
         """Return the page's link for the scheduler, or None if the link waits or is dropped."""
         decision = page.decision
+        request.meta[ASKED] = request.url
         self._mark(request, decision, page.through, page.number if page.is_awaited else None)
         self._relate(request, page)
         if self._patterned is not None:
@@ -200,7 +206,7 @@ class LinkRouter:
             return False
         before = self.held.forget(request)
         again = again or (before is not None and before.dont_filter)
-        if not self.held.hold(request.replace(dont_filter=again), 0, COPIES + kind):
+        if not self.held.hold(seen_again(request) if again else request, 0, COPIES + kind):
             return False
         self.channel.count("links/held")
         return True
@@ -233,9 +239,15 @@ class LinkRouter:
         Either a late verdict calls its page a near duplicate, or its kind was given up since. Then the request
         waits, like other links of near duplicates, or is dropped. It is fetched if another page has the same link.
         Or a pattern says that it brings a copy of a page that was fetched meanwhile.
+
+        A request that is no link stays: a spider may have copied a page's meta to it.
         """
+        if request.meta.pop(AGAIN, False):
+            request.dont_filter = False  # the scheduler has let it pass. A redirect of it may be filtered
         if self._patterned is not None and self._patterned.is_skipped(request):
             return True
+        if request.meta.get(ASKED) != request.url:
+            return False
         if self._at_risk and self._at_risk.get(self._name(request)) == SHARED:
             return False
         known = self._late.get(request.meta.get(UNJUDGED, 0))
@@ -246,6 +258,11 @@ class LinkRouter:
         kind = self._kind(request)
         if not decision.drop and (self._is_proven(kind) or not self._holds(request, decision, kind, again=True)):
             return False
+        if decision.drop:
+            self._drop(request)
+            self._pruned[self._name(request)] = None
+            if len(self._pruned) > MAX_AT_RISK:
+                self._pruned.popitem(last=False)
         self.channel.count("links/pruned")
         return True
 
@@ -274,7 +291,8 @@ class LinkRouter:
 
     def _holds(self, request: Request, decision: LinkDecision, kind: str, again: bool = False) -> bool:
         """Hold a link back, if there is room. `again`: Scrapy has seen its address, and would filter it out."""
-        late = request.replace(priority=request.priority + decision.priority, dont_filter=again)
+        late = request.replace(priority=request.priority + decision.priority)
+        late = seen_again(late) if again else late
         return self.held is not None and self.held.hold(late, decision.chain, kind)
 
     def _trials(self, kind: str) -> int:
@@ -345,4 +363,8 @@ class LinkRouter:
         """Return a link for the scheduler, and forget it."""
         self._note_risk(request)
         held = self.held.forget(request) if self.held is not None else None
-        return request.replace(dont_filter=True) if held is not None and held.dont_filter else request
+        again = held is not None and held.dont_filter
+        if self._pruned and (name := self._name(request)) in self._pruned:
+            del self._pruned[name]
+            again = True
+        return seen_again(request) if again and not request.dont_filter else request

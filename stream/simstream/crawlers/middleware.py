@@ -109,11 +109,12 @@ class FrontierAddon:
 
 
 def page_of(response: Response) -> RawPage | None:
-    """Return the page of a response; None if it is empty, or neither HTML nor plain text."""
+    """Return the page of a response. None if it is empty, or neither HTML nor plain text, or not of a GET: it would
+    take the place of the page at its address."""
     given = (response.headers.get("Content-Type") or b"text/html").decode("latin-1")
     media, _, rest = given.partition(";")
     known = TYPES.get(media.strip().lower())
-    if known is None or not response.body:
+    if known is None or not response.body or (response.request is not None and response.request.method != "GET"):
         return None
     url = response.url.partition("#")[0]
     return RawPage(url, response.body, f"{known};{rest}" if rest else known, status=response.status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from scrapy.http import Response
+from scrapy.http import Request, Response
 
 from simstream.crawlers.page_decision import LinkDecision
 from simstream.model import Verdict
@@ -23,6 +23,10 @@ TRIED = "simstream_tried"
 """In a request's meta: the link is followed to try its kind."""
 KEEP = "simstream_keep"
 """In a request's meta: the link is followed from any page."""
+ASKED = "simstream_asked"
+"""In a link's meta: its address when it was routed. Other requests may have it only from a copied meta."""
+AGAIN = "simstream_again"
+"""In a request's meta: Scrapy has seen its address, and must let it pass all the same."""
 
 
 class LinkOrigin(NamedTuple):
@@ -37,9 +41,18 @@ class LinkOrigin(NamedTuple):
 
 
 def asked_address(response: Response) -> str:
-    """Return the address of a response before it was redirected."""
-    address: str = response.meta.get("redirect_urls", [response.url])[0]
+    """Return the address of a response before it was redirected.
+
+    A spider may have copied an earlier `redirect_urls` with its page's meta.
+    """
+    meta = response.meta
+    address: str = meta.get(ASKED) or meta.get("redirect_urls", [response.url])[0]
     return address
+
+
+def seen_again(request: Request) -> Request:
+    """Return a request that Scrapy does not filter out for its address."""
+    return request.replace(dont_filter=True, meta={**request.meta, AGAIN: True})
 
 
 def origin_of(response: Response, own: str) -> LinkOrigin:

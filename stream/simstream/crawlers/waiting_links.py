@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from scrapy import Request, signals
 from scrapy.exceptions import DontCloseSpider
 
+from simstream.crawlers.origin import seen_again
+
 MAX_LINKS_AT_ONCE = 100
 """So many links go to the scheduler when the spider is idle: few, since they may lead to better links."""
 
@@ -63,9 +65,9 @@ class WaitingLinks:
         self._kind_of.setdefault(name, kind)
         before = links.get(name)
         if before is None or chain < before.chain or request.dont_filter:
-            again = request.dont_filter or (before is not None and before.request.dont_filter)
+            again = before is not None and before.request.dont_filter and not request.dont_filter
             least = chain if before is None else min(chain, before.chain)
-            links[name] = WaitingLink(least, request.replace(dont_filter=again))
+            links[name] = WaitingLink(least, seen_again(request) if again else request)
         return True
 
     def forget(self, request: Request) -> Request | None:

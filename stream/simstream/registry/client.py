@@ -174,8 +174,14 @@ class RegistryClient:
     def _asked(self, what: str, ask: Any, *values: Any, **options: Any) -> Any:
         """Return a schema; None if the registry knows no such schema. Raises RegistryFailed."""
         found = self._answer(what, ask, *values, **options)
-        if found is not None and not isinstance(getattr(getattr(found, "schema", found), "schema_str", None), str):
+        schema = getattr(found, "schema", found)
+        if found is not None and not isinstance(getattr(schema, "schema_str", None), str):
             raise self._failed(f"gives no text for {what}")
+        if found is not None and not (
+            isinstance(schema.schema_type, str | None)
+            and all(isinstance(one.name, str) for one in schema.references or ())
+        ):
+            raise self._failed(f"gives no proper answer for {what}")
         return found
 
     def _answer(self, what: str, ask: Any, *values: Any, **options: Any) -> Any:

@@ -83,7 +83,7 @@ def near_duplicates(
 
     Examples:
         found = near_duplicates(spark.read.parquet("crawl.parquet"), id_field="address", text_field="body")
-        unique = crawl.join(found.filter("verdict = 'new'"), crawl.address == found.id, "left_semi")
+        unique = crawl.join(found.filter("verdict = 'new'"), crawl.address == found.id, "left_semi")  # all versions
     """
     fields = FieldNames(text_field, id_field)
     fields.check(pages.columns, _THE_FRAME, "it", in_python=True)

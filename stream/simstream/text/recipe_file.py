@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from simstream.errors import InputMissing, SettingsError
-from simstream.text.recipe import FILES, Recipe, at_least, preset
+from simstream.text.recipe import FILES, PRESETS, Recipe, at_least, preset
 from simstream.text.word_lists import SHIPPED
 
 
@@ -55,9 +55,11 @@ def _from_file(path: Path) -> Recipe:
     unknown = sorted(set(given) - set(Recipe.__slots__))
     if unknown:
         raise SettingsError(f"{path} has {unknown[0]!r}, which is not a setting of a recipe", _advice(unknown[0]))
+    if not isinstance(base, str) or base not in PRESETS:
+        raise SettingsError(f"base is {base!r} ({path})", f"use {' or '.join(PRESETS)}")
     changes = {"name": path.stem} | {key: _value(path, key, value) for key, value in given.items()}
     try:
-        return replace(preset(str(base)), **_fitting(preset(str(base)), changes))
+        return replace(PRESETS[base], **_fitting(PRESETS[base], changes))
     except SettingsError as error:
         raise SettingsError(f"{error.what} ({path})", error.todo) from None
 

@@ -10,7 +10,7 @@ from simstream.log.base import FINGERPRINTS, POSITIONS
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.record_groups import HAS_POSITION, MIXED, POSITION, decode_body
 from simstream.log.local.topic_file import FoundGroup, RecordCounts
-from simstream.model import Record
+from simstream.model import Record, bytes_of
 
 MAX_BYTES = 16 << 20
 """The most bytes of one poll, except for its last record; a Kafka reader holds as much ready."""
@@ -47,7 +47,7 @@ class RecordFollower:
         size = 0
         while len(out) < limit and size < MAX_BYTES and self.ahead(end):
             out.append(self._pending.popleft())
-            size += len(out[-1].value or b"")
+            size += bytes_of(out[-1])
         return out
 
     def ahead(self, end: int | None = None) -> bool:

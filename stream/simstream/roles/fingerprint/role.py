@@ -148,7 +148,7 @@ class FingerprintRole:
                 ):
                     self._failing_since = None  # nothing is left that the log could refuse
                 self._context.metrics.last_poll.labels(NAME).set_to_current_time()
-                self._context.health.turn(NAME, *self._state(consumer, out))
+                self._context.health.turn(NAME, *self._state(consumer, out, dead))
             self._finish(consumer, pool, out, dead)
         except DeliveryFailed:
             out.discard()
@@ -185,15 +185,18 @@ class FingerprintRole:
             and consumer.answers()
         )
 
-    def _state(self, consumer: PageConsumer, out: Appender) -> tuple[bool, str]:
+    def _state(self, consumer: PageConsumer, out: Appender, dead: Appender) -> tuple[bool, str]:
         """Return whether the role is ready, and why not."""
         if self._failing_since is not None:
             return False, "the log takes no frames"
         if not consumer.answers():
             return False, "the log does not answer"
-        waiting = self._sent[0].frames - out.acknowledged() if self._sent else 0
-        stuck = waiting > 0 and time.monotonic() - self._committed_at > 10
-        trouble = "frames are not acknowledged" if stuck else self._schemas.trouble
+        trouble = self._schemas.trouble
+        if self._sent and time.monotonic() - self._committed_at > 10:
+            if self._sent[0].frames > out.acknowledged():
+                trouble = "frames are not acknowledged"
+            elif self._sent[0].dead_letters > dead_letters.skip_refused(dead.acknowledged):
+                trouble = "dead letters are not acknowledged"
         return not trouble, trouble
 
     def _read(self, consumer: PageConsumer) -> None:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simstream.model import Page, Record
+from simstream.model import Page, Record, bytes_of
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
 from simstream.roles.publish_pace import PublishPace
 
@@ -91,7 +91,7 @@ class ShareGatherer:
             share.pages.append(page)
             self._waits |= waits
             self._pages += 1
-            self._bytes += len(record.value or b"")
+            self._bytes += bytes_of(record)
             self._parsed += self._maker.is_parsed(page)
             if self._pages >= self._max_pages or self._bytes >= MAX_BYTES or self._parsed >= MAX_PARSED_PAGES:
                 self._close()

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.model import FingerprintColumns, Page, PageKind, Record
+from simstream.model import FingerprintColumns, Page, PageKind, Record, bytes_of
 from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire import frame as frames
@@ -80,7 +80,7 @@ class ShareFrames:
     @property
     def bytes(self) -> int:
         """The bytes that its frames and dead letters take until they are acknowledged."""
-        return sum(map(len, self.frames)) + sum(len(record.value or b"") for record, _ in self.unreadable)
+        return sum(map(len, self.frames)) + sum(bytes_of(record) for record, _ in self.unreadable)
 
 
 class ShareMaker:
