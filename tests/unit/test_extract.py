@@ -295,15 +295,17 @@ def test_a_process_that_ends_before_it_is_asked_is_not_the_pages_fault(monkeypat
         assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
 
 
-def test_closing_ends_the_wait_for_a_process_at_once() -> None:
+def test_closing_ends_the_wait_for_a_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_FIRST_PAUSE_S", "_MAX_PAUSE_S", "START_PATIENCE_S"):
+        monkeypatch.setattr(extraction_process, name, 600.0)
     found: list[ExtractedText] = []
     pool = ExtractionPool(1)
     thread = threading.Thread(target=lambda: found.extend(pool.extract([(PAGE, HTML)] * 3)))
     with no_descriptor_for_a_socket():
         thread.start()
-        time.sleep(2)  # by now the pauses are longer than what closing may take
+        time.sleep(0.5)  # by now it pauses for ten minutes
         pool.close()
-        thread.join(0.5)
+        thread.join(60)
         assert not thread.is_alive()
     assert found == [ExtractedText(None, "extract_failed", "the extraction was stopped")] * 3
 
