@@ -28,6 +28,8 @@ from tests.unit.test_feed_syndication import STORIES, Page, add
 
 SECRET = "whsec_" + b64encode(bytes(range(32))).decode()
 QUICK = WebhookLimits(answer_s=0.3, first_pause_s=0.05, longest_pause_s=0.1, give_up_s=1.0, look_s=0.01)
+PATIENT = replace(QUICK, answer_s=60.0, give_up_s=60.0)
+LASTING = replace(QUICK, give_up_s=4.0)
 
 
 def started(*pages: Page, updates: bool = False, now: Callable[[], float] = time.monotonic) -> tuple[Any, Any]:
@@ -185,12 +187,12 @@ def counts(metrics: NewsMetrics) -> dict[str, int]:
     return {result: count for result, count in found.items() if count}
 
 
-async def send(url: str, count: int = 1, limits: WebhookLimits = QUICK) -> NewsMetrics:
+async def send(url: str, count: int = 1, limits: WebhookLimits = PATIENT) -> NewsMetrics:
     """Send so many events, and wait until each was delivered or dropped."""
     metrics = NewsMetrics()
     events: Any = Few(count)
     sending = asyncio.ensure_future(WebhookSender(WebhookTarget(url, SECRET), events, metrics, limits).run())
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while sum(counts(metrics).values()) < count and not sending.done():
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
@@ -253,9 +255,9 @@ async def many_headers(request: web.Request, number: int) -> web.StreamResponse:
         (endless, "delivered", (1, 1)),
         (moved, "refused", (1, 1)),
         (unknown, "refused", (1, 1)),
-        (broken, "expired", (6, 40)),
-        (slow, "expired", (2, 5)),
-        (many_headers, "expired", (2, 40)),
+        (broken, "expired", (2, 160)),
+        (slow, "expired", (2, 20)),
+        (many_headers, "expired", (2, 160)),
     ],
 )
 def test_a_receiver_of_every_kind_gets_a_bounded_number_of_signed_requests(
@@ -264,7 +266,7 @@ def test_a_receiver_of_every_kind_gets_a_bounded_number_of_signed_requests(
     async def run() -> None:
         receiver = Receiver(answer)
         async with receiver.listen() as url:
-            metrics = await send(url)
+            metrics = await send(url, 1, LASTING if result == "expired" else PATIENT)
         assert counts(metrics) == {result: 1}
         assert requests[0] <= len(receiver.requests) <= requests[1]
         assert {name for name, _ in receiver.requests} == {"id0"}
@@ -277,7 +279,7 @@ def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = f"http://user:password@127.0.0.1:{free_port()}/hook"
-    metrics = asyncio.run(send(url, 3))
+    metrics = asyncio.run(send(url, 3, QUICK))
     assert counts(metrics) == {"expired": 3}
     waiting, dropped = warnings(caplog)
     assert waiting.startswith("webhooks for 127.0.0.1 wait: it cannot be reached")
@@ -343,7 +345,7 @@ def test_webhooks_that_are_refused_are_told_also_while_others_find_no_room(
 
     async def run() -> None:
         async with Receiver(moved).listen() as url:
-            metrics = await send(url, 50, replace(QUICK, most_waiting=20))
+            metrics = await send(url, 50, replace(PATIENT, most_waiting=20))
         assert counts(metrics) == {"refused": 20, "overflow": 30}
 
     asyncio.run(run())
@@ -357,7 +359,7 @@ def test_the_oldest_stories_make_room_if_too_many_wait() -> None:
     async def run() -> None:
         receiver = Receiver(fine)
         async with receiver.listen() as url:
-            metrics = await send(url, 50, replace(QUICK, most_waiting=20))
+            metrics = await send(url, 50, replace(PATIENT, most_waiting=20))
         assert counts(metrics) == {"delivered": 20, "overflow": 30}
         assert {name for name, _ in receiver.requests} == {f"id{number}" for number in range(30, 50)}
         assert b'simstream_webhooks_total{result="overflow"} 30.0' in metrics.text()
