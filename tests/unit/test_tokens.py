@@ -19,6 +19,7 @@ from simstream.kafka_settings import from_variables
 from simstream.log.kafka import tokens
 from simstream.log.kafka.tokens import TokenSource, load_function, read_token, token_settings
 from tests.e2e.harness import ROOT
+from tests.waiting import until
 
 OAUTH = {"sasl.mechanisms": "OAUTHBEARER"}
 
@@ -41,15 +42,24 @@ class StubServer:
         return f"token-{self.calls}", time.time() + self.seconds
 
 
+def calls_at_work() -> int:
+    """How many threads call a function."""
+    return sum(thread.name == "oauth" for thread in threading.enumerate())
+
+
 def source_of(server: StubServer) -> TokenSource:
     return TokenSource("own:function", server, OAUTH)
 
 
-def test_all_clients_share_a_token_until_most_of_its_life_is_over() -> None:
-    server = StubServer(0.4)
+def test_all_clients_share_a_token_until_most_of_its_life_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    server = StubServer(400.0)
     source = source_of(server)
     assert [source.token().value for _ in range(5)] == ["token-1"] * 5
-    time.sleep(0.35)
+    now += 299.0
+    assert source.token().value == "token-1"
+    now += 51.0
     assert source.token().value == "token-2"
 
 
@@ -72,37 +82,39 @@ def test_a_present_token_stays_in_use_while_the_function_fails(
 def test_a_token_that_has_ended_too_is_left_to_the_brokers_and_another_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tokens, "RETRY_S", 0.1)
-    server = StubServer(0.2)
+    now = 1_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    server = StubServer(200.0)
     source = source_of(server)
     source.token()
     server.fails = True
-    time.sleep(0.25)
+    now += 250.0
     kept = source.token()
     assert kept.value == "token-1"
-    assert kept.ends > time.time()  # otherwise the client would not take it
+    assert kept.ends > now  # otherwise the client would not take it
     server.fails = False
-    time.sleep(0.15)
+    assert source.token().value == "token-1"
+    monkeypatch.setattr(tokens, "RETRY_S", 0.0)
     assert source.token().value == "token-3"
 
 
 def test_a_function_that_hangs_costs_one_thread_and_one_bounded_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MAX_CALL_S", 0.5)
+    monkeypatch.setattr(tokens, "MAX_CALL_S", 1.0)
     monkeypatch.setattr(tokens, "RETRY_S", 0.0)
     server = StubServer()
     server.hangs.clear()
     source = source_of(server)
-    before, begun = threading.active_count(), time.monotonic()
+    until(lambda: calls_at_work() == 0, "the calls of other tests have ended")
+    begun = time.monotonic()
     for _ in range(20):
         with pytest.raises(
             NotAdmitted, match=r"no OAuth token: kafka\.oauth_cb own:function has not returned after"
         ):
             source.token()
-    assert time.monotonic() - begun < 5
-    assert (server.calls, threading.active_count() - before) == (1, 1)
+    assert time.monotonic() - begun < 15 * tokens.MAX_CALL_S
+    assert (server.calls, calls_at_work()) == (1, 1)
     server.hangs.set()
-    while threading.active_count() > before:
-        time.sleep(0.01)
+    until(lambda: calls_at_work() == 0, "the call has ended")
     assert source.token().value == "token-1"
 
 
