@@ -11,6 +11,7 @@ import pytest
 from simstream.errors import DiskFull, TakenOver, TransactionOutlived
 from simstream.log.base import OutgoingVerdict, Publisher
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
+from tests.waiting import until
 
 
 class SlowPublisher(Publisher):
@@ -88,6 +89,7 @@ def test_a_full_outbox_makes_the_judge_wait_and_says_how_long(monkeypatch) -> No
 
     with VerdictOutbox(publisher, lambda done: None, waiting) as outbox:
         outbox.put([frame(0, 1_000)])
+        until(lambda: outbox.busy_s, "the transaction has begun")
         outbox.put([frame(1)])
         assert waits
         assert waits[0] >= 0.15
@@ -187,7 +189,7 @@ def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None
     with VerdictOutbox(publisher, lambda done: None) as outbox:
         outbox.put([frame(1)])
         publisher.may.release(1)
-        outbox._thread.join(5)
+        outbox._thread.join(60)
         calls = {"check": outbox.check, "put": lambda: outbox.put([frame(2)]), "finish": outbox.finish}
         with pytest.raises(TakenOver):
             calls[call]()
@@ -196,13 +198,19 @@ def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None
 def test_queued_verdicts_are_not_published_after_the_judge_failed() -> None:
     publisher = SlowPublisher()
 
+    def release(outbox: VerdictOutbox) -> None:
+        try:
+            until(lambda: outbox._failed, "the outbox hears that the judge failed")
+        finally:
+            publisher.may.release(100)
+
     def fail() -> None:
         with VerdictOutbox(publisher, lambda done: None) as outbox:
             outbox.put([frame(1)])
             while not outbox.busy_s:
                 time.sleep(0.001)
             outbox.put([frame(2)])
-            threading.Timer(0.3, publisher.may.release, [100]).start()
+            threading.Thread(target=release, args=(outbox,)).start()
             raise ValueError("the judge failed")
 
     with pytest.raises(ValueError):
