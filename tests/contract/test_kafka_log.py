@@ -8,6 +8,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable
+from statistics import median
 from typing import Any, Literal
 
 import pytest
@@ -120,28 +121,34 @@ def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: Top
 
 def test_an_appender_that_waits_for_room_says_so_all_the_while(kafka_place: TopicPlace) -> None:
     kafka_place.open().create_topics(1)
-    log = kafka_place.open(client={"queue.buffering.max.messages": 10, "linger.ms": 2_000})
+    log = kafka_place.open(client={"queue.buffering.max.messages": 10, "linger.ms": 60_000})
     heard: list[float] = []
     with log.open_appender(FINGERPRINTS) as appender:
-        appender.waiting = lambda: heard.append(time.monotonic())
+
+        def hear() -> None:
+            heard.append(time.monotonic())
+            if len(heard) == 10:
+                appender.flush(60)
+
+        appender.waiting = hear
         for i in range(15):
             appender.append(b"%d" % i)
-    assert len(heard) >= 5
-    assert max(after - before for before, after in itertools.pairwise(heard)) < 1.0
+    assert len(heard) >= 10
+    assert median(after - before for before, after in itertools.pairwise(heard[:10])) < 1.0
 
 
 def test_an_open_transaction_of_a_dead_publisher_is_undone_by_the_next_start(kafka_place: TopicPlace) -> None:
     log = kafka_place.open()
     log.create_topics(1)
-    dead = KafkaPublisher(cluster_of(kafka_place))
+    dead = KafkaPublisher(cluster_of(kafka_place), transaction_ms=120_000)
     dead.start()
     dead._producer.begin_transaction()
     dead._producer.produce(f"{kafka_place.prefix}.verdicts", b"never", b"k")
-    dead._producer.flush(5)
+    dead._producer.flush(60)
     publisher = log.open_publisher()
     began = time.monotonic()
     assert publisher.start() is None
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     publisher.publish([OutgoingVerdict(b"k", b"once", ())], b"one")
     publisher.close()
     assert [r.value for r in read_all(log, VERDICTS, least=1)] == [b"once"]
@@ -390,7 +397,7 @@ def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: KafkaBroker,
     broker.restart()
     publisher.publish(batch(2), b"two")
     assert appender.flush(30) == 200
-    values, end = [], time.monotonic() + 30
+    values, end = [], time.monotonic() + 120
     while len(values) < 200 and time.monotonic() < end:
         values += [int(r.value or b"") for r in reader.poll(100, 0.5)]
     assert values == list(range(200))
@@ -404,10 +411,10 @@ def test_all_go_on_when_the_broker_was_killed_and_came_back(broker: KafkaBroker,
 def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
     broker: KafkaBroker, kafka_place: TopicPlace
 ) -> None:
-    log = kafka_place.open(patience=1.0)
-    kafka_place.open(patience=20.0).create_topics(1)
-    with kafka_place.open(patience=20.0).open_publisher() as first:
-        first.start()  # a fresh broker takes more than a second over its first transaction
+    log = kafka_place.open(patience=5.0)
+    kafka_place.open(patience=60.0).create_topics(1)
+    with kafka_place.open(patience=60.0).open_publisher() as first:
+        first.start()  # a fresh broker may take seconds over its first transaction
     publisher, reader = log.open_publisher(), log.open_reader(VERDICTS)
     publisher.start()
     publisher.publish(batch(1), b"one")
@@ -416,9 +423,9 @@ def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
     with pytest.raises(BrokerUnreachable):
         publisher.publish(batch(2), b"two")
     with pytest.raises(BrokerUnreachable):
-        poll_until(reader, time.monotonic() + 10)
+        poll_until(reader, time.monotonic() + 120)
     broker.restart()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while True:
         try:
             publisher.publish(batch(2), b"two")
@@ -480,11 +487,11 @@ def test_a_reader_that_is_only_asked_for_its_health_keeps_few_messages_and_no_re
                 time.sleep(0.01)
             reader.pause([0])
             reader.pause([])
-            came, end = len(reports), time.monotonic() + 1
-            while time.monotonic() < end:
+            came, began = len(reports), time.monotonic()
+            while len(reports) <= came + 5 or time.monotonic() < began + 1:
                 assert reader.answers()
+                assert time.monotonic() < began + 120, "the client reports no more"
                 time.sleep(0.01)
-            assert len(reports) > came + 5
             assert len(reader._taken) <= 2  # type: ignore[attr-defined]
             values += [int(record.value or b"") for record in take(reader, 100)]
     assert values == list(range(200))
