@@ -448,11 +448,12 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path)
 
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bit_rot, "MAX_BYTES_A_SECOND", 1)
-        patch.setattr(bit_rot, "CLOSE_S", 60.0)  # a thread that slept on would take all of it
-        state = CountedPages().judge(3)
-        with keeping(folder, state) as keeper:
+        patch.setattr(bit_rot, "MAX_BYTES_A_SECOND", 0.05)  # eight bytes take longer than CLOSE_S
+        patch.setattr(bit_rot, "CLOSE_S", 60.0)
+        state, context = CountedPages().judge(3), RoleContext(ALWAYS)
+        read = context.metrics.registry.get_sample_value
+        with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
             keeper.finish(3, 30, 3)
-            turn(keeper, state, 3)
+            until(keeper, state, 3, lambda: read("simstream_state_verified_bytes_total"))
             began = time.monotonic()
         assert time.monotonic() - began < bit_rot.CLOSE_S
