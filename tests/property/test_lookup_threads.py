@@ -220,7 +220,8 @@ def test_an_error_is_raised_once_every_part_has_ended_and_threads_start_again() 
     assert sorted(ended) == [3, 6]
     threads.close()
     assert threads.run(lambda span: (span.start, threading.current_thread().name), threads.divide(4, 1))[0][0] == 0
-    names = threads.run(lambda _: (time.sleep(0.05), threading.current_thread().name)[1], threads.divide(9, 1))
+    all_at_work = threading.Barrier(3, timeout=60)
+    names = threads.run(lambda _: (all_at_work.wait(), threading.current_thread().name)[1], threads.divide(9, 1))
     assert names[0] == threading.current_thread().name
     assert len(set(names)) == 3
     threads.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from simstream.text.decode import charset_of, codec_of, decode, expected_codec
 from simstream.text.extraction.extract import extract_one
 from tests import corpora
+from tests.cpu_time import least_seconds
 
 HAN = "近日，气象台发布大风蓝色预警，沿海地区阵风可达八级，请市民注意安全，减少外出。"
 KANA = "港町の小さな本屋が、来月から船で本を届けるサービスを始める。"
@@ -180,17 +180,16 @@ def test_faults_decide_the_codec(raw: bytes, label: str | None, codec: str) -> N
     "part", [b"<!--", b"<!", b"<?", b"</", b"<a x='", b'<meta charset="', b"<meta content='charset="]
 )
 def test_the_search_for_a_meta_takes_time_in_proportion_to_the_page(part: bytes) -> None:
-    started = time.perf_counter()
-    decode(part * (1_000_000 // len(part)) + b"\xff\xe9 \xe9", None, True)
-    assert time.perf_counter() - started < 2
+    page = part * (1_000_000 // len(part)) + b"\xff\xe9 \xe9"
+    assert least_seconds(lambda: decode(page, None, True), times=1) < 2
 
 
 @pytest.mark.parametrize("tail", [";", "'", '"', ""])
 def test_the_search_for_a_charset_takes_time_in_proportion_to_the_header(tail: str) -> None:
     """A header of 100 KB took a minute."""
-    started = time.perf_counter()
-    assert charset_of("text/html; charset=" + " " * 1_000_000 + tail) is None
-    assert time.perf_counter() - started < 2
+    header = "text/html; charset=" + " " * 1_000_000 + tail
+    assert least_seconds(lambda: charset_of(header), times=1) < 2
+    assert charset_of(header) is None
 
 
 def test_only_the_first_charsets_of_a_page_are_read() -> None:
