@@ -120,6 +120,7 @@ def test_an_election_with_a_dead_thread_reports_it_and_lets_the_next_win(kafka_l
                 getattr(broken, asked)
 
 
+@pytest.mark.kafka
 def test_a_partition_added_to_the_log_elects_nobody_else(kafka_log: Log) -> None:
     with kafka_log.join_election() as election:
         until(lambda: election.elected, "it is elected")

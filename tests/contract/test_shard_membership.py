@@ -196,6 +196,7 @@ def test_a_matcher_that_the_broker_refuses_is_an_error_and_no_waiting(
         until(lambda: bool(member.owned), "it is refused")
 
 
+@pytest.mark.kafka
 def test_a_topic_of_answers_that_is_created_again_ends_the_membership_by_name(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:

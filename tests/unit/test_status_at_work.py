@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -104,13 +105,17 @@ def test_a_topic_that_is_gone_is_told_once_though_nothing_is_published(
         return info(topic)
 
     monkeypatch.setattr(log, "topic", noted)
+
+    def said() -> list[logging.LogRecord]:
+        return [record for record in caplog.records if record.name == "simstream.judge"]
+
     with RetentionWatch(log, NoSnapshots(), RoleContext(Settings()), (VERDICTS,)):
         until(lambda: len(asked) > 1, "it looks again and again")
         TopicPlace(str(tmp_path), "simstream").delete(VERDICTS)
-        until(lambda: caplog.records, "it is told")
+        until(said, "it is told")
         seen = len(asked)
         until(lambda: len(asked) > seen + 5, "it goes on")
-    [told] = caplog.records
+    [told] = said()
     assert (told.levelname, "simstream.verdicts" in told.getMessage()) == ("WARNING", True)
 
 
