@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simstream.judge import batch_changes, best_match, expiry, live_pages, live_pages_check
 from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.pages.store import PageStore
-from simstream.judge.policy import Policy
+from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import JudgeState
 from simstream.model import PageKind, PageSource
@@ -158,11 +158,16 @@ def test_copies_of_which_one_was_withdrawn_in_the_same_batch_leave_once(way) -> 
     assert states[-1][0] == 1
 
 
+@cache
+def expected_of_restarted(link: Link) -> list[Verdict]:
+    """What the quadratic judge says of the pages that judges are restarted over."""
+    return naive_verdicts(Policy(RECIPE, 128, 4, 100, 90, link), with_pauses(1600, seed=5))
+
+
 @pytest.mark.parametrize("link", ["any", "canonical"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(link, way) -> None:
     rows, policy = with_pauses(1600, seed=5), Policy(RECIPE, 128, 4, 100, 90, link)
-    expected = naive_verdicts(policy, rows)
     verdicts = []
     with taking(way):
         state = JudgeState(policy, memtable_limit=8)
@@ -176,7 +181,7 @@ def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(
             state = JudgeState(policy, memtable_limit=8)
             state.restore(parts, facts, "L")
         live_pages_check.check(state.resolver._store)
-    assert verdicts == expected
+    assert verdicts == expected_of_restarted(link)
 
 
 def test_no_more_than_a_slice_of_pages_leaves_between_two_beats() -> None:
