@@ -135,6 +135,7 @@ def test_a_client_that_was_interrupted_while_it_connected_leaves_no_connection(
 ) -> None:
     monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
     log.may_open.clear()
+    main = threading.get_ident()
 
     def interrupt() -> None:
         try:
@@ -142,8 +143,6 @@ def test_a_client_that_was_interrupted_while_it_connected_leaves_no_connection(
         finally:
             signal.pthread_kill(main, signal.SIGINT)
 
-    main = threading.main_thread().ident
-    assert main is not None
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):

@@ -170,7 +170,7 @@ def test_the_consumer_is_polled_and_finished_pages_are_committed_while_one_page_
     monkeypatch.setattr(LocalPageConsumer, "commit", noted_commit)
 
     class PolledFingerprinter(StuckFingerprinter):
-        def release(self) -> bool:  # type: ignore[override]
+        def release(self) -> bool:
             """Return whether the role has polled often meanwhile, and committed the pages before."""
             polls = sum(moment > self.began for moment in polled)
             return polls >= POLLS and any(offsets.get(0) == 5 for _, offsets in commits)
