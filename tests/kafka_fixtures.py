@@ -6,6 +6,7 @@ Without Java or Maven the tests that need the broker are skipped and say what to
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ class TopicPlace:
         return self.address.removeprefix("kafka://")
 
     def open(self, **options: object) -> Log:
-        chosen: dict[str, object] = {"patience": 10.0} | options
+        chosen: dict[str, object] = {"patience": 60.0} | options
         return open_log(self.address, LogOptions(prefix=self.prefix, **chosen))  # type: ignore[arg-type]
 
     def admin(self) -> AdminClient:
@@ -74,13 +75,15 @@ class TopicPlace:
             catalog = Path(self.address) / "topics.json"
             found = json.loads(catalog.read_text())
             del found["topics"][name]
-            catalog.write_text(json.dumps(found))
+            new = catalog.with_name("topics.json.new")
+            new.write_text(json.dumps(found))
+            os.replace(new, catalog)
             (Path(self.address) / f"{name}.log").unlink(missing_ok=True)
             return
         admin = self.admin()
         admin.delete_topics([name])[name].result()
-        end = time.monotonic() + 10
-        while name in admin.list_topics(timeout=5).topics and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while name in admin.list_topics(timeout=30).topics and time.monotonic() < end:
             time.sleep(0.05)
 
     def expire(self, topic: str, offset: int = -1, partitions: int = 1) -> None:

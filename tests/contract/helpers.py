@@ -19,9 +19,9 @@ from tests.waiting import until
 
 def read_all(log: Log, topic: str, start: ReaderStart = 0, least: int = 0) -> list[Record]:
     """Everything that is committed now. Kafka lets readers see a transaction a moment after its commit returned:
-    `least` says how many records must come, at most 10 seconds later."""
+    `least` says how many records must come, at most 60 seconds later."""
     records = []
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     with log.open_reader(topic, start) as reader:
         while not reader.caught_up() or (len(records) < least and time.monotonic() < end):
             records += reader.poll(1000, 0.1)
@@ -31,14 +31,14 @@ def read_all(log: Log, topic: str, start: ReaderStart = 0, least: int = 0) -> li
 def take(reader: Reader, count: int, limit: int = 100) -> list[Record]:
     """That many records, which must come."""
     records: list[Record] = []
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while len(records) < count:
         assert time.monotonic() < end, f"only {len(records)} of {count} records came"
         records += reader.poll(min(limit, count - len(records)), 0.5)
     return records
 
 
-def read_source(source: PageConsumer, records: int, timeout: float = 15.0) -> PollResult:
+def read_source(source: PageConsumer, records: int, timeout: float = 60.0) -> PollResult:
     """What a source brings until `records` have come (and its partitions, where it is 0)."""
     all_records: list[Record] = []
     started, stopped = [], []

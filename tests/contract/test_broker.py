@@ -94,7 +94,7 @@ def broker_of(data: Path) -> int:
 @pytest.mark.kafka
 def test_a_port_that_is_taken_is_named_before_anything_starts(broker: KafkaBroker) -> None:
     process = run_module("--port", str(broker.port))
-    assert process.communicate(timeout=20)[1].splitlines() == [
+    assert process.communicate(timeout=120)[1].splitlines() == [
         f"broker: port {broker.port} is taken: stop its process, "
         f"or choose another: make broker PORT={broker.port + 1}"
     ]
@@ -111,7 +111,7 @@ def test_a_broker_that_ends_by_itself_leaves_its_log_and_names_it() -> None:
     assert "make broker DATA=DIR keeps them" in where
     data = Path(where.split("records are in ")[1].split(" (")[0])
     os.kill(broker_of(data), signal.SIGKILL)
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=120)[1]
     log = Path(said.split("its log: ")[1].strip())
     assert log.is_file()
     shutil.rmtree(data)

@@ -18,7 +18,7 @@ from simstream.roles.judge.answered_reader import AnsweredReader
 from simstream.telemetry.metrics import Metrics
 from tests.unit.test_answer_book import SHARDS, answer
 
-SOON_S, PATIENCE_S = 0.01, 30.0
+SOON_S, PATIENCE_S = 0.01, 120.0
 
 
 class ListReader(Reader):

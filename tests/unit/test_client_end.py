@@ -25,7 +25,7 @@ class Endless:
         enough.wait(PATIENCE_S)
 
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 enough = threading.Event()
 freed_by: list[str] = []
 

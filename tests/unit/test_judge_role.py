@@ -29,7 +29,7 @@ from simstream.wire.position import Position
 from tests.waiting import until
 
 RECIPE = "0badcafe"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture

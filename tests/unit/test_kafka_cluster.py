@@ -21,7 +21,7 @@ from simstream.log.kafka.cluster import KafkaCluster
 from tests.forked_process import forked
 from tests.manual_clock import ManualClock
 
-END_S = 30.0
+END_S = 120.0
 NO_OFFSET = -1001
 """A broker's answer for a partition whose leader was just killed."""
 
