@@ -34,7 +34,7 @@ from simstream.interrupts import keep_interrupts
 def lose(*_):
     try:
         print("losing", file=sys.stderr, flush=True)
-        time.sleep(60)
+        time.sleep(600)
     except KeyboardInterrupt:
         pass
 
@@ -63,7 +63,7 @@ def stop_and_go_on(program: Program, how: signal.Signals) -> None:
             watcher.wait(50, service)
             began = time.monotonic()
             assert service.end(how) == 0
-            assert time.monotonic() - began < 11
+            assert time.monotonic() - began < 25
             assert "Traceback" not in service.output
         stopped_at = len(watcher.rest())
         frames = len(read_topic(log, FINGERPRINTS))
@@ -85,7 +85,7 @@ def test_a_service_that_waits_for_pages_ends_at_once(program: Program) -> None:
         service.ready()
         began = time.monotonic()
         assert service.end() == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 9.5
 
 
 def test_a_service_that_is_still_starting_ends_with_0_too(program: Program) -> None:
@@ -103,7 +103,7 @@ def test_a_signal_ends_a_service_while_it_compiles_its_kernels(
     on_folder.good("topics", "create")
     with on_folder.serve(NUMBA_CACHE_DIR=str(tmp_path / "kernels")) as service:
         assert service.port
-        service.until(lambda: any((tmp_path / "kernels").rglob("*.nbi")), "a kernel is compiled", timeout=60)
+        service.until(lambda: any((tmp_path / "kernels").rglob("*.nbi")), "a kernel is compiled")
         began = time.monotonic()
         assert service.end(number) == 0
         assert time.monotonic() - began < 10, "nothing is read yet, so there is nothing to wait for"
@@ -133,7 +133,7 @@ def last_line_of(code: str, program: Program, cache: Path, after: str) -> str:
             while after not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(120) == 0
             return process.stderr.read().splitlines()[-1]
         finally:
             process.kill()
