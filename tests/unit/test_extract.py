@@ -21,6 +21,7 @@ from simstream.settings import Settings
 from simstream.text.extraction import process as extraction_process
 from simstream.text.extraction.extract import ExtractedText, extract_one
 from simstream.text.extraction.pool import ExtractionPool
+from simstream.text.extraction.process import ExtractionProcess
 from simstream.text.extraction.refused_html import refusal
 
 STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
@@ -298,11 +299,19 @@ def test_a_process_that_ends_before_it_is_asked_is_not_the_pages_fault(monkeypat
 def test_closing_ends_the_wait_for_a_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FIRST_PAUSE_S", "_MAX_PAUSE_S", "START_PATIENCE_S"):
         monkeypatch.setattr(extraction_process, name, 600.0)
+    tried, start = threading.Event(), ExtractionProcess._start
+
+    def noted(self: ExtractionProcess) -> None:
+        tried.set()
+        start(self)
+
+    monkeypatch.setattr(ExtractionProcess, "_start", noted)
     found: list[ExtractedText] = []
     pool = ExtractionPool(1)
     thread = threading.Thread(target=lambda: found.extend(pool.extract([(PAGE, HTML)] * 3)))
     with no_descriptor_for_a_socket():
         thread.start()
+        assert tried.wait(60)
         time.sleep(0.5)  # by now it pauses for ten minutes
         pool.close()
         thread.join(60)
