@@ -212,7 +212,7 @@ def default_cache() -> Path:
 
 
 MAX_DURATION_MS: Final = 36_500 * 86_400_000
-"""A hundred years. The system's own clocks and waits bear some 290."""
+"""A hundred years. The system's own clocks and waits bear some 290 years."""
 
 
 def duration_ms(name: str, text: str) -> int:

@@ -48,7 +48,7 @@ def test_verdicts_behind_a_forgotten_id_are_published_once(forgetful: Log, numbe
         time.sleep(3 * EXPIRES_MS / 1000)
         made = [OutgoingVerdict(b"%d" % i, b"v" * 300, ()) for i in range(number)]
         publisher.publish(made, b"second")
-        assert publisher.results["aborted"] >= 1
+        assert publisher.results["aborted"] in (1, 2)
         assert publisher.committed() == b"second"
     assert len(read_all(forgetful, VERDICTS, least=first + 1 + number)) == first + 1 + number
 

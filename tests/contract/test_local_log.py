@@ -158,7 +158,11 @@ def test_topics_are_not_created_over_files_that_hold_records(local_place: TopicP
         with pytest.raises(LogDamaged, match=re.escape(f"{file_of(local_place, FINGERPRINTS)} holds records")):
             local_place.open().create_topics(1)
     listed.write_bytes(kept)
-    assert [record.value for record in read_all(local_place.open(), FINGERPRINTS)] == [b"one"]
+    restored = local_place.open()
+    assert [record.value for record in read_all(restored, FINGERPRINTS)] == [b"one"]
+    with restored.open_appender(PAGES) as appender:
+        appender.append(b"two")
+    assert [record.value for record in read_all(restored, PAGES)] == [b"two"]
 
 
 def test_an_appender_notices_that_its_folder_was_moved_and_made_anew(
@@ -174,9 +178,11 @@ def test_an_appender_notices_that_its_folder_was_moved_and_made_anew(
     with local_place.open() as log:
         log.create_topics(1)
         with log.open_appender(PAGES) as appender:
+            monkeypatch.setattr(reading, "CHECK_EVERY_S", 3600.0)
             appender.append(b"three")
             folder.rename(folder.with_name("gone, too"))
             local_place.open().create_topics(1)
+            appender.append(b"four")  # nobody has looked yet
             with pytest.raises(DeliveryFailed, match="was deleted and created again"):
                 appender.flush(1)
 

@@ -175,4 +175,4 @@ def test_a_page_in_a_frame_that_the_judge_ignored_was_not_judged(tmp_path: Path)
                 publisher.publish([], positions.encode(place))
             told.append(whereabouts(log, page_id, PageLimits(), lambda _: None))
     waits = "is fingerprinted (frame 1 of the log) and waits for the judge"
-    assert told == [waits, waits, f"{IGNORED}, 1"]
+    assert told == [waits, waits, f"{IGNORED} (frame 1)"]

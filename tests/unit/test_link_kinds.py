@@ -211,6 +211,21 @@ def test_a_link_that_left_the_queue_is_let_pass_once_and_is_then_like_any_other(
     assert not again.dont_filter
 
 
+def test_a_link_that_its_spider_lets_pass_is_let_pass_behind_a_redirect_too() -> None:
+    links = router()
+    response = page("calendar/1")
+    linking = begun(links, response, None, is_awaited=True)
+    queued = links.route(Request("https://a.example/calendar/2", dont_filter=True), linking)
+    assert queued is not None
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
+    assert links.is_pruned(queued)
+    assert links.held is not None
+    [again] = links.held.take(9)
+    links._late.clear()
+    assert not links.is_pruned(again)
+    assert again.dont_filter
+
+
 def test_other_requests_with_the_meta_of_a_page_are_never_pruned() -> None:
     links = router()
     response = page("calendar/1")

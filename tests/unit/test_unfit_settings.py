@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log, TopicDifference
+from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log, LogOptions, TopicDifference
+from simstream.log.kafka import topics
 from simstream.roles.topics import unfit_settings
 from simstream.settings import Settings
 
@@ -45,3 +48,21 @@ def test_a_log_with_an_index_on_matchers_may_not_be_cut() -> None:
     log, cut = create_autospec(Log), TopicDifference("retention.ms", WEEK, "not -1")
     log.differences.return_value = {FINGERPRINTS: [cut], MATCHES: [cut]}
     assert unfit_settings(log, [FINGERPRINTS, MATCHES], KEPT) == {FINGERPRINTS: [cut], MATCHES: []}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "in_sync", "told"),
+    [
+        (1, "1", {"replicas: 1, less than 3"}),
+        (1, "2", {"replicas: 1, less than 3"}),
+        (2, "1", {"replicas: 2, less than 3"}),
+        (2, "2", set()),
+        (3, "1", {"min.insync.replicas: 1, less than 2"}),
+        (3, "2", set()),
+    ],
+)
+def test_one_lost_broker_of_three_may_cost_no_record(replicas: int, in_sync: str, told: set[str]) -> None:
+    """Two replicas that must both be in sync are a choice: it stands still while one of them is away."""
+    cluster: Any = SimpleNamespace(options=LogOptions(), replicas=lambda _: replicas)
+    found = topics.wanted_settings(cluster, FINGERPRINTS, 3) | {"min.insync.replicas": in_sync}
+    assert {str(one) for one in topics._unfit(cluster, FINGERPRINTS, found, 3)} == told

@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from simstream.sources.stores import check_writable, put
 _PART, _FOLDER = ".part", "simstream-"
 """The ending of an output until it is whole, and how the temporary folder of an output for a store begins."""
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/", "/dev/stderr")
+_DESCRIPTOR = re.compile(r"/dev/stderr|(/dev|/proc/[^/]+)/fd/\d+")
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
@@ -53,7 +54,7 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
         with io.BufferedWriter(CheckedWriter(sys.stdout.buffer, "-")) as out:
             yield cast(BinaryIO, out)
         return
-    if path.startswith(_DESCRIPTORS) and os.path.isfile(path):  # it would lose what it has, and what still comes
+    if _DESCRIPTOR.fullmatch(path) and os.path.isfile(path):  # it would lose what it has, and what still comes
         raise UsageError(f"{path} is an open file", "name the file, or use - for stdout")
     if protocol_of(path):
         with _stored(path, compressed=compressed) as out:

@@ -240,7 +240,7 @@ class LinkRouter:
         waits, like other links of near duplicates, or is dropped. It is fetched if another page has the same link.
         Or a pattern says that it brings a copy of a page that was fetched meanwhile.
 
-        A request that is no link stays: a spider may have copied a page's meta to it.
+        A request that is no link stays, unless a pattern skips it: a spider may have copied a page's meta to it.
         """
         if request.meta.pop(AGAIN, False):
             request.dont_filter = False  # the scheduler has let it pass. A redirect of it may be filtered
@@ -367,4 +367,4 @@ class LinkRouter:
         if self._pruned and (name := self._name(request)) in self._pruned:
             del self._pruned[name]
             again = True
-        return seen_again(request) if again and not request.dont_filter else request
+        return seen_again(request) if again else request

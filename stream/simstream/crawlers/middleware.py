@@ -109,12 +109,17 @@ class FrontierAddon:
 
 
 def page_of(response: Response) -> RawPage | None:
-    """Return the page of a response. None if it is empty, or neither HTML nor plain text, or not of a GET: it would
-    take the place of the page at its address."""
+    """Return the page of a response; None if it is empty, or neither HTML nor plain text.
+
+    A form's answer is no page: it would take the place of the page at its address. But a renderer may be asked for
+    a page by a POST to an address of its own.
+    """
     given = (response.headers.get("Content-Type") or b"text/html").decode("latin-1")
     media, _, rest = given.partition(";")
     known = TYPES.get(media.strip().lower())
-    if known is None or not response.body or (response.request is not None and response.request.method != "GET"):
+    asked = response.request
+    is_form = asked is not None and asked.method != "GET" and asked.url == response.url
+    if known is None or not response.body or is_form:
         return None
     url = response.url.partition("#")[0]
     return RawPage(url, response.body, f"{known};{rest}" if rest else known, status=response.status)

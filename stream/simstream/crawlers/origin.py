@@ -52,6 +52,8 @@ def asked_address(response: Response) -> str:
 
 def seen_again(request: Request) -> Request:
     """Return a request that Scrapy does not filter out for its address."""
+    if request.dont_filter:
+        return request  # as its spider wants it, also behind a redirect
     return request.replace(dont_filter=True, meta={**request.meta, AGAIN: True})
 
 

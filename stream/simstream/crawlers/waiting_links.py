@@ -65,7 +65,7 @@ class WaitingLinks:
         self._kind_of.setdefault(name, kind)
         before = links.get(name)
         if before is None or chain < before.chain or request.dont_filter:
-            again = before is not None and before.request.dont_filter and not request.dont_filter
+            again = before is not None and before.request.dont_filter
             least = chain if before is None else min(chain, before.chain)
             links[name] = WaitingLink(least, seen_again(request) if again else request)
         return True

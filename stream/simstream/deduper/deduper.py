@@ -124,6 +124,8 @@ class Deduper(Closing):
         self._max_record_bytes = max_record_bytes
         self._pages = RecordFingerprinter(self._fingerprinter, max_record_bytes, timed=window is not None)
         try:
+            self._streaming = False
+            """Whether the caller of a stream lacks verdicts of what was judged."""
             self._state = SavedState(
                 self.policy,
                 folder_of("path", path),
@@ -224,10 +226,9 @@ class Deduper(Closing):
         """Judge records that are named after their numbers in this Deduper, from `first` on."""
         batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
         verdicts: list[Verdict] = []
-        told = self._state.told  # False within a stream, whose caller lacks verdicts
         for batch in batches:
             verdicts += self._state.judge(batch, first=first + len(verdicts))
-        self._state.told = told
+        self._state.told = not self._streaming  # the caller of a stream may lack verdicts
         self._state.save_if_due()
         return verdicts
 
@@ -260,14 +261,18 @@ class Deduper(Closing):
             ['too_short', 'too_short']
         """
         self._state.journal = journal
-        for batch in self._pages.batches(records, threads):
-            if seen is not None:
-                seen(batch)
-            verdicts = self._state.judge(batch, threads)
-            yield from verdicts[:-1]
-            self._state.told = True  # with the last one, the caller has all
-            yield from verdicts[-1:]
-            self._state.save_if_due()
+        try:
+            for batch in self._pages.batches(records, threads):
+                if seen is not None:
+                    seen(batch)
+                verdicts = self._state.judge(batch, threads)
+                self._streaming = True
+                yield from verdicts[:-1]
+                self._state.told, self._streaming = True, False  # with the last one, the caller has all
+                yield from verdicts[-1:]
+                self._state.save_if_due()
+        finally:
+            self._streaming = False
 
     def match(self, text: str) -> list[Match]:
         """Return the live pages that a page with this text would match, the closest first. Nothing is stored.

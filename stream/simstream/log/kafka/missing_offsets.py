@@ -58,6 +58,7 @@ class MissingOffsets:
         except BrokerUnreachable:
             self._since = dict.fromkeys(missing, now)  # silence is no answer
             return []
+        self._same.check_now()  # a topic that was created again may have other records there
         found = []
         for partition in missing:
             offset = wanted[partition]
@@ -65,6 +66,5 @@ class MissingOffsets:
                 found.append(partition)
                 self.forget(partition)
             elif offset < lows[partition] or now - self._since[partition] >= MAX_LEADER_CHANGE_S:
-                self._same.check_now()  # a topic that was created again explains it better
                 raise self._gone(partition, offset, lows[partition])
         return found

@@ -212,9 +212,9 @@ class KafkaReader(Reader):
         self._assign()
 
     def _assign(self) -> None:
-        self._taken = []  # it is read again
+        self._taken = []  # each partition is read again from its next offset on
         for partition in self._next:
-            self._missing.forget(partition)  # and so is this
+            self._missing.forget(partition)
         self._consumer.assign(self._places(self._next))
         self._pause_client(self._paused)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -94,10 +95,7 @@ class TopicCatalog:
         return (found.st_ino, found.st_mtime_ns)
 
     def create(self, topic: str, partitions: int) -> bool:
-        """Create a topic; return False if it exists already.
-
-        Raises LogError if the folder cannot be made, and LogDamaged if the topic's file holds records.
-        """
+        """Create a topic; return False if it exists already. Raises LogError if the folder cannot be made."""
         try:
             self.files.make_folder(self.folder)
         except OSError as error:
@@ -109,7 +107,6 @@ class TopicCatalog:
                 return False
             identity = uuid.uuid4()
             if topic != POSITIONS:
-                self._refuse_records(self.path(topic))
                 replace_file(self.path(topic), FILE_MAGIC + identity.bytes, self.files)
             topics[self.name(topic)] = {"id": str(identity), "partitions": partitions}
             data = json.dumps({"version": 1, "topics": topics}, indent=1).encode()
@@ -118,13 +115,21 @@ class TopicCatalog:
         finally:
             lock.release()
 
-    def _refuse_records(self, path: Path) -> None:
-        """Raise LogDamaged for a file with records, after `topics.json` was lost: a new file would replace it."""
-        if path.exists() and path.stat().st_size > FILE_HEADER:
-            raise LogDamaged(
-                f"{path} holds records, and {self._path.name} does not name its topic",
-                f"restore {self._path} from a copy, or use another folder",
-            )
+    def refuse_records(self, topics: Sequence[str]) -> None:
+        """Raise LogDamaged if one of these topics is missing, and its file holds records.
+
+        Then `topics.json` was lost, and a new file would replace this one.
+        """
+        known = self._read()
+        for topic in topics:
+            path = self.path(topic)
+            if topic == POSITIONS or self.name(topic) in known or not path.exists():
+                continue
+            if path.stat().st_size > FILE_HEADER:
+                raise LogDamaged(
+                    f"{path} holds records, and {self._path.name} does not name its topic",
+                    f"restore {self._path} from a copy, or use another folder",
+                )
 
     def _read(self) -> dict[str, dict[str, str | int]]:
         try:

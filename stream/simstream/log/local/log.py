@@ -71,9 +71,10 @@ class LocalLog(Log):
     def create_topics(
         self, partitions: int | None = None, shards: int | None = None, verdict_partitions: int | None = None
     ) -> list[TopicReport]:
-        """See Log. Raises DiskFull."""
-        reports = []
-        for topic in TOPICS if shards is None else (*TOPICS, MATCHES):
+        """See Log. Raises DiskFull, and LogDamaged if a missing topic's file holds records."""
+        reports, topics = [], TOPICS if shards is None else (*TOPICS, MATCHES)
+        self._catalog.refuse_records(topics)
+        for topic in topics:
             new = expected = 1
             if topic == MATCHES and shards is not None:
                 new = expected = shards

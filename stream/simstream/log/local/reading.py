@@ -35,6 +35,11 @@ class LocalTopicIdentity:
         """Return the topic's id at the start."""
         return self._ids[topic]
 
+    def check_now(self) -> None:
+        """Raise TopicRecreated or TopicMissing if an id has changed."""
+        self._next = 0.0
+        self.check()
+
     def check(self) -> None:
         """Raise TopicRecreated or TopicMissing if an id has changed; looks at most once a second."""
         now = time.monotonic()

@@ -43,13 +43,13 @@ class LocalAppender(Appender):
         if topic == POSITIONS:
             raise LogError("the publisher alone writes positions", "use Log.open_publisher()")
         self._partitions = catalog.info(topic).partitions
+        self._same = LocalTopicIdentity(catalog, topic)
         self._writer: TopicWriter = catalog.writer(topic)
         try:
             _check_end(catalog, topic)
         except BaseException:
             self._writer.close()
             raise
-        self._same = LocalTopicIdentity(catalog, topic)
         self._limit = limit
         self._name = catalog.name(topic)
         self._count = 0
@@ -99,7 +99,7 @@ class LocalAppender(Appender):
     def flush(self, timeout: float) -> int:
         """See Appender. Waits for the disk."""
         if self._error is None:
-            self._write(self._same.check)
+            self._write(self._same.check_now)
             self._write(self._writer.sync)
         return self.acknowledged()
 
@@ -111,6 +111,7 @@ class LocalAppender(Appender):
         """See Closing. Waits for the disk."""
         try:
             if self._writer.is_open and self._error is None:
+                self._write(self._same.check_now)
                 self._write(self._writer.sync)
         finally:
             self._writer.close()

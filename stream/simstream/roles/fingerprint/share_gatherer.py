@@ -28,7 +28,7 @@ TRANSACTIONS_A_GAP = 2
 SMALL_PAGES = 64
 """A batch of fewer pages is small: most of what it costs is the same for any batch."""
 MAX_BYTES = 4 << 20
-"""A batch is full at this many bytes of values. Its last record may exceed the limit."""
+"""A batch is full at this many bytes of records. Its last record may exceed the limit."""
 MAX_PARSED_PAGES = 32
 """Pages of one batch that other processes parse. The limit keeps finished pages from waiting for slow ones."""
 
@@ -68,7 +68,7 @@ class ShareGatherer:
 
     @property
     def bytes(self) -> int:
-        """The bytes of the waiting pages' values."""
+        """The bytes of the waiting records."""
         return self._bytes + sum(batch.bytes for batch in self._full)
 
     def add(self, records: Sequence[Record], flows: Mapping[int, PartitionFlow]) -> None:

@@ -52,7 +52,7 @@ class ShareBatch:
     shares: Sequence[PageShare]
     pages: int
     bytes: int
-    """The bytes of the records' values."""
+    """The bytes of the records."""
     parsed_pages: int
     """The number of pages that another process parses, which may take long."""
 

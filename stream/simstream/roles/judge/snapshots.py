@@ -143,9 +143,8 @@ class SnapshotKeeper(NoSnapshots):
             if published is None:
                 raise WrongLog(
                     f"the state in {self._folder.path} is at frame {frames}, but the topic `positions` is empty",
-                    "restore that topic, or give another folder if this one belongs to another prefix, or publish "
-                    "under another prefix with `simstream replay --to`. Remove the folder only if no verdict was "
-                    "published",
+                    "restore that topic, or publish under another prefix with `simstream replay --to`. If the "
+                    "folder is another prefix's, give another one. Remove it only if no verdict was published",
                 )
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, {self._reach} {end}",

@@ -32,7 +32,7 @@ VERDICTS_A_POLL = 10_000
 FRAMES_A_POLL = 16
 PAGES_A_POLL = 100
 RETAINED = "was judged, but its verdict is no longer in the topic"
-IGNORED = "is fingerprinted, but the judge has ignored its frame"
+IGNORED = "stands in a frame of the log that the judge has ignored"
 
 
 class LogHistory:
@@ -133,9 +133,8 @@ class LogHistory:
                 f"{page_id} {state}", "keep the topic `verdicts` longer, to explain such pages in future"
             )
         if state.startswith(IGNORED):
-            return PageUnknown(
-                f"{page_id} has no verdict: it {state}", "run `simstream status --gaps`, which says why"
-            )
+            advice = "a line of the judge's log says why, and for an open gap also `simstream status --gaps`"
+            return PageUnknown(f"{page_id} has no verdict: it {state}", advice)
         if state:
             advice = "wait, and check that `simstream serve` runs and is ready (/health/ready)"
             return PageUnknown(f"{page_id} has no verdict yet: it {state}", advice)
@@ -156,7 +155,7 @@ def whereabouts(log: Log, page_id: str, limits: PageLimits, tick: Tick) -> str:
     if frame >= _published_frames(log):
         return f"is fingerprinted (frame {frame} of the log) and waits for the judge"
     if frame >= 0:  # judged, or passed over: then no verdict was ever there to be removed
-        return RETAINED if any(log.low_watermarks(VERDICTS).values()) else f"{IGNORED}, {frame}"
+        return RETAINED if any(log.low_watermarks(VERDICTS).values()) else f"{IGNORED} (frame {frame})"
     for record in _records(log, PAGES, PAGES_A_POLL, tick):
         is_named = limits.paths is None and name == record.key
         may_name = limits.paths is not None or limits.read is not None or name in (record.value or b"")

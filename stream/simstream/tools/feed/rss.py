@@ -21,7 +21,7 @@ from simstream.wire.page import NO_TIME
 AT_ONCE: Final = 8
 """So many feeds are fetched at once, and held in memory."""
 MAX_REMEMBERED: Final = 200_000
-"""So many pages are remembered, those seen last, so as not to send their entries again."""
+"""So many pages are remembered, those seen last, so as not to send their entries again: some 700 bytes each."""
 
 
 class RssReader:
@@ -62,15 +62,14 @@ class RssReader:
             if page is None:
                 unnamed += 1
                 continue
-            page_id, value = page["id"], msgspec.json.encode(page)
-            said = msgspec.json.encode(
-                (entry.title, entry.text, entry.time)
-            )  # a page's time may be cut to the present
+            page_id = page["id"]
+            # not the page, whose time may be cut to the present
+            said = msgspec.json.encode((entry.title, entry.text, entry.time))
             digest = blake2b(said, digest_size=8).digest()
             is_known = digest in read[page_id] or any(digest in one for one in self._sent.get(page_id, {}).values())
             read[page_id].add(digest)
             if not is_known:
-                yield Record(name, 0, offset, page_id.encode(), value, (), NO_TIME)
+                yield Record(name, 0, offset, page_id.encode(), msgspec.json.encode(page), (), NO_TIME)
         for page_id, digests in read.items():
             self._sent[page_id] = {**self._sent.get(page_id, {}), source.name: frozenset(digests)}
             self._sent.move_to_end(page_id)
