@@ -267,7 +267,10 @@ def resolve(
                 values.pop(name, None)
                 origin[name] = "default"
         for name, (value, where) in given.items():
-            values[name], origin[name] = value, where
+            if isinstance(value, str) and "\0" in value:  # no path or name of the system has one
+                found.append(SettingsError(f"{name} is {value!r} ({where})", "leave the NUL out"))
+            else:
+                values[name], origin[name] = value, where
     kafka = _kafka(values.pop("kafka", {}), origin.pop("kafka", "").removeprefix("file "), environ, found)
     origin |= {f"kafka.{name}": given.origin for name, given in kafka.items()}
     settings = msgspec.structs.replace(

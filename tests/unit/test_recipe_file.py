@@ -108,6 +108,8 @@ def test_paths_in_a_recipe_file_begin_where_it_lies(tmp_path: Path) -> None:
         ('base = "other.toml"\n', "base is 'other.toml'"),
         ("base = {x = 1}\n", "base is"),
         ("tf_power = \n", "TOML"),
+        ('stop_words = ["a\\u0000b"]\n', "stop_words is"),
+        ('idf_file = "a\\u0000b"\n', "idf_file is"),
         (f"tf_power = {'[' * 3_000}{']' * 3_000}\n", "TOML"),
     ],
 )

@@ -138,6 +138,7 @@ def test_paths_of_fields_come_from_the_file_and_from_variables(file: Path) -> No
         ("recipe", 5, "give text"),
         ("window", "5", "give a positive duration such as 72h, 30m, 10s or 500ms"),
         ("stop_timeout", "9223372037s", "give at most 36500d, a hundred years"),
+        ("state", "a\0b", "leave the NUL out"),
     ],
 )
 @pytest.mark.usefixtures("file")

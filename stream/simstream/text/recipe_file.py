@@ -93,6 +93,8 @@ def _value(path: Path, key: str, value: Any) -> Any:
         raise SettingsError(f"{key} is {value!r} ({path})", f"give another value: {error}") from error
     if key not in FILES:
         return found
+    if any("\0" in name for name in ([found] if isinstance(found, str) else found)):
+        raise SettingsError(f"{key} is {value!r} ({path})", "leave the NUL out")
     if isinstance(found, str):
         return os.path.join(path.parent, found)
     shipped = SHIPPED if key == "stop_words" else ()
