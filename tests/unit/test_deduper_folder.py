@@ -206,25 +206,20 @@ def test_a_stream_that_is_left_saves_no_page_whose_verdict_nobody_got(cache: Pat
         assert deduper.judged == 10
 
 
-def test_pages_that_are_judged_after_a_stream_was_left_are_saved(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("behind", "saved"), [(0, 0), (1, 6)])
+def test_pages_of_a_stream_that_was_left_are_saved_only_with_pages_that_are_judged_behind_it(
+    cache: Path, tmp_path: Path, behind: int, saved: int
+) -> None:
+    """A page that is judged within the stream saves none of the stream's."""
     records = [Record("p", 0, n, b"%d" % n, b'{"text":"%s %d"}' % (STORY.encode(), n)) for n in range(4)]
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
         for _ in deduper.stream(records):
             deduper.judge([{"id": "within", "text": STORY}])
             break
-        deduper.judge([{"id": "behind", "text": STORY}])
+        for _ in range(behind):
+            deduper.judge([{"id": "behind", "text": STORY}])
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
-        assert deduper.judged == 6
-
-
-def test_a_page_judged_within_a_stream_saves_none_whose_verdict_nobody_got(cache: Path, tmp_path: Path) -> None:
-    records = [Record("p", 0, n, b"%d" % n, b'{"text":"%s %d"}' % (STORY.encode(), n)) for n in range(4)]
-    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
-        for _ in deduper.stream(records):
-            deduper.judge([{"id": "within", "text": STORY}])
-            break
-    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
-        assert deduper.judged == 0
+        assert deduper.judged == saved
 
 
 def test_a_closed_deduper_answers_nothing(cache: Path) -> None:

@@ -121,13 +121,11 @@ def _settle(config: str | None, inputs: Sequence[str], flags: Mapping[str, Any])
     """
     if not inputs:
         return settle_on_all_cores(config, **flags)
-    from simstream.sources.input_files import files_of, shown_path
+    from simstream.sources.input_files import files_of, refuse_single_pass
     from simstream.sources.read import size_of
 
-    for file in files_of([path for path in inputs if path != _STDIN]):  # an error comes before anything is built
-        if not file.is_regular:
-            what = f"--input reads its files several times, and {shown_path(file.path)} is no regular file"
-            raise UsageError(what, "save it to a file first")
+    files = files_of([path for path in inputs if path != _STDIN])
+    refuse_single_pass(files, "--input reads its files several times")  # an error comes before anything is built
     settings, automatic = settle_for_files(config, flags)
     return with_auto_distance(settings, size_of(inputs)) if automatic else settings
 

@@ -88,6 +88,14 @@ Say = Callable[[str], None]
 """Hears a sentence for the person who waits."""
 
 
+def refuse_single_pass(files: Sequence[InputFile], why: str) -> None:
+    """Raise UsageError if one of the files cannot be read again; `why` says who does so."""
+    for file in files:
+        if not file.is_regular:
+            what = f"{why}, and {shown_path(file.path)} is no regular file"
+            raise UsageError(what, "save it to a file first")
+
+
 def files_of(inputs: Inputs, say: Say = lambda sentence: None) -> list[InputFile]:
     """Return all files in order.
 

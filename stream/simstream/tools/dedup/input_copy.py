@@ -13,7 +13,17 @@ from simstream.errors import UsageError
 from simstream.model import PageSource, Record
 from simstream.sources.csv_rows import CsvTable
 from simstream.sources.fields import FieldNames
-from simstream.sources.input_files import CSV, TEXT, FileKind, InputFile, Inputs, files_of, opened, shown_path
+from simstream.sources.input_files import (
+    CSV,
+    TEXT,
+    FileKind,
+    InputFile,
+    Inputs,
+    files_of,
+    opened,
+    refuse_single_pass,
+    shown_path,
+)
 from simstream.sources.lines import COMPRESSIONS, CountedFile, unpacked
 from simstream.sources.noted_lines import NotedLines, NotedRows
 from simstream.tools.dedup.archive_copy import ArchiveCopier
@@ -138,10 +148,7 @@ def make_copier(inputs: Inputs, path: str, limit: int, fields: FieldNames) -> In
     """
     files = files_of(inputs)
     kinds = {file.kind for file in files}
-    for file in files:
-        if not file.is_regular:
-            what = f"--keep reads its inputs twice, and {shown_path(file.path)} is no regular file"
-            raise UsageError(what, "save it to a file first")
+    refuse_single_pass(files, "--keep reads its inputs twice")
     if kinds == {FileKind.PARQUET}:
         return ParquetCopier(inputs, path)
     if kinds == {FileKind.ARCHIVE}:

@@ -12,7 +12,7 @@ import msgspec
 from simstream.errors import UsageError
 from simstream.interrupts import BEAT_S
 from simstream.sources.addresses import is_web
-from simstream.sources.input_files import InputFile, opened, shown_path
+from simstream.sources.input_files import InputFile, opened, refuse_single_pass, shown_path
 from simstream.sources.noted_lines import file_stamp
 
 FORMAT: Final = 2
@@ -42,10 +42,7 @@ def facts_of(files: Sequence[InputFile]) -> list[FileFacts]:
 
     Cost: a request for each address, 16 at a time. Ctrl-C does not wait for their answers.
     """
-    for file in files:
-        if not file.is_regular:
-            what = f"--state reads its inputs again, and {shown_path(file.path)} is no regular file"
-            raise UsageError(what, "save it to a file first")
+    refuse_single_pass(files, "--state reads its inputs again")
     found: dict[int, FileFacts] = {}
     errors: dict[int, Exception] = {}
 
