@@ -24,8 +24,9 @@ from simstream.closing import Closing
 from simstream.judge.acceptor import IgnoreReason
 from simstream.judge.policy import make_policy
 from simstream.judge.state import JudgeState
-from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.text.recipe import preset

@@ -24,7 +24,8 @@ from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.jars import BrokerError, missing_packages
 from simstream.interrupts import keep_interrupts
 from simstream.log import open_log
-from simstream.log.base import Log, LogOptions
+from simstream.log.base import Log
+from simstream.log.options import LogOptions
 from simstream.model import Record
 from simstream.wire import verdict as wire
 

@@ -26,7 +26,7 @@ from deploy.kafka.jars import BrokerError, missing_packages, say_on_stderr
 from deploy.server_process import is_taken
 from simstream.interrupts import keep_interrupts
 from simstream.log import open_log
-from simstream.log.base import PAGES, LogOptions
+from simstream.log.options import PAGES, LogOptions
 from simstream.model import Record
 from simstream.sources.demo import demo_records
 

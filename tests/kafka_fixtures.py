@@ -20,7 +20,8 @@ from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.jars import missing_packages
 from deploy.registry.registry import SchemaRegistry, missing
 from simstream.log import open_log
-from simstream.log.base import Log, LogOptions
+from simstream.log.base import Log
+from simstream.log.options import LogOptions
 from tests.missing import skip_or_fail
 
 if TYPE_CHECKING:

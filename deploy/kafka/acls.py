@@ -16,7 +16,7 @@ from shlex import quote
 
 from deploy.kafka.jars import say_on_stderr
 from simstream.errors import SettingsError
-from simstream.log.base import MATCHES, NAMED, PAGES, TOPICS, LogOptions, setting_of
+from simstream.log.options import MATCHES, NAMED, PAGES, TOPICS, LogOptions, setting_of
 
 TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
 _MATCHERS = ("matchers", "matchers-2", "matchers-3")

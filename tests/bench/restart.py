@@ -12,7 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS
 from simstream.settings import default_cache
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe_file import load_recipe

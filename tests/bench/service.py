@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from deploy.server_process import free_port
 from simstream.log import open_log
-from simstream.log.base import LogOptions
+from simstream.log.options import LogOptions
 from simstream.model import Verdict
 from simstream.wire import verdict as wire
 

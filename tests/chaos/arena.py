@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.brokers import BrokerCluster
-from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import Record
 from tests.chaos import oracle
 from tests.chaos.feed import SeededFeed

@@ -11,7 +11,7 @@ from zlib import crc32
 from confluent_kafka import Producer
 
 from simstream.closing import Closing
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from tests.e2e import pages
 from tests.kafka_fixtures import TopicPlace
 

@@ -11,7 +11,8 @@ from functools import cache as remember
 from pathlib import Path
 from typing import Any
 
-from simstream.log.base import DEAD_LETTERS, POSITIONS, Log
+from simstream.log.base import Log
+from simstream.log.options import DEAD_LETTERS, POSITIONS
 from simstream.model import REASONS, PageKind, Record, Verdict
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe_file import load_recipe

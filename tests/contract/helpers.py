@@ -10,8 +10,9 @@ from contextlib import contextmanager
 
 from confluent_kafka.admin import NewPartitions
 
-from simstream.log.base import Log, LogOptions, OutgoingVerdict, PageConsumer, PollResult, Reader, ReaderStart
+from simstream.log.base import Log, OutgoingVerdict, PageConsumer, PollResult, Reader, ReaderStart
 from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.options import LogOptions
 from simstream.model import Record
 from tests.kafka_fixtures import TopicPlace
 from tests.waiting import until

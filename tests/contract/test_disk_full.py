@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from simstream.errors import DeliveryFailed, DiskFull
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from tests.contract.helpers import batch, read_all
 from tests.disks import fill, run_limited, small_disk
 from tests.kafka_fixtures import TopicPlace

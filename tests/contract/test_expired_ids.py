@@ -10,8 +10,9 @@ import pytest
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogError
 from simstream.log import open_log
-from simstream.log.base import VERDICTS, Log, LogOptions, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.log.options import VERDICTS, LogOptions
 from tests.contract.helpers import read_all
 
 pytestmark = pytest.mark.kafka

@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
-from simstream.log.base import POSITIONS, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.kafka.claim import PublisherClaim
 from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.log.options import POSITIONS, VERDICTS
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all
 from tests.kafka_fixtures import TopicPlace
 

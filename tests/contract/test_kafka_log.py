@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, LogOptions, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka import missing_offsets, page_consumer
 from simstream.log.kafka import reader as reader_module
@@ -27,6 +27,7 @@ from simstream.log.kafka.page_consumer import set_group_offsets
 from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.kafka.reader import consume
 from simstream.log.kafka.topics import group_state
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions
 from simstream.model import Record
 from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source, take
 from tests.kafka_fixtures import PARTITIONS, TopicPlace

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from simstream.log.base import DEAD_LETTERS, PAGES, Log, LogOptions, largest_record
+from simstream.log.base import Log
 from simstream.log.kafka import reader as kafka_reader
 from simstream.log.kafka.reader import MAX_BYTES, to_record
+from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions, largest_record
 from simstream.model import Record
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import TopicPlace

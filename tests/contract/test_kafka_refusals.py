@@ -9,9 +9,10 @@ import pytest
 
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import LogDamaged, LogError
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.kafka.appender import KafkaAppender
 from simstream.log.kafka.publisher import KafkaPublisher
+from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import TopicPlace
 

@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from deploy.kafka.tools import install
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.kafka import topics as kafka_topics
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import topic_settings
+from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS
 from tests.contract.helpers import cluster_of
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import TopicPlace

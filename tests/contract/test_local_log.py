@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from simstream.errors import DeliveryFailed, LogDamaged, LogError, LogLocked, SettingsError, TopicMissing
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.local import reading
 from simstream.log.local.log import LocalLog
 from simstream.log.local.record_groups import HEADER_SIZE
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, writer
 from tests.kafka_fixtures import PARTITIONS, TopicPlace

@@ -18,18 +18,9 @@ from simstream.errors import (
     TopicMissing,
     TopicRecreated,
 )
-from simstream.log.base import (
-    FINGERPRINTS,
-    MATCHES,
-    PAGES,
-    POSITIONS,
-    TOPICS,
-    VERDICTS,
-    Log,
-    OutgoingVerdict,
-    Reader,
-)
+from simstream.log.base import Log, OutgoingVerdict, Reader
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS
 from simstream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
 from tests.contract.writer import BATCH

@@ -9,7 +9,7 @@ import pytest
 
 from simstream.errors import LogLocked, SettingsError, TakenOver, TopicMissing
 from simstream.log import open_log
-from simstream.log.base import (
+from simstream.log.options import (
     DEAD_LETTERS,
     FINGERPRINTS,
     MATCHES,

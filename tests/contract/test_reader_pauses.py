@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from simstream.log.base import PAGES, VERDICTS, Log, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.reader import KafkaReader
 from simstream.log.local.reading import LocalReader
+from simstream.log.options import PAGES, VERDICTS
 from simstream.model import Record
 from tests.contract.helpers import take
 from tests.kafka_fixtures import PARTITIONS

@@ -28,19 +28,9 @@ from deploy.kafka.secured import ADMIN, SecuredBroker, authority_of_a_stranger
 from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import NotPermitted
-from simstream.log.base import (
-    FINGERPRINTS,
-    MATCHES,
-    NAMED,
-    PAGES,
-    POSITIONS,
-    VERDICTS,
-    Log,
-    LogOptions,
-    OutgoingVerdict,
-    setting_of,
-)
+from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, MATCHES, NAMED, PAGES, POSITIONS, VERDICTS, LogOptions, setting_of
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
 from tests.kafka_fixtures import TopicPlace, need_broker

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from simstream.errors import LogError, TopicMissing, TopicRecreated
-from simstream.log.base import MATCHES, Log, ShardMembership
+from simstream.log.base import Log, ShardMembership
 from simstream.log.kafka.shard_membership import KafkaShardMembership
+from simstream.log.options import MATCHES
 from tests.contract.helpers import writer
 from tests.kafka_fixtures import TopicPlace
 from tests.waiting import until

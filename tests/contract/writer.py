@@ -10,7 +10,8 @@ import sys
 import time
 
 from simstream.log import LogOptions, open_log
-from simstream.log.base import FINGERPRINTS, Log, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
+from simstream.log.options import FINGERPRINTS
 
 BATCH = 50
 

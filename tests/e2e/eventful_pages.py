@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from simstream.log.base import PAGES, Log
+from simstream.log.base import Log
+from simstream.log.options import PAGES
 from tests.chaos.feed import key_of
 from tests.e2e import pages
 

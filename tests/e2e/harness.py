@@ -22,8 +22,9 @@ from confluent_kafka import KafkaException
 
 from simstream.judge.acceptor import Acceptor
 from simstream.judge.policy import make_policy
-from simstream.log.base import FINGERPRINTS, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, VERDICTS
 from simstream.model import Record
 from simstream.text.recipe import PRESETS
 from simstream.text.recipe_file import load_recipe

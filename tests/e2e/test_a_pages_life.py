@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from tests.e2e import pages
 from tests.e2e.harness import Program, bare, by_ordinal, naive_verdicts, watching
 

@@ -14,7 +14,7 @@ import pytest
 from simstream import fingerprint
 from simstream.client import AsyncClient, Client, RawPage
 from simstream.errors import ClientClosed, ClientFull, RecordTooLarge, VerdictLate
-from simstream.log.base import VERDICTS
+from simstream.log.options import VERDICTS
 from tests.e2e.harness import PATIENCE_S, Program, read_topic
 from tests.e2e.test_readme import examples
 from tests.kafka_fixtures import TopicPlace

@@ -15,7 +15,7 @@ import pytest
 from deploy.kafka.broker import KafkaBroker
 from deploy.server_process import freeze
 from simstream.client.traffic import MAX_CLOSE_S
-from simstream.log.base import PAGES, VERDICTS
+from simstream.log.options import PAGES, VERDICTS
 from tests.bench.crawl import crawl
 from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.e2e.harness import Program, read_topic

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from simstream.log.base import PAGES, POSITIONS, TOPICS, VERDICTS, Log, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
+from simstream.log.options import PAGES, POSITIONS, TOPICS, VERDICTS
 from simstream.model import Record
 from tests.e2e.harness import Program, all_verdicts, read_topic
 from tests.e2e.test_errors import one_line

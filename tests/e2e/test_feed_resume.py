@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from tests.e2e.harness import PATIENCE_S, Program, command_line, environment, read_topic
 
 PAGE_COUNT = 4_000

@@ -9,7 +9,7 @@ import threading
 import time
 
 from simstream.log import open_log
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from tests import waiting
 from tests.e2e.harness import Program, command_line, environment, read_topic
 from tests.unit.test_feed_rss import FeedServer, giving, item, rss

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import MATCHES
+from simstream.log.options import MATCHES
 from tests.e2e import eventful_pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 from tests.kafka_fixtures import TopicPlace

@@ -26,7 +26,8 @@ import pytest
 from deploy.kafka.broker import KafkaBroker
 from deploy.server_process import freeze
 from simstream.feeds.intake import NewsIntake
-from simstream.log.base import PAGES, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import PAGES, VERDICTS
 from tests.e2e.browser import Browser, chromium
 from tests.e2e.harness import Program, read_topic
 from tests.e2e.pages import ENGLISH

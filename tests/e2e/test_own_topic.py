@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from simstream.log.base import DEAD_LETTERS, PAGES, VERDICTS
+from simstream.log.options import DEAD_LETTERS, PAGES, VERDICTS
 from simstream.tools.dead_letters.letters import PREFIX
 from tests.e2e import pages
 from tests.e2e.harness import Program, bare, by_ordinal, read_topic, watching

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simstream.log.base import FINGERPRINTS
+from simstream.log.options import FINGERPRINTS
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, naive_verdicts, watching
 

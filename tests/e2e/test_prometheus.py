@@ -25,7 +25,8 @@ from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
 from deploy.server_process import free_port
 from simstream import settings
-from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES, PAGES
 from simstream.telemetry.metrics import Metrics
 from simstream.wire import frame as frames
 from tests.e2e import pages

@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic
 
 from deploy.registry.registry import SchemaRegistry
 from deploy.server_process import free_port
-from simstream.log.base import DEAD_LETTERS, PAGES
+from simstream.log.options import DEAD_LETTERS, PAGES
 from simstream.tools.dead_letters.letters import PREFIX
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, Program, bare, by_ordinal, read_topic, watching

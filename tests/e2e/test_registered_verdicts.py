@@ -18,7 +18,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from deploy.registry.registry import SchemaRegistry
 from deploy.server_process import free_port
 from simstream import Client
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, OutgoingVerdict
+from simstream.log.base import OutgoingVerdict
+from simstream.log.options import FINGERPRINTS, POSITIONS, VERDICTS
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.verdict_schemas import text_of

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, MATCHES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES
 from tests.e2e import eventful_pages
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 from tests.kafka_fixtures import TopicPlace

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer
 
-from simstream.log.base import FINGERPRINTS
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS
 from simstream.wire import frame as frames
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, watching
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from simstream.log.base import PAGES, VERDICTS
+from simstream.log.options import PAGES, VERDICTS
 from simstream.wire import verdict as wire
 from tests.e2e.harness import Program, read_topic, watching
 from tests.e2e.otlp import receiving

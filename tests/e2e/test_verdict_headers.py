@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from simstream.log.base import DEAD_LETTERS, PAGES, VERDICTS
+from simstream.log.options import DEAD_LETTERS, PAGES, VERDICTS
 from simstream.wire import verdict as wire
 from tests.e2e.harness import Program, read_topic, watching
 

@@ -10,7 +10,8 @@ import pytest
 from deploy.kafka.broker import KafkaBroker
 from simstream.client import Client
 from simstream.errors import ClientFull, TopicMissing, TopicRecreated, UsageError, VerdictLate
-from simstream.log.base import PAGES, VERDICTS, OutgoingVerdict
+from simstream.log.base import OutgoingVerdict
+from simstream.log.options import PAGES, VERDICTS
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import verdict as wire
 from tests.contract.helpers import add_partitions

@@ -18,9 +18,10 @@ from simstream.client import Client
 from simstream.client.traffic import MAX_CLOSE_S
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogError, SimstreamError
-from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.kafka.cluster import GRACE_S
 from simstream.log.kafka.polled_member import MAX_LEAVE_S
+from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
 from tests.chaos.proxy import KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import TopicPlace

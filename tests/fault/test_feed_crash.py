@@ -13,7 +13,7 @@ from deploy.kafka.broker import KafkaBroker
 from simstream.feeds import state
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.state import FeedState
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits

@@ -22,9 +22,10 @@ from simstream.feeds.records import GONE
 from simstream.feeds.state import FeedState
 from simstream.feeds.table import Changes, NewsTable, TableAccess, TableTopic, table_cluster
 from simstream.log import Log
-from simstream.log.base import PAGES, TABLE, VERDICTS, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import create_table, topic_settings
+from simstream.log.options import PAGES, TABLE, VERDICTS
 from simstream.model import PageSource
 from simstream.settings import Settings
 from simstream.wire import verdict as wire

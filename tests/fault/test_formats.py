@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS
+from simstream.log.options import FINGERPRINTS
 from simstream.wire import frame as frames
 from simstream.wire.frame_versions import FORMAT
 from tests.e2e import pages

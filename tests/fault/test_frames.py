@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS
 from simstream.wire import frame as frames
 from tests.e2e.harness import Program, all_verdicts, naive_verdicts, read_topic, watching
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from simstream.errors import LogLocked
-from simstream.log.base import FINGERPRINTS, PAGES
+from simstream.log.options import FINGERPRINTS, PAGES
 from tests.e2e.harness import Program, Watcher, by_ordinal, read_topic, watching
 
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}

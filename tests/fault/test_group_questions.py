@@ -14,7 +14,7 @@ from tests.kafka_fixtures import TopicPlace
 ASKING = """
 import sys, time
 from threading import Thread
-from simstream.log.base import LogOptions
+from simstream.log.options import LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.topics import group_state
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
-from simstream.log.base import PAGES, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import PAGES, VERDICTS
 from tests.chaos.proxy import KafkaProxy
 from tests.e2e.harness import Program, read_topic
 from tests.kafka_fixtures import TopicPlace

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.disks import fill, small_disk
 from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, naive_verdicts, read_topic, watching
 from tests.e2e.test_status import status

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from simstream.errors import DeliveryFailed, LogDamaged, LogError
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions, OutgoingVerdict
+from simstream.log.base import OutgoingVerdict
 from simstream.log.local import topic_file as local_files
 from simstream.log.local.log import LocalLog
 from simstream.log.local.topic_file import LogFiles
+from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions
 from simstream.wire import position as positions
 from simstream.wire.position import Position
 from tests.contract.helpers import read_all

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS
 from simstream.model import Record
 from simstream.wire import verdict as wire
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching

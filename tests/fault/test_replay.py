@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from simstream.cli.main import invoke
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, environment, naive_verdicts, read_topic, watching
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.roles.context import RoleContext
 from simstream.roles.topics import TopicWatch
 from simstream.settings import Settings

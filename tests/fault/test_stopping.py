@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS
+from simstream.log.options import FINGERPRINTS
 from tests.e2e.harness import Program, by_ordinal, environment, read_topic, watching
 
 HANGING = """

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from deploy.server_process import freeze
-from simstream.log.base import FINGERPRINTS, Election, Log
+from simstream.log.base import Election, Log
+from simstream.log.options import FINGERPRINTS
 from simstream.wire import frame as frames
 from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 from tests.waiting import until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS
+from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS
 from tests.contract.test_kafka_topics import make
 from tests.e2e.harness import Program
 

@@ -10,7 +10,7 @@ import pytest
 
 from simstream.errors import SettingsError
 from simstream.log import Log, open_log
-from simstream.log.base import FINGERPRINTS, PAGES
+from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import Record
 from simstream.roles.fingerprint.absent_fields import (
     MAX_LOOKED_AT,

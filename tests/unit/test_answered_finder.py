@@ -8,7 +8,8 @@ import pytest
 
 from simstream.errors import WrongAnswer
 from simstream.judge.policy import Policy
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS
 from simstream.wire import answer as wire
 from simstream.wire import frame as frames
 from tests import shards

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from simstream.log.base import LogOptions
 from simstream.log.kafka import client_end, cluster
 from simstream.log.kafka.client_end import end_client, free_clients
 from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.options import LogOptions
 from tests.waiting import until
 
 

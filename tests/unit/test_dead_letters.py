@@ -12,7 +12,7 @@ import pytest
 from deploy import reference
 from simstream.errors import RecordTooLarge
 from simstream.log import open_log
-from simstream.log.base import DEAD_LETTERS, PAGES, LogOptions
+from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
 from simstream.model import Page, Record
 from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.dead_letters import OLD_ORIGIN

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simstream.deduper import Deduper
 from simstream.judge.candidates import RejectionRule
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS
+from simstream.log.options import FINGERPRINTS
 from simstream.model import REASONS, PageKind, PageSource, Record
 from simstream.sources.demo import demo_records
 from simstream.sources.read import read_pages

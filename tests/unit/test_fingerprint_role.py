@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from simstream.log import open_log
-from simstream.log.base import DEAD_LETTERS, PAGES, Appender, LogOptions, PollResult
+from simstream.log.base import Appender, PollResult
 from simstream.log.local.page_consumer import LocalPageConsumer
 from simstream.log.local.writing import LocalAppender
+from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
 from simstream.model import FingerprintColumns, Page
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole

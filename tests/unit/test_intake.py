@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from simstream.log import open_log
-from simstream.log.base import PAGES, LogOptions, PageConsumer
+from simstream.log.base import PageConsumer
+from simstream.log.options import PAGES, LogOptions
 from simstream.roles.fingerprint import intake_metrics as module
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
 from simstream.telemetry.metrics import Metrics

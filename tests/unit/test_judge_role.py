@@ -14,7 +14,8 @@ import pytest
 from simstream.index.index import Index
 from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, PAGES, VERDICTS, Election, Log
+from simstream.log.base import Election, Log
+from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
 from simstream.model import FingerprintColumns, Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower

@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka import KafkaException, Uuid
 
 from simstream.errors import LogError
-from simstream.log.base import PAGES, LogOptions
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.client_log import RareMessages
 from simstream.log.kafka.cluster import KafkaCluster
+from simstream.log.options import PAGES, LogOptions
 from tests.forked_process import forked
 from tests.manual_clock import ManualClock
 

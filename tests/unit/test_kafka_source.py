@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from simstream.log.base import LogOptions, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.kafka import page_consumer as kafka_source
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.page_consumer import MIN_GATHERED_BYTES, KafkaPageConsumer
 from simstream.log.kafka.reader import DEFAULTS
+from simstream.log.options import LogOptions
 
 LINGER_MS = 15
 

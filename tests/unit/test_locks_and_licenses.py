@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import re
 import sys
 import tomllib
@@ -147,3 +149,12 @@ def test_a_dependency_with_other_behaviour_in_other_versions_is_bounded(name: st
     assert metadata.version(name) in one.specifier
     [least] = [line for line in lowest.constraints(ROOT / "pyproject.toml") if line.startswith(f"{name}==")]
     assert least.partition("==")[2] in one.specifier
+
+
+@pytest.mark.skipif(os.environ.get("CI") != "true", reason="a developer may leave packages out")
+def test_no_test_is_skipped_in_ci_for_want_of_a_package() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    names = {name for text in texts for name in re.findall(r"pytest\.importorskip\(\"([\w.]+)\"", text)}
+    assert {"pyarrow", "pyspark", "opentelemetry.sdk.trace"} <= names
+    for name in sorted(names):
+        importlib.import_module(name)

@@ -82,10 +82,11 @@ def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
 def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: int, health: ServiceHealth) -> None:
     for role in ("query", "judge"):
         health.turn(role)
-    assert HttpAnswer(port, "GET", "/ready").status == 200
+    assert HttpAnswer(port, "GET", "/ready").status == HttpAnswer(port, "HEAD", "/ready").status == 200
     health.turn("judge", False, "a gap is open")
     assert HttpAnswer(port, "GET", "/page?id=a").status == 404
     assert HttpAnswer(port, "GET", "/ready").json == {"detail": "not ready: judge: a gap is open"}
+    assert HttpAnswer(port, "HEAD", "/ready").status == 503
     health.turn("query", False, "replaying")
     assert HttpAnswer(port, "GET", "/page?id=a").json == {"detail": "not ready: query: replaying"}
     health.turn("query")

@@ -9,7 +9,8 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.errors import UsageError, WrongLog
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, Log, LogOptions, OutgoingVerdict
+from simstream.log.base import Log, OutgoingVerdict
+from simstream.log.options import FINGERPRINTS, LogOptions
 from simstream.tools.replay.compare import compare
 from simstream.tools.replay.replay import missing_topics
 from simstream.wire import position as positions

@@ -15,7 +15,8 @@ from simstream.judge.policy import Policy
 from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.match import role

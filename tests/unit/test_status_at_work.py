@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from simstream.log import open_log
-from simstream.log.base import FINGERPRINTS, VERDICTS, Log, LogOptions, Publisher, TopicInfo
+from simstream.log.base import Log, Publisher, TopicInfo
+from simstream.log.options import FINGERPRINTS, VERDICTS, LogOptions
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots

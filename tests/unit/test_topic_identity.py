@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 
 from simstream.errors import BrokerUnreachable
-from simstream.log.base import PAGES, LogOptions, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.kafka import topic_identity as module
 from simstream.log.kafka.cluster import MAX_SILENCE_S, TRY_S, KafkaCluster
 from simstream.log.kafka.topic_identity import CHECK_EVERY_S, KafkaTopicIdentity
+from simstream.log.options import PAGES, LogOptions
 from tests.manual_clock import ManualClock
 
 

@@ -10,7 +10,7 @@ from simstream.cli.main import invoke
 from simstream.cli.topics import SHARDS
 from simstream.index.shard import MAX_SHARDS
 from simstream.log import open_log
-from simstream.log.base import PAGES, VERDICTS
+from simstream.log.options import PAGES, VERDICTS
 
 
 def create(folder: Path, *flags: str) -> int:

@@ -8,8 +8,9 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Log, LogOptions, TopicDifference
+from simstream.log.base import Log, TopicDifference
 from simstream.log.kafka import topics
+from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS, LogOptions
 from simstream.roles.topics import unfit_settings
 from simstream.settings import Settings
 

@@ -14,7 +14,7 @@ from simstream.crawlers import channel as module
 from simstream.crawlers.channel import VerdictChannel
 from simstream.crawlers.options import CrawlOptions, options_of
 from simstream.errors import LogDamaged, SettingsError
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from tests.kafka_fixtures import TopicPlace
 
 PAGE = {"id": "a", "text": "some text"}

@@ -12,7 +12,8 @@ import pytest
 
 from simstream.errors import RegistryFailed, SchemaRefused, SettingsError, WrongSchema
 from simstream.judge.policy import make_policy
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import PublishedPositionCheck
 from simstream.roles.judge.verdict_format import PLAIN_JSON, VerdictFormat, find_format

@@ -78,7 +78,7 @@ def _run(
 ) -> tuple[list[Verdict], float]:
     """Feed and serve until every page has its verdict. Returns also the seconds that it took."""
     from simstream.cli.serve import service
-    from simstream.log.base import VERDICTS
+    from simstream.log.options import VERDICTS
     from simstream.roles.context import RoleContext
     from simstream.tools.feed.feed import feed
     from simstream.wire import verdict as wire

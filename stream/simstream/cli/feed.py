@@ -54,7 +54,7 @@ def command(
         return send_entries(inputs, every, settings)
     if every is not None:
         raise UsageError("--every was given without --rss", "add --rss if the inputs are feeds")
-    from simstream.log.base import PAGES
+    from simstream.log.options import PAGES
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of

@@ -290,7 +290,7 @@ def open_log(settings: Settings, patience: float = PATIENCE_S) -> Log:
     """Return the log that the settings name. Waits up to `patience` seconds for a broker."""
     from simstream.log import open_log as open_address
     from simstream.log import options_of
-    from simstream.log.base import TOPICS
+    from simstream.log.options import TOPICS
 
     options = options_of(settings, patience)
     log = open_address(settings.log, options)  # first: it refuses an address that holds a password

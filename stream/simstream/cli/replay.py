@@ -79,8 +79,8 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
     from simstream.compiling import announced
     from simstream.judge.warming import warm_judge
     from simstream.log import options_of
-    from simstream.log.base import FINGERPRINTS
     from simstream.log.command_hints import where
+    from simstream.log.options import FINGERPRINTS
     from simstream.roles.context import RoleContext
     from simstream.tools.replay.replay import missing_topics, replay
 

@@ -139,7 +139,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
 
 def _refuse_missing_topic(settings: Settings, chosen: tuple[str, ...]) -> None:
     """Raise TopicMissing before minutes of compiling, if a broker says so within PROBE_S. The roles wait longer."""
-    from simstream.log.base import FINGERPRINTS, PAGES
+    from simstream.log.options import FINGERPRINTS, PAGES
 
     with suppress(BrokerUnreachable), open_log(settings, patience=PROBE_S) as probe:
         probe.topic(PAGES if "fingerprint" in chosen else FINGERPRINTS)

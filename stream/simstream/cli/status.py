@@ -91,7 +91,7 @@ def _lines(status: ServiceStatus) -> list[tuple[str, str]]:
 
 
 def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
-    from simstream.log.base import TOPICS
+    from simstream.log.options import TOPICS
 
     lines = [("topic", _topic(one, status)) for one in status.topics]
     if len(status.topics) >= len(TOPICS):  # else the log was not looked at
@@ -112,7 +112,7 @@ def _of_the_log(status: ServiceStatus) -> list[tuple[str, str]]:
 
 
 def _topic(one: TopicStatus, status: ServiceStatus) -> str:
-    from simstream.log.base import VERDICTS
+    from simstream.log.options import VERDICTS
 
     partitions = say_count(one.partitions, "partition")
     if one.name.endswith(f".{VERDICTS}") and status.verdicts is not None:

@@ -28,8 +28,8 @@ MAX_POLL_RECORDS = 1000
 def command(follow: bool, new: bool, as_json: bool, headers: bool, config: str | None, **flags: Any) -> None:
     """Show the committed verdicts, each partition in order."""
     from simstream.cli import verdict_table
-    from simstream.log.base import VERDICTS
     from simstream.log.committed_records import committed
+    from simstream.log.options import VERDICTS
 
     settings, patience, is_endless = settle(config, **flags), PATIENCE_S, follow or new
     if is_endless:
@@ -79,7 +79,7 @@ def _headers_of(record: Record) -> dict[str, str]:
 
 
 def _endless(log: Log, new: bool) -> Iterator[list[Record]]:
-    from simstream.log.base import VERDICTS
+    from simstream.log.options import VERDICTS
 
     with log.open_reader(VERDICTS, "end" if new else 0) as reader:
         while True:

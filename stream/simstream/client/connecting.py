@@ -9,7 +9,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from simstream.errors import BrokerUnreachable
-from simstream.log.base import PAGES, VERDICTS, Appender, Log, Reader
+from simstream.log.base import Appender, Log, Reader
+from simstream.log.options import PAGES, VERDICTS
 
 
 class ServiceConnection(NamedTuple):

@@ -8,7 +8,8 @@ import time
 
 from simstream.client.pending import PendingPage, PendingPages
 from simstream.errors import ClientClosed, LogError, RecordTooLarge
-from simstream.log.base import PAGES, Appender, Log
+from simstream.log.base import Appender, Log
+from simstream.log.options import PAGES
 
 STEP_S = 0.1
 """Seconds of one wait for acknowledgements. Then the sender checks whether to stop."""

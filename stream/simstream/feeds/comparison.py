@@ -10,8 +10,9 @@ from typing import Any
 from simstream.errors import LogError, PageUnknown
 from simstream.feeds.reasons import REASONS
 from simstream.feeds.records import GONE, PageVersion, parts
-from simstream.log.base import PAGES, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import PAGES
 from simstream.model import Record
 from simstream.text.extraction.fast import extract_fast
 from simstream.tools.explain.difference import TextRun, TextUnit, counts, readable, runs, units

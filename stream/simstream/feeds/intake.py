@@ -22,7 +22,8 @@ from simstream.feeds.condition import FeedPartition
 from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState, take_page, take_verdict
 from simstream.feeds.table import Changes, NewsMembership, NewsTable, TableAccess, TableTopic
-from simstream.log.base import PAGES, VERDICTS, Log, Reader
+from simstream.log.base import Log, Reader
+from simstream.log.options import PAGES, VERDICTS
 from simstream.model import Record
 from simstream.wire.page import PageLimits
 

@@ -32,8 +32,9 @@ from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from simstream.feeds.webhook import WebhookSender, WebhookTarget
 from simstream.log import KAFKA, judged_prefix, open_log, options_of
-from simstream.log.base import PAGES, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.kafka.topics import create_table
+from simstream.log.options import PAGES, VERDICTS
 from simstream.roles.stop_deadline import StopDeadline
 from simstream.settings import Settings
 from simstream.telemetry.callers import callers_of, url_of

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogDamaged, LogLocked, NotPermitted, StateDamaged
 from simstream.log import KAFKA, options_of
-from simstream.log.base import TABLE, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.client_watch import ClientWatch
@@ -28,6 +28,7 @@ from simstream.log.kafka.publisher import has_ended
 from simstream.log.kafka.reader import KafkaReader, last_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import POLICY, topic_settings
+from simstream.log.options import TABLE
 from simstream.settings import Settings
 
 PROGRESS_KEY: Final = "p"

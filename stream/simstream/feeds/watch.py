@@ -13,7 +13,8 @@ from simstream.feeds.condition import Ends, FeedPartition
 from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState
 from simstream.feeds.title_deadline import TitleDeadline
-from simstream.log.base import PAGES, VERDICTS, Log
+from simstream.log.base import Log
+from simstream.log.options import PAGES, VERDICTS
 
 _logger = logging.getLogger("simstream.news")
 

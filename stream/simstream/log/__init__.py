@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from simstream.errors import SettingsError
 from simstream.kafka_settings import KAFKA, SERVERS, names_a_user
-from simstream.log.base import Log, LogOptions
+from simstream.log.base import Log
+from simstream.log.options import LogOptions
 
 if TYPE_CHECKING:
     from simstream.settings import Settings

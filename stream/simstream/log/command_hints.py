@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from simstream.log.base import MATCHES, PAGES, POSITIONS, TABLE, LogOptions
+from simstream.log.options import MATCHES, PAGES, POSITIONS, TABLE, LogOptions
 
 USUAL_SHARDS = 8
 """The number of shards that the command for a missing topic of answers proposes."""

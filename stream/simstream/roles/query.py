@@ -12,7 +12,8 @@ import numpy as np
 
 from simstream.judge.lookups import KnownCluster, KnownPage, Match
 from simstream.judge.policy import Policy
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS
 from simstream.model import Page, PageKind, Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe

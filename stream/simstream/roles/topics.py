@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from simstream.errors import SettingsError, TopicUnfit
 from simstream.index.shard import check_count
-from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS, Log, TopicDifference
+from simstream.log.base import Log, TopicDifference
+from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS
 from simstream.roles.context import RoleContext
 from simstream.settings import Settings
 

@@ -13,8 +13,9 @@ from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.judge.acceptor import Acceptor
 from simstream.judge.state_facts import restore_acceptor
-from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import FingerprintColumns
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.wire import frame as frames

@@ -12,7 +12,7 @@ import msgspec
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import AnswerDamaged
 from simstream.judge.answer_book import OWN
-from simstream.log.base import MATCHES
+from simstream.log.options import MATCHES
 from simstream.model import Record
 from simstream.wire import answer as wire
 from simstream.wire.answer import Answer

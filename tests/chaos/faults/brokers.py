@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 
 from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.brokers import BrokerCluster
-from simstream.log.base import FINGERPRINTS, POSITIONS, VERDICTS
+from simstream.log.options import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.chaos.arena import ChaosArena, ChaosScale
 
 LED = (FINGERPRINTS, VERDICTS, POSITIONS, "__transaction_state", "__consumer_offsets")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from simstream.log.base import FINGERPRINTS, PAGES
+from simstream.log.options import FINGERPRINTS, PAGES
 from tests.chaos import oracle
 from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.feed import changed

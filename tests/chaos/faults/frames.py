@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from simstream.judge.acceptor import Acceptor, IgnoreReason
-from simstream.log.base import FINGERPRINTS
+from simstream.log.options import FINGERPRINTS
 from simstream.model import FingerprintColumns
 from simstream.wire import frame as frames
 from tests.chaos.arena import ChaosArena, ChaosScale

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from simstream.closing import Closing
-from simstream.log.base import PAGES
+from simstream.log.options import PAGES
 from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
 from tests.chaos.faults.topics import add_partitions
 from tests.chaos.feed import PATIENCE_S as FEED_PATIENCE_S

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from deploy.kafka.brokers import BrokerCluster
-from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS
+from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS
 from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
 from tests.chaos.faults.brokers import leader, wait_until_whole
 from tests.chaos.faults.groups import GroupStranger

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewPartitions
 
-from simstream.log.base import FINGERPRINTS, PAGES
+from simstream.log.options import FINGERPRINTS, PAGES
 from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.feed import SeededFeed
 from tests.e2e.harness import Program, all_verdicts, naive_verdicts

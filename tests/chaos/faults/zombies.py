@@ -6,7 +6,7 @@ import signal
 import threading
 
 from deploy.server_process import freeze
-from simstream.log.base import POSITIONS, VERDICTS
+from simstream.log.options import POSITIONS, VERDICTS
 from tests.chaos.arena import PATIENCE_S, ChaosArena, ChaosScale
 from tests.chaos.proxy import END_TRANSACTION, PRODUCE, KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import Service, read_topic, shares

@@ -11,12 +11,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simstream.errors import DeliveryFailed, LogError, RecordTooLarge
-from simstream.log.base import FINGERPRINTS, MATCHES, PAGES, Appender, Placed
+from simstream.log.base import Appender, Placed
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.client_log import logger
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
+from simstream.log.options import FINGERPRINTS, MATCHES, PAGES
 
 POLL_EVERY = 64
 """Appends between two checks of the acknowledgements."""

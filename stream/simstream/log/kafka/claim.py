@@ -20,9 +20,9 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from simstream.errors import BrokerUnreachable, TakenOver
-from simstream.log.base import POSITIONS
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.groups import ask_group
+from simstream.log.options import POSITIONS
 
 FIRST_TRY_S = 1.0
 """Seconds that the first request may take before it is sent again."""

@@ -26,12 +26,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from simstream.errors import BrokerUnreachable, LogError, SettingsError, TopicMissing
 from simstream.interrupts import interrupts_held, is_interrupt
 from simstream.kafka_settings import without_secrets
-from simstream.log.base import LogOptions, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.kafka.access_errors import MISSING, Admission, not_permitted
 from simstream.log.kafka.client_end import free_clients
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.tokens import token_settings
+from simstream.log.options import LogOptions
 
 _waiting = logging.getLogger("simstream.log")
 """For messages to people. If a command configures no logging, Python shows warnings on stderr."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 
-from simstream.log.base import FINGERPRINTS, Election
+from simstream.log.base import Election
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
+from simstream.log.options import FINGERPRINTS
 
 _logger = logging.getLogger("simstream.judge")
 

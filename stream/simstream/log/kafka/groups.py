@@ -8,13 +8,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
-from simstream.log.base import MAX_COPIES, POSITIONS
+from simstream.log.base import MAX_COPIES
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.cluster import AWAY, PAUSE_S, KafkaCluster, make
 from simstream.log.kafka.election import group_of as judges_of
 from simstream.log.kafka.topics import group_state
+from simstream.log.options import POSITIONS
 from simstream.log.participants import GroupMember, ShardMember
 
 STEP_S = 5.0

@@ -17,7 +17,6 @@ from simstream.log.base import (
     Appender,
     Election,
     Log,
-    LogOptions,
     PageConsumer,
     Publisher,
     Reader,
@@ -37,6 +36,7 @@ from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.kafka.reader import KafkaReader
 from simstream.log.kafka.shard_membership import KafkaShardMembership
 from simstream.log.kafka.topics import create_topics, differences, topic_settings
+from simstream.log.options import LogOptions
 from simstream.log.participants import LogMembers
 
 _PORT = re.compile(r":([^,:\]]*)(?=,|$)")

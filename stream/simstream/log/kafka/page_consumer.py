@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 
 from simstream.errors import LogError, LogLocked, SimstreamError
 from simstream.log import command_hints
-from simstream.log.base import FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult, TopicInfo
+from simstream.log.base import PageConsumer, PartitionStart, PollResult, TopicInfo
 from simstream.log.kafka.access_errors import MISSING
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
@@ -22,6 +22,7 @@ from simstream.log.kafka.missing_offsets import OUT_OF_RANGE, MissingOffsets
 from simstream.log.kafka.reader import DEFAULTS, FIXED, STEP_S, consume, damaged, to_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import group_state
+from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import Record
 
 FORGOTTEN = "forgotten"

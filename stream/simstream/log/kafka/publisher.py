@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from simstream.errors import BrokerUnreachable, LogError, TransactionOutlived
-from simstream.log.base import POSITION_KEY, POSITIONS, VERDICTS, OutgoingVerdict, Publisher, position_missing
+from simstream.log.base import POSITION_KEY, OutgoingVerdict, Publisher, position_missing
 from simstream.log.kafka.access_errors import LASTING, MISSING
 from simstream.log.kafka.claim import PublisherClaim, taken_over
 from simstream.log.kafka.client_end import drop_producer
@@ -19,6 +19,7 @@ from simstream.log.kafka.client_log import note_error
 from simstream.log.kafka.cluster import AWAY, SOCKET_MS, KafkaCluster, make
 from simstream.log.kafka.reader import had_records, last_record
 from simstream.log.kafka.topics import admitted_bytes, producer_bytes
+from simstream.log.options import POSITIONS, VERDICTS
 
 DEFAULTS: Mapping[str, Any] = {
     # every transaction that follows closely waits this long; it doubles while a broker is away

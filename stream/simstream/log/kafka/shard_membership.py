@@ -15,10 +15,11 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from simstream.errors import LogError
-from simstream.log.base import MATCHES, ShardMembership
+from simstream.log.base import ShardMembership
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.groups import matchers_of
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
+from simstream.log.options import MATCHES
 
 STATIC: Mapping[str, Any] = {"session.timeout.ms": 30_000}
 """The session of a static member: long enough for a restart that loads a snapshot."""

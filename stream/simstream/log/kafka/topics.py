@@ -14,22 +14,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported un
 )
 
 from simstream.errors import NotPermitted, TopicMissing
-from simstream.log.base import (
+from simstream.log.base import REPLICATION, TopicDifference, TopicReport
+from simstream.log.kafka.cluster import AWAY, GROUP_REQUEST_S, KafkaCluster
+from simstream.log.options import (
     DEAD_LETTER_ROOM_BYTES,
     DEAD_LETTERS,
     FINGERPRINTS,
     MATCHES,
     PAGES,
     POSITIONS,
-    REPLICATION,
     TABLE,
     TOPICS,
     VERDICTS,
-    TopicDifference,
-    TopicReport,
     largest_record,
 )
-from simstream.log.kafka.cluster import AWAY, GROUP_REQUEST_S, KafkaCluster
 
 DEFAULT_PARTITIONS = 8
 MIN_REPLICAS = 2

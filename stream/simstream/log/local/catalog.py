@@ -11,11 +11,12 @@ from typing import Final
 
 from simstream.errors import LogDamaged, SettingsError, TopicMissing
 from simstream.files.file_system import FileSystem
-from simstream.log.base import MATCHES, POSITIONS, VERDICTS, LogOptions, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.command_hints import remedy_for_missing
 from simstream.log.local.lock import FileLock, cannot_use
 from simstream.log.local.record_groups import FILE_HEADER, FILE_MAGIC
 from simstream.log.local.topic_file import GroupFile, LogFiles, TopicWriter, replace_file
+from simstream.log.options import MATCHES, POSITIONS, VERDICTS, LogOptions
 
 _RESERVED: Final = re.compile(r"topics|.*\.(judge|source|matchers(-\d)?)")
 """Names whose lock file would be that of the folder, of judges, fingerprinters or matchers."""

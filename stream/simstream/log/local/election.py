@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simstream.log.base import VERDICTS, Election
+from simstream.log.base import Election
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.lock import AwaitedLock
+from simstream.log.options import VERDICTS
 
 
 def lock_path(catalog: TopicCatalog) -> Path:

@@ -6,10 +6,10 @@ import copy
 from collections import Counter, deque
 from collections.abc import Mapping
 
-from simstream.log.base import FINGERPRINTS, POSITIONS
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.record_groups import HAS_POSITION, MIXED, POSITION, decode_body
 from simstream.log.local.topic_file import FoundGroup, RecordCounts
+from simstream.log.options import FINGERPRINTS, POSITIONS
 from simstream.model import Record, bytes_of
 
 MAX_BYTES = 16 << 20

@@ -24,15 +24,10 @@ from pathlib import Path
 from simstream.errors import LogError
 from simstream.files.file_system import FileSystem
 from simstream.log.base import (
-    MATCHES,
     MAX_COPIES,
-    PAGES,
-    TOPICS,
-    VERDICTS,
     Appender,
     Election,
     Log,
-    LogOptions,
     PageConsumer,
     Publisher,
     Reader,
@@ -40,7 +35,6 @@ from simstream.log.base import (
     ShardMembership,
     TopicInfo,
     TopicReport,
-    largest_record,
 )
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.election import LocalElection, lock_path
@@ -56,6 +50,7 @@ from simstream.log.local.page_consumer import (
 from simstream.log.local.reading import LocalReader, end_offsets
 from simstream.log.local.shard_membership import LocalShardMembership, matchers_lock_path
 from simstream.log.local.writing import LocalAppender, LocalPublisher
+from simstream.log.options import MATCHES, PAGES, TOPICS, VERDICTS, LogOptions, largest_record
 from simstream.log.participants import GroupMember, LogMembers, ShardMember
 
 

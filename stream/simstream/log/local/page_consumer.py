@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simstream.errors import LogDamaged
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, PageConsumer, PartitionStart, PollResult
+from simstream.log.base import PageConsumer, PartitionStart, PollResult
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.following import RecordFollower
 from simstream.log.local.lock import FileLock, ends_before
 from simstream.log.local.reading import LocalTopicIdentity, wait_for
 from simstream.log.local.topic_file import RecordCounts, replace_file
+from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES
 
 MAX_LAG_GROUPS = 100_000
 """Groups that one call of `lag` counts at most, about 0.15 s. Several calls count a longer backlog."""

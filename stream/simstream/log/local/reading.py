@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from simstream.errors import LogError, TopicRecreated
-from simstream.log.base import POSITIONS, VERDICTS, Reader, ReaderStart
+from simstream.log.base import Reader, ReaderStart
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.following import RecordFollower
 from simstream.log.local.pausing import PausableFollower
 from simstream.log.local.record_groups import POSITION
 from simstream.log.local.topic_file import RecordCounts
+from simstream.log.options import POSITIONS, VERDICTS
 from simstream.log.reader_start import OffsetStart, check_start, demanded_offsets, start_offsets
 from simstream.model import Record
 

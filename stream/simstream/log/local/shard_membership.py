@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simstream.log.base import MATCHES, ShardMembership
+from simstream.log.base import ShardMembership
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.lock import AwaitedLock
+from simstream.log.options import MATCHES
 
 
 def matchers_lock_path(catalog: TopicCatalog, copy: int) -> Path:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from simstream.errors import LogDamaged, TopicMissing, TopicRecreated
 from simstream.files.file_system import FileSystem, write_whole
-from simstream.log.base import PAGES, TopicInfo
+from simstream.log.base import TopicInfo
 from simstream.log.local.lock import FileLock, cannot_write
 from simstream.log.local.record_groups import (
     FILE_HEADER,
@@ -37,6 +37,7 @@ from simstream.log.local.record_groups import (
     find_header,
     partitions_in,
 )
+from simstream.log.options import PAGES
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time; a longer group is read alone."""

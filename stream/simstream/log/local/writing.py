@@ -9,24 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from simstream.errors import DeliveryFailed, DiskFull, LogError, RecordTooLarge, WrongLog
-from simstream.log.base import (
-    FINGERPRINTS,
-    PAGES,
-    POSITION_KEY,
-    POSITIONS,
-    VERDICTS,
-    Appender,
-    OutgoingVerdict,
-    Placed,
-    Publisher,
-    position_missing,
-)
+from simstream.log.base import POSITION_KEY, Appender, OutgoingVerdict, Placed, Publisher, position_missing
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.lock import cannot_write, ends_before
 from simstream.log.local.page_consumer import check_end, read_commit, topic_ids
 from simstream.log.local.reading import LocalTopicIdentity, has_verdicts
 from simstream.log.local.record_groups import FILE_HEADER, HAS_POSITION, MIXED, decode_body, encode_record
 from simstream.log.local.topic_file import GroupFile, RecordCounts, TopicWriter
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.log.partitioner import partition_of, partitions_of
 from simstream.wire import position as positions
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simstream.errors import SettingsError
-from simstream.log.base import FINGERPRINTS, PAGES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import Record
 from simstream.wire.page import PageLimits, named_fields
 

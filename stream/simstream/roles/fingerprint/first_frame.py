@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 
 from simstream.errors import FrameDamaged, WrongRecipe
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS
 from simstream.text.recipe import name_recipe
 from simstream.wire import frame as frames
 from simstream.wire import position as positions

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from simstream.errors import DeliveryFailed
-from simstream.log.base import DEAD_LETTERS, FINGERPRINTS, PAGES, Appender, Log, PageConsumer, PollResult
+from simstream.log.base import Appender, Log, PageConsumer, PollResult
+from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES
 from simstream.model import Record
 from simstream.registry.schemas import book_of, limits_of
 from simstream.roles.context import RoleContext

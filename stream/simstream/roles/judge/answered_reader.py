@@ -10,7 +10,8 @@ from typing import Final
 
 from simstream.errors import TopicUnfit
 from simstream.judge.answer_book import AnswerBook, AnswerIssue, few_shards
-from simstream.log.base import MATCHES, Reader
+from simstream.log.base import Reader
+from simstream.log.options import MATCHES
 from simstream.model import Record
 from simstream.telemetry.metrics import Metrics
 

@@ -6,7 +6,8 @@ import logging
 
 from simstream.errors import WrongLog
 from simstream.judge.answer_book import AnswerBook, few_shards
-from simstream.log.base import FINGERPRINTS, MATCHES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES
 from simstream.roles.match.answered_frames import shards_without
 
 _logger = logging.getLogger("simstream.judge")

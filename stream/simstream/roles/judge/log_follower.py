@@ -16,7 +16,8 @@ import msgspec
 
 from simstream.errors import WrongLog, WrongPolicy, WrongSchema
 from simstream.judge.policy import Policy
-from simstream.log.base import FINGERPRINTS, POSITIONS, Log, Reader
+from simstream.log.base import Log, Reader
+from simstream.log.options import FINGERPRINTS, POSITIONS
 from simstream.model import Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_judge import LogJudge, in_batches

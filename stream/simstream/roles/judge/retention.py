@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from simstream.closing import Closing
 from simstream.errors import SimstreamError, TopicMissing
-from simstream.log.base import FINGERPRINTS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.roles.topics import JUDGED, TopicWatch

@@ -10,7 +10,8 @@ from simstream.index.plan import divided_plan
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
-from simstream.log.base import FINGERPRINTS, MATCHES, VERDICTS, Election, Log, Reader
+from simstream.log.base import Election, Log, Reader
+from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import AnsweredReader

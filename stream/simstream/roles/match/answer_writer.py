@@ -7,7 +7,8 @@ from collections import deque
 
 from simstream.closing import Closing
 from simstream.errors import DeliveryFailed
-from simstream.log.base import MATCHES, Log
+from simstream.log.base import Log
+from simstream.log.options import MATCHES
 
 
 class AnswerWriter(Closing):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Final
 
 from simstream.errors import AnswerDamaged
-from simstream.log.base import MATCHES, Log
+from simstream.log.base import Log
+from simstream.log.options import MATCHES
 from simstream.wire import answer as answers
 from simstream.wire.answer import AnswerHeader
 

@@ -10,7 +10,8 @@ from simstream.closing import Closing
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
-from simstream.log.base import FINGERPRINTS, MATCHES, POSITIONS, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import more_shards

@@ -19,7 +19,8 @@ from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
-from simstream.log.base import FINGERPRINTS, MATCHES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import FRAMES_A_POLL
 from simstream.roles.judge.log_judge import check_next, in_batches

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simstream.log.base import DEAD_LETTERS, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import DEAD_LETTERS
 from simstream.model import Record
 from simstream.roles.fingerprint.dead_letters import CUT, OLD_ORIGIN, ORIGIN, PREFIX
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from simstream.errors import BrokerUnreachable, RecordTooLarge
-from simstream.log.base import DEAD_LETTERS, PAGES, Appender, Log
+from simstream.log.base import Appender, Log
+from simstream.log.options import DEAD_LETTERS, PAGES
 from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM, DeadLetter, LetterFilter, letters
 
 MAX_LETTERS_AT_ONCE = 500

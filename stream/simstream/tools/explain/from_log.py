@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from simstream.errors import FrameDamaged, LogDamaged, PageUnknown, WrongLog
 from simstream.judge.acceptor import AcceptedPages, Acceptor
 from simstream.judge.policy import Policy
-from simstream.log.base import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.model import PageSource, Record, Verdict
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.text.recipe import Recipe

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from simstream.errors import BrokerUnreachable, InputError, RecordTooLarge
-from simstream.log.base import PAGES, Appender, Log
+from simstream.log.base import Appender, Log
+from simstream.log.options import PAGES
 from simstream.model import Record
 from simstream.tools.feed.position import FeedPosition
 from simstream.wire.page import NO_TIME

@@ -8,8 +8,9 @@ from typing import IO, Any, Final
 import msgspec
 
 from simstream.errors import InputError, UsageError
-from simstream.log.base import VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import VERDICTS
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import STDIN, FileKind, InputFile, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, standard_input, unpacked

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from simstream.errors import UsageError, WrongLog
-from simstream.log.base import VERDICTS, Log
+from simstream.log.base import Log
 from simstream.log.committed_records import committed
+from simstream.log.options import VERDICTS
 from simstream.model import Verdict
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire

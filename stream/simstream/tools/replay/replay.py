@@ -11,7 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from simstream.judge.policy import Policy
-from simstream.log.base import FINGERPRINTS, VERDICTS, Log, TopicReport
+from simstream.log.base import Log, TopicReport
+from simstream.log.options import FINGERPRINTS, VERDICTS
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.role import JudgeRole

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simstream.log.base import FINGERPRINTS, MATCHES, Log
+from simstream.log.base import Log
+from simstream.log.options import FINGERPRINTS, MATCHES
 from simstream.log.participants import ShardMember
 from simstream.roles.match.answered_frames import answered_frames, shards_without
 

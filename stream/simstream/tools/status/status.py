@@ -21,19 +21,9 @@ from simstream.errors import (
 from simstream.judge.acceptor import say_offset
 from simstream.judge.answer_book import few_shards
 from simstream.judge.policy import make_policy
-from simstream.log.base import (
-    FINGERPRINTS,
-    MATCHES,
-    PAGES,
-    POSITIONS,
-    REPLICATION,
-    TOPICS,
-    VERDICTS,
-    Log,
-    LogOptions,
-    position_missing,
-)
+from simstream.log.base import REPLICATION, Log, position_missing
 from simstream.log.committed_records import committed
+from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, LogOptions
 from simstream.log.participants import GroupMember
 from simstream.model import Record
 from simstream.roles.fingerprint.first_frame import recipe_id_of_log
