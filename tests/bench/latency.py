@@ -204,8 +204,8 @@ class LatencyResult:
         line(f"{self.rate:,.0f} pages/s, {len(self.service):,} pages: {self.service.said()}")
         line(f"  floor {self.floor.said()}; load {os.getloadavg()[0]:.1f}")
         line(f"  mean {self.reader_ms:.1f} ms by the reader, {self.metric_ms:.1f} ms by {WHOLE}")
-        first, last = self.service.median_between(0, 0.2), self.service.median_between(0.8, 1)
-        line(f"  median of the first fifth {first:.0f} ms, of the last {last:.0f} ms")
+        fifths = [self.service.median_between(fifth / 5, (fifth + 1) / 5) for fifth in range(5)]
+        line(f"  medians of its fifths {', '.join(f'{median:.0f}' for median in fifths)} ms")
         line(f"  {self.before.to(self.after)}")
         print(f" > above the floor: median {median:.0f} ms, 99th {high:.0f} ms "
               f"(aim: {aim[0]:.0f} and {aim[1]:.0f}): {holds}", flush=True)  # fmt: skip
