@@ -108,7 +108,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
     def save() -> None:
         for part in store.parts():
             if part.arrays and not part.changes:
-                store.read_from_disk(write(files, folder / f"{part.name}.sealed", part))
+                store.read_from_disk([write(files, folder / f"{part.name}.sealed", part)])
 
     append(slice(0, BATCH))
     store = PageStore(SKETCH_WORDS)

@@ -48,7 +48,7 @@ QUICKER = {
 """What makes the rules fire within a test: spans and limits of time are cut, and nothing has to last.
 
 The judge's lag has the lowest limit: a judge that may run catches up in a moment, and is asked once a second."""
-BY_HAND = {"SimstreamMemory"}
+BY_HAND = {"SimstreamMemory", "SimstreamPagesNearLimit"}
 """Alerts whose fault is not caused here, as it takes control groups that a machine may not give."""
 BLIND = {"SimstreamGone"}
 """Alerts of a Prometheus that has no target."""

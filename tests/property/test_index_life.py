@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from simstream.errors import SettingsError
+from simstream.index import packed
 from simstream.index.index import Index
 from simstream.index.merge import SegmentMerger
 from simstream.index.merge_worker import BackgroundWorker
+from simstream.index.plan import Plan
 from simstream.index.segment_shelf import MAX_UNMERGED
 from simstream.model import U64
 from tests.property.test_index import random_words
@@ -105,6 +108,24 @@ def test_sizes_are_geometric_and_an_older_bucket_becomes_one_segment() -> None:
     assert [facts["count"] for facts in parts if facts["bucket"] == 0] == [1000]
     assert len(parts) <= 6
     index.check()
+
+
+def test_no_segment_has_more_entries_than_the_places_that_its_directories_can_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan, most = Plan(4, (16,) * 4, 0), 1000
+    monkeypatch.setattr(packed, "MAX_PLACES", 4 * most + 3)
+    index = Index(plan, 0, 3, 0, memtable_limit=10)
+    for first in range(0, 8000, 20):
+        added(index, first, 20, bucket=first // 6000)
+    parts = [part.facts for part in index.parts() if part.kind == "segment"]
+    sizes = [int(str(facts["count"])) for facts in parts]
+    assert most // 2 < max(sizes) <= most
+    assert len(sizes) <= 2 * 8000 // most + 6
+    assert found(index, 0, 8000) == [[entry] for entry in range(8000)]
+    index.check()
+    with pytest.raises(SettingsError, match="1,001 fingerprints do not fit 4 tables: divide them: 1,000 do"):
+        packed.build(np.arange(most + 1, dtype=np.uint64), packed.TableBuild(plan, 3), lambda: None)
 
 
 @pytest.mark.parametrize("distance", [3, 8])

@@ -7,8 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from simstream.errors import StateDamaged
+from simstream.errors import StateDamaged, StateError
 from simstream.files import SnapshotPart
+from simstream.judge import record_table
 from simstream.judge.clusters import Clusters
 from simstream.judge.record_table import RecordTable
 from simstream.judge.row_table import CHAINED, FOUNDER, INDEXED, LIVE, RowTable
@@ -27,6 +28,20 @@ def test_a_table_gives_numbers_again_and_keeps_what_is_in_use() -> None:
     assert len(again) == 2700
     assert len(again & set(numbers[::2])) == 2500
     assert [table.b[number] for number in numbers[1::2]] == [-number for number in numbers[1::2]]
+
+
+def test_a_table_whose_numbers_are_all_in_use_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_table, "MAX_RECORDS", 1500)
+    table = RecordTable("rows", {"a": np.uint32})
+    assert table.take(1200).max() == 1200
+    with pytest.raises(StateError, match="all 1,500 numbers of rows are in use: set a window"):
+        table.take(301)
+    assert table.take(299).max() == 1499
+    assert table.new() == 1500
+    with pytest.raises(StateError, match="are in use"):
+        table.new()
+    table.free(7)
+    assert table.new() == 7
 
 
 def test_a_table_comes_back_as_it_was() -> None:

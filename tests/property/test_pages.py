@@ -154,7 +154,7 @@ class PageStoreTwins(RuleBasedStateMachine):
             return
         prepared.write()
         for file in prepared.sealed:
-            self.pages.read_from_disk(file)
+            self.pages.read_from_disk([file])
         if commit == "committed":
             prepared.commit()
 
@@ -171,7 +171,7 @@ class PageStoreTwins(RuleBasedStateMachine):
         self.pages = PageStore(self.words, self.capacity)
         self.pages.restore(loaded.parts)
         for file in loaded.sealed.values() if on_disk else ():
-            self.pages.read_from_disk(file)
+            self.pages.read_from_disk([file])
 
     @precondition(lambda self: not self.spills)
     @rule()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from rich.cells import cell_len
 from simstream.cli import main, verdict_table
 from simstream.cli.main import COMMANDS, invoke
 from simstream.cli.progress import say
+from simstream.cli.serve import OPEN_FILES, allow_open_files
 from simstream.errors import BrokerUnreachable, SettingsError
 from simstream.wire import verdict as wire
 from tests.e2e.harness import command_line, environment
@@ -370,3 +372,13 @@ def test_a_full_stdout_is_named_in_one_line(cache: Path, arguments: str, unbuffe
         b"simstream: writing to stdout failed (No space left on device): free space there, or send it elsewhere\n"
     )
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_serve_may_open_as_many_files_as_the_system_allows() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        allow_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(OPEN_FILES, hard), hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

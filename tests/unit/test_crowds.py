@@ -87,6 +87,17 @@ def test_crowds_are_bounded_and_those_asked_for_last_stay(monkeypatch: pytest.Mo
     assert covered[[0, 7]].all()
 
 
+def test_a_larger_index_may_have_larger_crowds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowds, "WORTH", 10**9)
+    monkeypatch.setattr(crowds, "MAX_ENTRIES", 14)
+    index = Index(None, 1, 4, 0)
+    stored = np.concatenate([np.full(15, BASE, np.uint64), np.arange(945, dtype=np.uint64) << np.uint64(40)])
+    for numbers in np.array_split(np.arange(1, 961, dtype=np.uint32), [900]):
+        index.add(numbers, stored[numbers - 1], np.zeros((len(numbers), 1), np.uint64), None, None)
+        crowd = index.crowd(0, BASE)
+        assert (crowd is not None) == (len(index) >= 15 * crowds.ENTRIES_A_PLACE)
+
+
 def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 32)

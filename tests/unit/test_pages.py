@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import mmh3
 import numpy as np
 import pytest
 
-from simstream.errors import StateDamaged, StateUnwritable
+from simstream.errors import StateDamaged, StateError, StateUnwritable
 from simstream.files import SnapshotPart
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.sealed import write as write_sealed
+from simstream.judge.pages import chunks
+from simstream.judge.pages.chunk import SealedChunk
 from simstream.judge.pages.record import PageRecord
 from simstream.judge.pages.store import CHUNK_RECORDS, PageStore
 from tests.disks import small_disk
@@ -100,7 +105,7 @@ def store(pages: PageStore, folder: Path, number: int = 0) -> list[SealedFile]:
     for part in pages.parts():
         if not part.changes and part.arrays:
             written.append(write_sealed(FileSystem(), folder / f"{part.name}.{number}.sealed", part))
-            pages.read_from_disk(written[-1])
+            pages.read_from_disk(written[-1:])
     return written
 
 
@@ -310,6 +315,50 @@ def test_no_more_files_are_open_than_the_limit(tmp_path: Path):
     assert files.now == 0
 
 
+def test_where_the_process_has_no_descriptor_left_the_oldest_file_is_closed(tmp_path: Path):
+    class FewFiles(FileSystem):
+        opened: ClassVar[set[int]] = set()
+
+        def open(self, path: Path) -> int:
+            if len(self.opened) == 20:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+            self.opened.add(descriptor := super().open(path))
+            return descriptor
+
+        def close(self, descriptor: int) -> None:
+            self.opened.discard(descriptor)
+            super().close(descriptor)
+
+    files = FewFiles()
+    with closing(PageStore(0, capacity=4, files=files)) as pages:
+        filler = PageFiller(pages, 0)
+        filler.append(4 * 30 + 1)
+        store(pages, tmp_path)
+        filler.check()
+        assert len(files.opened) == 20
+
+
+def test_each_chunk_is_looked_up_once_for_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with closing(PageStore(0, capacity=4)) as pages:
+        PageFiller(pages, 0).append(4 * 100 + 1)
+        parts = [part for part in pages.parts() if not part.changes]
+        written = [write_sealed(FileSystem(), tmp_path / f"{part.name}.sealed", part) for part in parts]
+        asked = []
+        name = SealedChunk.name.fget
+        monkeypatch.setattr(SealedChunk, "name", property(lambda chunk: asked.append(chunk) or name(chunk)))
+        pages.read_from_disk(written)
+        assert len(written) == len(asked) == 100
+
+
+def test_full_numbers_of_chunks_are_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chunks, "MAX_SLOTS", 3)
+    with closing(PageStore(0, capacity=4)) as pages:
+        filler = PageFiller(pages, 0)
+        filler.append(12)
+        with pytest.raises(StateError, match="all 3 chunks of pages are in use: set a window"):
+            filler.append(1)
+
+
 def test_a_disk_that_cannot_be_read_is_named(tmp_path: Path):
     class BrokenFiles(FileSystem):
         number = 5
@@ -342,7 +391,7 @@ def test_every_byte_that_is_flipped_in_a_sealed_file_is_noticed_when_it_is_read(
     for name, extent in file.layout.items():
         for at in range(extent.offset, extent.offset + extent.nbytes):
             file.path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
-            pages.read_from_disk(file)  # as after a restart
+            pages.read_from_disk([file])  # as after a restart
             with pytest.raises(StateDamaged, match="pages-0"):
                 pages.check()
             reads = [lambda one=one: pages.read(one[0]) == one[1] for one in filler.known.items()]
@@ -371,8 +420,8 @@ def test_the_file_of_another_chunk_is_refused(small: PageFiller, tmp_path: Path)
     small.append(64 * 2 + 1)
     files = store(small.pages, tmp_path)
     with pytest.raises(StateDamaged, match="another chunk"):
-        small.pages.read_from_disk(files[0]._replace(facts={**files[0].facts, "slot": 7}))
-    small.pages.read_from_disk(files[0]._replace(name="pages-77"))
+        small.pages.read_from_disk([files[0]._replace(facts={**files[0].facts, "slot": 7})])
+    small.pages.read_from_disk([files[0]._replace(name="pages-77")])
     small.check()
 
 

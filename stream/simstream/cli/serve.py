@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import logging
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -52,6 +53,7 @@ PROBE_S = 3.0
 """The seconds that a first look for the topics may take."""
 CLOSING_S = 10.0
 """Seconds that everything else may take to close once the roles have ended."""
+OPEN_FILES = 1 << 16
 SWITCH_S = 0.001
 """How long a thread may hold the interpreter while another thread waits for it. Python's default is 5 ms."""
 
@@ -98,6 +100,15 @@ def command(roles: tuple[str, ...], config: str | None, **flags: Any) -> int:
     return 0
 
 
+def allow_open_files() -> None:
+    """Raise the process's limit of open files, if the system allows it: each shard keeps up to 256 open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None) -> None:
     """Run the roles until a signal or an error."""
     from simstream.log import judged_prefix
@@ -108,6 +119,7 @@ def serve(settings: Settings, chosen: tuple[str, ...], config: str | None = None
     from simstream.telemetry.metrics import Metrics
 
     sys.setswitchinterval(SWITCH_S)
+    allow_open_files()
     metrics = Metrics(judged_prefix(settings))
     spans = _open_spans(settings) if "judge" in chosen else None
     context = RoleContext(settings, metrics, ServiceHealth(settings.stuck_after_s), spans=spans)

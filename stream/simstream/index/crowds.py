@@ -27,7 +27,9 @@ MAX_CROWDS: Final = 64
 MAX_VALUES_AT_ONCE: Final = 4096
 """The most values that are compared with all middles at once, for the sake of memory."""
 MAX_ENTRIES: Final = 1 << 20
-"""The most entries of all crowds together: 52 bytes each with a sketch of 256 bits."""
+"""The most entries of all crowds together: 52 bytes each with a sketch of 256 bits. A large index has more:"""
+ENTRIES_A_PLACE: Final = 64
+"""one for so many of its entries, so less than a byte each."""
 WORTH: Final = 32
 """A crowd pays, and is made, once crowded queries have met one match for every 32 entries of the index."""
 FIRST_ROOM_ENTRIES: Final = 4096
@@ -79,11 +81,12 @@ class EntryCrowds:
     """The crowds around the values of one draw. Queries reach as far as `distance`.
 
     A crowd reaches twice as far from its middle. So it has every entry near a query that is within the distance of
-    the middle. `most` is the greatest number of entries of all these crowds together.
+    the middle. All `draws` have equal parts of the entries that crowds may have.
     """
 
-    def __init__(self, distance: int, draw: int, most: int) -> None:
-        self._distance, self.draw, self._most = distance, draw, most
+    def __init__(self, distance: int, draw: int, draws: int) -> None:
+        self._distance, self.draw, self._draws = distance, draw, draws
+        self._most = MAX_ENTRIES // draws
         self._crowds: list[EntryCrowd] = []
         self._middles: U64 = np.empty(0, np.uint64)
         self._clock = 0
@@ -121,6 +124,7 @@ class EntryCrowds:
         if WORTH * self._owed < entries:
             return None
         self._owed = 0
+        self._most = max(MAX_ENTRIES, entries // ENTRIES_A_PLACE) // self._draws
         near = self._about(parts, fingerprint, self._distance)
         if near is None or not len(near.rows):
             return None

@@ -19,7 +19,6 @@ from simstream.errors import SettingsError, StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import Fact
-from simstream.index import crowds
 from simstream.index.answers import ONE_THREAD, SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
@@ -109,8 +108,8 @@ class Index(Closing):
         self._shelf = SegmentShelf(SegmentBuild(plan, distance, further_draws, shard), self._held, background)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
-        most = crowds.MAX_ENTRIES // (1 + further_draws)
-        self._crowds = [EntryCrowds(distance, draw, most) for draw in range(1 + further_draws)]
+        draws = 1 + further_draws
+        self._crowds = [EntryCrowds(distance, draw, draws) for draw in range(draws)]
         self._threads = LookupThreads()
         self._may_divide = True
         """Whether the next batch may be divided: the last one had few matches."""

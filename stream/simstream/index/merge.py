@@ -19,10 +19,18 @@ FACTOR = 4
 segments."""
 
 
-def to_merge(segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments of a bucket to merge, so that sizes stay geometric; none if they already are."""
+def fitting(segments: Sequence[Segment], build: SegmentBuild) -> list[Segment]:
+    """Return the segments that one can hold, the largest first: all, or all but the largest of them."""
     ordered = sorted(segments, key=lambda s: (-len(s), s.number))
-    total, merging = 0, False
+    total = sum(map(len, ordered))
+    while not build.have_room(total):
+        total -= len(ordered.pop(0))
+    return ordered
+
+
+def to_merge(segments: Sequence[Segment], build: SegmentBuild) -> list[Segment]:
+    """Return the segments of a bucket to merge, so that sizes stay geometric; none if they already are."""
+    ordered, total, merging = fitting(segments, build), 0, False
     for first in range(len(ordered) - 1, 0, -1):
         total += len(ordered[first])
         if len(ordered[first - 1]) < FACTOR * total:

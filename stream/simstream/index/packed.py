@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.errors import StateDamaged
+from simstream.errors import SettingsError, StateDamaged
 from simstream.files.failures import START_OVER
 from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
@@ -27,6 +27,8 @@ from simstream.kernels.index.permute import rotate
 from simstream.memory import IN_MEMORY, ArrayRoom
 from simstream.model import U64
 
+MAX_PLACES = (1 << 32) - 1
+"""The most entries of all tables of a segment together: a directory has 32 bits for the place of each."""
 SCANNED = "scanned"
 """The name in place of a table's number: fingerprints that are scanned."""
 Arrays = Mapping[str, NDArray[Any]]
@@ -123,8 +125,13 @@ class PackedTables:
     @classmethod
     def build(cls, column: U64, how: TableBuild, pause: Pause) -> PackedTables:
         """Build from a sorted column (n,). Cost: numpy's sort for each table, without the GIL, and 16 more bytes a
-        fingerprint."""
+        fingerprint. Raises SettingsError if they are too many for the directories."""
         plan, distance, shard, room = how
+        if not have_room(plan, len(column)):
+            raise SettingsError(
+                f"{len(column):,} fingerprints do not fit {plan.tables} tables",
+                f"divide them: {MAX_PLACES // plan.tables:,} do",
+            )
         layout = plan.layout(distance).tables
         distinct: U64 = room.zeros(len(column), np.uint64)
         count = keep_distinct(column, distinct)
@@ -205,6 +212,11 @@ class PackedTables:
             str(table): TableSize(number, number * each + size * self._directory.itemsize)
             for table, (number, size) in enumerate(zip(entries.tolist(), sizes.tolist(), strict=True))
         }
+
+
+def have_room(plan: Plan, entries: int) -> bool:
+    """Whether the tables of a plan can have so many entries each."""
+    return plan.tables * entries <= MAX_PLACES
 
 
 def build(column: U64, how: TableBuild, pause: Pause) -> SegmentTables:

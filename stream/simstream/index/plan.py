@@ -13,7 +13,7 @@ the uneven shares of flips: the general pigeonhole principle of Qin et al., GPH 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from math import comb
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ MAX_DISTANCE = 16
 MIN_BITS, MAX_BITS = 8, 24
 """Bits of a prefix. It contains the leading byte, which decides the shard; its directory has 2^bits places."""
 MAX_TABLES = 8
+"""No plan has more: their prefixes would not fit into 64 bits."""
 MAX_PROBES = 1 << 14
 
 SCANNED_NS = 0.1
@@ -40,6 +41,8 @@ TABLE_NS = 20.0
 NARROW_BITS = 16
 """With a prefix of at least this many bits the rest of a fingerprint takes 6 bytes, else 8
 (`kernels/index/packed`)."""
+KEPT_PLANS = 1 << 10
+"""Sizes of segments whose plans are kept; each merge makes another size."""
 SPARING = 1.35
 """A plan with less memory may cost a query this many times the least."""
 
@@ -199,7 +202,7 @@ def plans_for(distance: int) -> list[Plan]:
     return found
 
 
-@cache
+@lru_cache(KEPT_PLANS)
 def choose(distance: int, entries: int) -> Plan:
     """Return a complete plan for a distance (0 to 16) and about `entries` distinct fingerprints.
 
@@ -231,7 +234,7 @@ def divided_plan(distance: int) -> Plan:
     return Plan(tables, (min(step, MAX_BITS),) * tables, -(-(distance + 1) // tables) - 1, step)
 
 
-@cache
+@lru_cache(KEPT_PLANS)
 def choose_divided(distance: int, entries: int, shards: int) -> Plan:
     """Return the cheapest plan for a segment of about `entries` in one of `shards`: `divided_plan` with shorter
     prefixes, or a scan."""

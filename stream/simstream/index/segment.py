@@ -19,7 +19,7 @@ from simstream.index.fresh_entries import FreshEntries
 from simstream.index.further_tables import FURTHER_TABLES, FurtherTables
 from simstream.index.keys import MAX_FURTHER, frozen
 from simstream.index.packed import Pause, SegmentTables, TableBuild, TableSize
-from simstream.index.plan import Plan, choose, choose_divided
+from simstream.index.plan import MAX_TABLES, Plan, choose, choose_divided
 from simstream.index.shard import WHOLE, Shard, check_count
 from simstream.memory import IN_MEMORY, ArrayRoom
 from simstream.model import U64
@@ -47,6 +47,12 @@ class SegmentBuild:
         if self.shard.count > 1:
             return choose_divided(self.distance, entries, self.shard.count)
         return choose(self.distance, entries)
+
+    def have_room(self, entries: int) -> bool:
+        """Whether one segment can have so many entries."""
+        if MAX_TABLES * entries <= packed.MAX_PLACES:
+            return True  # without the time that a plan takes
+        return packed.have_room(self.plan_for(entries), entries)
 
 
 class EntryRun:

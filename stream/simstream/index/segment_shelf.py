@@ -14,7 +14,7 @@ from simstream.errors import StateDamaged
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.index.entry_numbers import EntryNumbers
-from simstream.index.merge import ReleasedCounter, SegmentMerger, to_merge
+from simstream.index.merge import ReleasedCounter, SegmentMerger, fitting, to_merge
 from simstream.index.merge_worker import BackgroundWorker, InlineWorker
 from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import NUMBER_MASK, count_released
@@ -184,10 +184,11 @@ class SegmentShelf:
                 free[segment.bucket].append(segment)
         released = None
         for bucket, segments in free.items():
-            chosen = to_merge(segments)
+            chosen = to_merge(segments, self._build)
             if bucket != self._newest and bucket not in self._united and bucket not in occupied:
                 self._united.add(bucket)
-                chosen = segments if len(segments) > 1 else []
+                together = fitting(segments, self._build)
+                chosen = together if len(together) > 1 else []
             if chosen:
                 released = self._held.released.copy() if released is None else released
                 self._submit(chosen, released)

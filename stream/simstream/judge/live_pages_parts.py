@@ -65,10 +65,10 @@ def _place_again(store: LivePages, count: Fact) -> None:
 
 def read_from_disk(store: LivePages, files: FileSystem, found: Iterable[SealedFile]) -> None:
     """Read immutable parts from these files from now on, and free their memory."""
-    for each in found:
-        if each.kind in PageStore.KINDS:
-            store.pages.read_from_disk(each)
-        elif each.kind in Index.KINDS:
+    parts = list(found)
+    store.pages.read_from_disk(each for each in parts if each.kind in PageStore.KINDS)
+    for each in parts:
+        if each.kind in Index.KINDS:
             store.index.use_mapped(each.name, sealed.open(files, each.path, verify=False).arrays)
 
 

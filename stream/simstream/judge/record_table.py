@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream import memory
-from simstream.errors import StateDamaged
+from simstream.errors import StateDamaged, StateError
 from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import Fact
 
 FIRST_ROOM_RECORDS = 1024
+MAX_RECORDS = (1 << 31) - 2
+"""The most records of a table: the directory and the index have 31 bits for a row."""
 NONE = 0
 """No record: number 0 is never given."""
 
@@ -56,7 +58,7 @@ class RecordTable:
         return self._columns[name]
 
     def new(self) -> int:
-        """Return a free record's number. Its columns have old values."""
+        """Return a free record's number. Its columns have old values. Raises StateError if all are in use."""
         number = self._free
         if number != NONE:
             self._free = getattr(self, self._free_column)[number]
@@ -64,7 +66,7 @@ class RecordTable:
             return number
         number = self._used
         if number == self._room:
-            self._grow(self._room + 1)
+            self._make_room(1)
         self._used += 1
         return number
 
@@ -78,8 +80,7 @@ class RecordTable:
             self._free = threads[self._free]
         self._free_count -= again
         fresh = count - again
-        if self._used + fresh > self._room:
-            self._grow(self._used + fresh)
+        self._make_room(fresh)
         out[again:] = np.arange(self._used, self._used + fresh, dtype=np.uint32)
         self._used += fresh
         return out
@@ -142,8 +143,17 @@ class RecordTable:
             raise StateDamaged(f"the table {self.name} has more free records than it counts", START_OVER)
         return found
 
+    def _make_room(self, count: int) -> None:
+        """Make room for `count` records that were never used. Raises StateError if there are not so many."""
+        if self._used + count > MAX_RECORDS + 1:
+            raise StateError(
+                f"all {MAX_RECORDS:,} numbers of {self.name} are in use", "set a window under another prefix"
+            )
+        if self._used + count > self._room:
+            self._grow(self._used + count)
+
     def _grow(self, least: int) -> None:
-        room = max(least, FIRST_ROOM_RECORDS, self._room + self._room // 2)
+        room = max(least, FIRST_ROOM_RECORDS, min(self._room + self._room // 2, MAX_RECORDS + 1))
         for name, kind in self._layout.items():
             column = memory.zeros(room, kind)
             if self._used > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections import deque
 from collections.abc import Mapping
@@ -208,7 +209,13 @@ class OpenFiles:
 
     def open(self, source: FileChunk) -> None:
         """Open a file for reading. Raises OSError."""
-        source.descriptor = self.files.open(source.path)
+        while source.descriptor < 0:
+            try:
+                source.descriptor = self.files.open(source.path)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
+                    raise
+                self.close(self._open[0])  # other stores of the process have files open, too
         while len(self._open) >= MAX_OPEN_FILES:
             other = self._open[0]
             if other.used:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream import memory
+from simstream.errors import StateError
 from simstream.judge.numbers import RecordNumber, Slot
 from simstream.judge.pages.chunk import ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import FileChunk, MemoryChunk, SpillFile
@@ -71,25 +72,29 @@ class ChunkList:
         return self.number > number
 
     def take_slot(self) -> Slot:
-        """Return a free slot."""
+        """Return a free slot. Raises StateError if none is free."""
         if self._free:
             return self._free.pop()
         if len(self._by_slot) == MAX_SLOTS:
-            raise OverflowError("the page store has 65,536 chunks already")
+            raise StateError(f"all {MAX_SLOTS:,} chunks of pages are in use", "set a window under another prefix")
         self._by_slot.append(None)
         return Slot(len(self._by_slot) - 1)
 
     def put_last(self, chunk: ChunkReader, live: int) -> None:
-        """Put a chunk behind all others. Raises StateDamaged if its slot is taken."""
+        """Put a chunk behind all others. Raises StateDamaged if its slot is taken.
+
+        Unless the slot comes from `take_slot`, call `find_free` after the last one.
+        """
         while len(self._by_slot) <= chunk.slot:
-            self._free.append(Slot(len(self._by_slot)))
             self._by_slot.append(None)
-        if chunk.slot in self._free:
-            self._free.remove(chunk.slot)
         if self._by_slot[chunk.slot] is not None:
             raise damaged_store(f"two chunks have the slot {chunk.slot}")
         self.in_order.append(chunk)
         self._put(chunk, live)
+
+    def find_free(self) -> None:
+        """Find the slots that no chunk has."""
+        self._free = [Slot(slot) for slot, chunk in enumerate(self._by_slot) if chunk is None]
 
     def drop_empty(self) -> bool:
         """Drop sealed chunks without live records. Return whether there were any."""

@@ -76,6 +76,7 @@ def restore(chunks: ChunkList, given: Iterable[SnapshotPart]) -> int:
         chunks.put_last(chunk, live)
     if facts.slot >= 0:
         _restore_open(chunks, part, facts)
+    chunks.find_free()
     chunks.number, chunks.rank = facts.number, facts.rank
     chunks.check(facts.last)
     return facts.last

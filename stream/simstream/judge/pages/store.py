@@ -207,11 +207,14 @@ class PageStore:
             self._look = True
         return page_snapshot.parts(self._chunks, self._last)
 
-    def read_from_disk(self, file: SealedFile) -> None:
-        """Read a chunk's arrays from this file from now on, and free their memory. Ignores files of other
+    def read_from_disk(self, files: Iterable[SealedFile]) -> None:
+        """Read the arrays of chunks from these files from now on, and free their memory. Ignores files of other
         chunks."""
+        named = {file.name: file for file in files}
+        if not named:
+            return
         for chunk in self._chunks.in_order:
-            if isinstance(chunk, SealedChunk) and chunk.name == file.name:
+            if isinstance(chunk, SealedChunk) and (file := named.get(chunk.name)) is not None:
                 if dict(file.facts) != msgspec.to_builtins(chunk.facts):
                     raise damaged_store(f"{file.path} is another chunk than {chunk.name}")
                 chunk.move(FileChunk(file, self._files))
