@@ -55,7 +55,7 @@ def match(a: NaivePage, b: NaivePage, policy: Policy) -> bool:
     most, least = policy.distance, policy.agreement
     if a.words < policy.short_words or b.words < policy.short_words:
         most, least = policy.short_distance, policy.short_agreement
-    return distance(a, b, policy) <= most and agreement(a, b, policy) >= least
+    return agreement(a, b, policy) >= least and distance(a, b, policy) <= most  # the cheaper one first
 
 
 def similarity(a: int, bits: int) -> float | None:

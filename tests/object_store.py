@@ -75,7 +75,7 @@ class WebServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self._server.server_port
-        Thread(target=self._server.serve_forever, daemon=True).start()
+        Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def address(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}/{path}"

@@ -2,7 +2,7 @@
 
 The site of crawl_site, Scrapy, a real broker and `simstream serve`. A first crawl follows every link, and
 `simstream patterns` learns from its verdicts. Then the site is crawled again, each time with a service that knows
-nothing: without and with these patterns.
+nothing: with these patterns, and with and without them where links are probed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def run(size: SiteSize, most_lost: float) -> None:
             where, crawls[name] = crawl_with(broker, served, "SIMSTREAM_WAIT=60", *settings)
             return where
 
-        where = crawled("to learn from", "SIMSTREAM_LINKS=follow")
+        where = crawled("follow", "SIMSTREAM_LINKS=follow")
         print(learned(where, file, "--most-lost", str(most_lost)))
+        crawled("probe", "SIMSTREAM_LINKS=probe")
         for links in ("follow", "probe"):
-            crawled(links, f"SIMSTREAM_LINKS={links}")
             crawled(f"{links}, with patterns", f"SIMSTREAM_LINKS={links}", f"SIMSTREAM_PATTERNS={file}")
     for name, one in crawls.items():
         skipped, sampled = (one.count(f"simstream/patterns/{what}") for what in ("skipped", "sampled"))

@@ -52,6 +52,10 @@ def command_line(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "simstream", *map(str, arguments)]
 
 
+QUICK_GROUPS = {"SIMSTREAM_KAFKA_SESSION_TIMEOUT_MS": "1500", "SIMSTREAM_KAFKA_HEARTBEAT_INTERVAL_MS": "300"}
+"""Variables for a service whose place another takes soon after a kill."""
+
+
 class Program:
     """The command `simstream` in a folder, over one place."""
 

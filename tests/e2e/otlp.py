@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def receiving() -> Iterator[OtlpReceiver]:
     receiver = OtlpReceiver()
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    threading.Thread(target=receiver.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield receiver
     finally:

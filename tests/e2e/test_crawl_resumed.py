@@ -21,16 +21,18 @@ MAX_RUNS = 40
 def test_a_crawl_that_is_stopped_again_and_again_finds_every_article(
     broker: KafkaBroker, tmp_path: Path, cache: Path
 ) -> None:
-    place, kept, found = topics(broker), 0, set[str]()
-    settings = through(place, f"JOBDIR={tmp_path / 'job'}", "CLOSESPIDER_PAGECOUNT=25")
+    place, runs, kept, found = topics(broker), 0, 0, set[str]()
+    settings = through(place, f"JOBDIR={tmp_path / 'job'}", "CLOSESPIDER_PAGECOUNT=60")
     with SiteServer(SIZE) as site, Program(tmp_path, cache, place).serve() as service:
         service.ready()
         for _ in range(MAX_RUNS):
+            runs += 1
             run = crawl(site, *settings)
             found |= site.site.articles_found()
             kept += run.count("simstream/links/kept")
             if run.stats["finish_reason"] == "finished":
                 break
     assert run.stats["finish_reason"] == "finished"
+    assert runs > 3
     assert kept > 0
     assert len(found) == SIZE.total

@@ -144,7 +144,7 @@ class _Moody(BaseHTTPRequestHandler):
 def test_javascript_asks_again_for_what_has_no_verdict(place: LocalService, tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"id": one, "text": "x"}) + "\n" for one in "abcd"))
     with HTTPServer(("127.0.0.1", 0), _Moody) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/behind/"  # with a path, and a slash at its end
         done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", address, tmp_path / "pages.jsonl")
         server.shutdown()

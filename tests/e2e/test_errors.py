@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
+from tests.e2e.harness import PATIENCE_S, Done, Program, command_line, environment
 from tests.waiting import until
 
 NOWHERE = ("--log", "kafka://127.0.0.1:1")
@@ -182,15 +182,26 @@ def test_an_output_that_takes_no_more_is_one_line(alone: Program, cache: Path) -
     assert "writing to stdout failed" in one_line(done, 1)
 
 
-@pytest.mark.usefixtures("some")
-@pytest.mark.long
-def test_an_unreachable_broker_ends_with_1_and_its_address(alone: Program) -> None:
-    commands = [["topics", "create"], ["feed", "some.jsonl"], ["verdicts"], ["source", "rewind"], ["explain", "a"]]
+@pytest.fixture(scope="module")
+def unanswered(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
+    """What commands say that wait for 15 s for a broker, all at once."""
+    alone = Program(tmp_path_factory.mktemp("unanswered"), cache)
+    (alone.folder / "some.jsonl").write_text('{"id": "a", "text": "x"}\n')
+    asked = ["topics create", "feed some.jsonl", "verdicts", "source rewind", "explain a"]
+    asked += ["status --http 127.0.0.1:2", "status --http 127.0.0.1:2 --json"]
     began = time.monotonic()
-    with ThreadPoolExecutor(len(commands)) as pool:  # each waits for 15 s
-        for done in pool.map(lambda command: alone.run(*command, *NOWHERE), commands):
-            assert "127.0.0.1:1" in one_line(done, 1)
+    with ThreadPoolExecutor(len(asked)) as pool:
+        found = dict(zip(asked, pool.map(lambda line: alone.run(*line.split(), *NOWHERE), asked), strict=True))
     assert time.monotonic() - began < 40
+    return found
+
+
+@pytest.mark.long
+def test_an_unreachable_broker_ends_with_1_and_its_address(unanswered: dict[str, Done]) -> None:
+    waited = {line: done for line, done in unanswered.items() if not line.startswith("status")}
+    assert len(waited) == 5
+    for done in waited.values():
+        assert "127.0.0.1:1" in one_line(done, 1)
 
 
 @pytest.mark.parametrize(
@@ -238,11 +249,8 @@ def test_a_command_that_is_told_to_end_by_sigterm_leaves_nothing_behind(alone: P
 
 
 @pytest.mark.long
-def test_status_asks_the_processes_also_where_no_broker_answers(alone: Program) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        as_json, shown = pool.map(
-            lambda more: alone.run("status", "--http", "127.0.0.1:2", *more, *NOWHERE), [["--json"], []]
-        )
+def test_status_asks_the_processes_also_where_no_broker_answers(unanswered: dict[str, Done]) -> None:
+    shown, as_json = (done for line, done in unanswered.items() if line.startswith("status"))
     assert (as_json.returncode, shown.returncode) == (1, 1)
     found = json.loads(as_json.stdout)
     assert not found["reached"]

@@ -37,7 +37,7 @@ def test_entries_of_feeds_are_sent_and_a_feed_that_is_missing_is_named(alone: Pr
 def test_a_feed_that_is_asked_every_second_gives_its_new_entries_until_it_is_interrupted(alone: Program) -> None:
     alone.good("topics", "create", "--log", "log")
     with FeedServer() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         server.answers["/rss"] = giving(rss(item(1)))
         line = command_line("feed", "--rss", server.address("/rss"), "--every", "1s", "--log", "log")
         with subprocess.Popen(line, cwd=alone.folder, env=environment(alone.folder)) as process:

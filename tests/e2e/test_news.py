@@ -310,7 +310,7 @@ class WebhookReceiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), WebhookHandler)
         self.key = secrets.token_bytes(32)
         self.told: list[tuple[str, str]] = []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
 
 class WebhookHandler(BaseHTTPRequestHandler):

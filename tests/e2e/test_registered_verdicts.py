@@ -24,7 +24,7 @@ from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.verdict_schemas import text_of
 from tests.e2e import pages
-from tests.e2e.harness import ROOT, Program, all_verdicts, naive_verdicts, read_topic, watching
+from tests.e2e.harness import QUICK_GROUPS, ROOT, Program, all_verdicts, naive_verdicts, read_topic, watching
 from tests.e2e.test_readme import blocks
 from tests.kafka_fixtures import TopicPlace
 from tests.registered_pages import client_of
@@ -73,11 +73,11 @@ def test_a_judge_that_is_killed_publishes_the_same_bytes_in_avro(
     on_kafka.good("topics", "create")
     told = list(pages.lines(COUNT * 2))
     with place.open() as log, watching(log) as watcher:
-        with on_kafka.serve("--state", "state") as service:
+        with on_kafka.serve("--state", "state", **QUICK_GROUPS) as service:
             on_kafka.good("feed", "-", stdin=b"\n".join(told[:COUNT]))
             watcher.wait(COUNT // 3, service)
             service.kill()
-        with on_kafka.serve("--state", "state") as service:
+        with on_kafka.serve("--state", "state", **QUICK_GROUPS) as service:
             on_kafka.good("feed", "-", stdin=b"\n".join(told[COUNT:]))
             watcher.wait(COUNT * 2, service)
             assert service.end() == 0, service.output

@@ -12,7 +12,17 @@ import pytest
 
 from tests import corpora
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE_S, Program, all_verdicts, bare, by_ordinal, naive_verdicts, shares, watching
+from tests.e2e.harness import (
+    PATIENCE_S,
+    QUICK_GROUPS,
+    Program,
+    all_verdicts,
+    bare,
+    by_ordinal,
+    naive_verdicts,
+    shares,
+    watching,
+)
 
 PAGES = 2_500
 
@@ -41,7 +51,7 @@ def killed_on_the_way(program: Program, count: int, kills: int, seed: int, *flag
     between which its verdicts are looked at, so that it is not done before it is killed.
     """
     rng = random.Random(seed)
-    small = {"SIMSTREAM_FRAME_MAX_PAGES": "2"}
+    small = {"SIMSTREAM_FRAME_MAX_PAGES": "2"} | QUICK_GROUPS
     with program.place.open() as log, watching(log) as watcher:
         seen = on_the_way = 0
         for _ in range(kills):
@@ -150,7 +160,7 @@ def test_two_fingerprinters_and_a_judge_survive_a_killed_fingerprinter(on_kafka:
     made = pages.write(tmp_path / "pages.jsonl", 1_000)
     admin = on_kafka.place.admin()
     on_kafka.good("topics", "create", "--partitions", 4)
-    small = {"SIMSTREAM_FRAME_MAX_PAGES": "25"}
+    small = {"SIMSTREAM_FRAME_MAX_PAGES": "25"} | QUICK_GROUPS
     with (
         on_kafka.place.open() as log,
         watching(log) as watcher,

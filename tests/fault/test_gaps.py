@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from simstream.errors import LogLocked
 from simstream.log.options import FINGERPRINTS, PAGES
-from tests.e2e.harness import Program, Watcher, by_ordinal, read_topic, watching
+from tests.e2e.harness import QUICK_GROUPS, Program, Watcher, by_ordinal, read_topic, watching
 
 SHORT = {"SIMSTREAM_GAP_PATIENCE": "1s"}
 
@@ -196,7 +196,7 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
     with on_kafka.place.open() as log, watching(log) as watcher:
         end = log.end_offsets(PAGES)[0]
         assert end == 6
-        with on_kafka.serve() as service:
+        with on_kafka.serve(**QUICK_GROUPS) as service:
             watcher.wait(5, service)
             if how == signal.SIGKILL:
                 service.until(lambda: log.source_offsets() == {0: end}, "the commit stands behind the marker")
@@ -206,7 +206,7 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
         assert log.source_offsets() == {0: end}
         on_kafka.place.expire(PAGES, end)
         produce_in_a_transaction(on_kafka, 3)
-        with on_kafka.serve() as service:
+        with on_kafka.serve(**QUICK_GROUPS) as service:
             watcher.wait(8, service)
             service.ready()
             assert service.end() == 0

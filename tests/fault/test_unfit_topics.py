@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS
 from tests.contract.test_kafka_topics import make
-from tests.e2e.harness import Program
+from tests.e2e.harness import Program, Service, environment
 
 pytestmark = pytest.mark.kafka
 UNFIT = 'simstream_topic_settings_unfit{topic="fingerprints"}'
@@ -17,6 +18,14 @@ EMPTY = "Only if it has no records, delete it and create it again with `simstrea
 AGAIN = f"choose another --prefix. {EMPTY}"
 REPLAY = f"publish under another prefix with `simstream replay --to`. {EMPTY}"
 ALTER = "set cleanup.policy=delete with Kafka's kafka-configs.sh --alter --entity-type topics"
+
+OFTEN = """
+import sys
+from simstream.roles.judge import retention
+retention.ASK_EVERY_S = 0.2
+from simstream.cli.main import main
+sys.exit(main())
+"""
 
 
 def told(program: Program, *arguments: object, **variables: str) -> list[str]:
@@ -94,11 +103,16 @@ def test_answers_that_may_be_cut_are_told_by_a_judge_with_shards_alone(on_kafka:
 
 
 @pytest.mark.long
-def test_a_setting_changed_while_the_service_runs_is_noticed(on_kafka: Program) -> None:
+def test_a_setting_changed_while_the_service_runs_is_noticed(on_kafka: Program, cache: Path) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    with on_kafka.serve("--roles", "judge") as service:
+    where = ["--log", on_kafka.place.address, "--prefix", on_kafka.place.prefix, "--http-port", "0"]
+    line = [sys.executable, "-c", OFTEN, "serve", "--roles", "judge", *where]
+    service = Service.of(on_kafka.folder, line, environment(cache))
+    try:
         service.ready()
         assert service.metric(UNFIT) == 0
         on_kafka.place.alter(FINGERPRINTS, {"retention.ms": "604800000"})
         service.until(lambda: service.metric(UNFIT) == 1, "it looks again")
         assert service.end() == 0
+    finally:
+        service.kill()
