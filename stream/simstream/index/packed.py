@@ -9,14 +9,13 @@ range. Only prefixes in this range are looked up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files.failures import START_OVER
-from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.plan import NARROW_BITS, Plan
 from simstream.index.shard import WHOLE, Shard
@@ -26,6 +25,9 @@ from simstream.kernels.index.packed import BITS, ROTATION, locate_packed, pack, 
 from simstream.kernels.index.permute import rotate
 from simstream.memory import IN_MEMORY, ArrayRoom
 from simstream.model import U64
+
+if TYPE_CHECKING:
+    from simstream.index.answers import HitBuffers  # which imports this module
 
 MAX_PLACES = (1 << 32) - 1
 """The most entries of all tables of a segment together: a directory has 32 bits for the place of each."""
