@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ import pytest
 from tests import corpora
 from tests.e2e import pages
 from tests.e2e.harness import (
-    PATIENCE_S,
     QUICK_GROUPS,
     Program,
     all_verdicts,
@@ -23,6 +19,7 @@ from tests.e2e.harness import (
     shares,
     watching,
 )
+from tests.e2e.kills import judge_with_kills
 
 PAGES = 2_500
 
@@ -45,46 +42,16 @@ def news(tmp_path: Path) -> Path:
 
 
 def killed_on_the_way(program: Program, count: int, kills: int, seed: int, *flags: object) -> list[bytes]:
-    """Serve until `count` verdicts are there, with a kill -9 whenever a random number of new ones was seen.
-
-    Frames are small, so that one transaction does not take all; and from its start the process runs in short turns,
-    between which its verdicts are looked at, so that it is not done before it is killed.
-    """
-    rng = random.Random(seed)
-    small = {"SIMSTREAM_FRAME_MAX_PAGES": "2"} | QUICK_GROUPS
+    """The verdicts of a service that is killed and started again (`judge_with_kills`), by ordinal."""
     with program.place.open() as log, watching(log) as watcher:
-        seen = on_the_way = 0
-        for _ in range(kills):
-            with program.serve(*flags, **small) as service:
-                wanted = min(count, seen + rng.randrange(1, count // (2 * kills)))
-                end = time.monotonic() + PATIENCE_S
-                while watcher.look(0.01) < wanted:
-                    assert service.process.poll() is None, service.output
-                    assert time.monotonic() < end, service.output
-                    service.process.send_signal(signal.SIGCONT)
-                    time.sleep(0.02)
-                    service.process.send_signal(signal.SIGSTOP)
-                service.kill()
-            seen = len(watcher.rest())
-            if seen >= count:  # the service was faster than the kill
-                break
-            on_the_way += 1
-        assert on_the_way, "it was killed too late to be a test"
-        with program.serve(*flags, **small) as service:
-            watcher.wait(count, service)
-            service.ready()  # the one before may have judged all: then this one has just begun
-            assert service.end() == 0
-            assert "Traceback" not in service.output
+        judge_with_kills(program, watcher, count, kills, seed, *flags)
         return by_ordinal(watcher.rest())
 
 
 def test_one_partition_gives_the_verdicts_of_dedup(program: Program, made: Path) -> None:
     program.good("topics", "create", "--partitions", 1)
     program.good("feed", made)
-    with program.place.open() as log, program.serve() as service, watching(log) as watcher:
-        watcher.wait(PAGES, service)
-        assert service.end() == 0
-        verdicts = by_ordinal(watcher.rest())
+    verdicts = program.judge(PAGES)
     assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, "--versions")]
     assert {v["verdict"] for v in map(json.loads, verdicts)} == {
         "new", "near_duplicate", "unchanged", "too_short", "unreadable",
@@ -99,10 +66,8 @@ def test_a_recipe_that_asks_more_of_short_pages_gives_the_verdicts_of_the_quadra
     recipe.write_text('short_words = 40\nshort_distance = 2\nshort_similarity = "0.9"\n', encoding="utf-8")
     on_folder.good("topics", "create", "--partitions", 1)
     on_folder.good("feed", made)
-    with on_folder.place.open() as log, on_folder.serve("--recipe", recipe) as service, watching(log) as watcher:
-        watcher.wait(600, service)
-        assert service.end() == 0
-        verdicts = by_ordinal(watcher.rest())
+    verdicts = on_folder.judge(600, "--recipe", recipe)
+    with on_folder.place.open() as log:
         assert verdicts == naive_verdicts(log, recipe=recipe)
     lax, strict = (on_folder.dedup(made, "--versions", "--recipe", name) for name in ("default", recipe))
     assert [bare(v) for v in verdicts] == [bare(v) for v in strict]

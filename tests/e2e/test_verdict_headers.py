@@ -7,8 +7,9 @@ import json
 from simstream.log.options import DEAD_LETTERS, PAGES, VERDICTS
 from simstream.wire import verdict as wire
 from tests.e2e.harness import Program, read_topic, watching
+from tests.e2e.kills import judge_with_kills
 
-COUNT = 200
+COUNT = 1_000
 TRACE = b"00-0af7651916cd43dd8448eb211c80319c-%016x-01"
 NAMES = {"SIMSTREAM_VERDICT_HEADERS": "traceparent,tenant,long"}
 
@@ -33,13 +34,7 @@ def test_each_verdict_has_the_headers_of_its_page_also_if_the_service_is_killed(
                 text = "" if number % 10 == 1 else f"page {number} " * 20
                 value = b"{" if number % 10 == 2 else json.dumps({"text": text}).encode()
                 appender.append(value, b"%d" % number, headers_of(number))
-        with program.serve(**NAMES) as service:
-            watcher.wait(1, service)
-            service.kill()
-        with program.serve(**NAMES) as service:
-            service.ready()  # all verdicts may have been there before the kill
-            watcher.wait(COUNT, service)
-            assert service.end() == 0, service.output
+        judge_with_kills(program, watcher, COUNT, 1, 3, **NAMES)
         verdicts = {record.key: record for record in watcher.rest()}
         assert len(watcher.records) == len(verdicts) == COUNT
         for number in range(COUNT):
