@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from simstream.log import open_log
 from simstream.log.base import Log
 from simstream.log.options import LogOptions
 from tests.missing import skip_or_fail
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -83,9 +83,7 @@ class TopicPlace:
             return
         admin = self.admin()
         admin.delete_topics([name])[name].result()
-        end = time.monotonic() + 60
-        while name in admin.list_topics(timeout=30).topics and time.monotonic() < end:
-            time.sleep(0.05)
+        until(lambda: name not in admin.list_topics(timeout=30).topics, f"the topic {name} is gone", every=0.05)
 
     def expire(self, topic: str, offset: int = -1, partitions: int = 1) -> None:
         """Remove the records of the first partitions below an offset, as retention does; -1: all."""
