@@ -191,9 +191,13 @@ def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve() as running:
         on_kafka.feed(100, seed=1)
         watcher.wait(100, running)
-        for wrong in (("--distance", "3"), ("--recipe", "google2007")):
+        for *wrong, said in (
+            ("--distance", "3", "verdicts were published under policy "),
+            ("--recipe", "google2007", "the log began under recipe "),
+        ):
             with on_kafka.serve("--roles", "judge", *wrong) as refused:
                 assert refused.wait() == 1
+                assert refused.output.splitlines()[-1].startswith(f"simstream: {said}")
                 assert "Traceback" not in refused.output
         on_kafka.feed(100, seed=2)
         watcher.wait(200, running)
