@@ -18,6 +18,7 @@ import pytest
 
 from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog
 from simstream.files.file_system import FileSystem
+from simstream.files.manifest import ManifestFile
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.roles.context import RoleContext
@@ -434,16 +435,39 @@ def test_a_file_damaged_under_a_running_judge_ends_it_by_name_and_the_next_start
     assert (folder / "damaged" / "manifest").exists()
 
 
-def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(folder: Path) -> None:
-    state = CountedPages()
-    context = RoleContext(ALWAYS)
+def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, context = CountedPages(), RoleContext(ALWAYS)
+    begun, given_up = threading.Event(), threading.Event()
+    describe = bit_rot.manifest.describe_named
+
+    def late(files: FileSystem, place: Path, file: ManifestFile, **how: Any) -> SealedFile:
+        """Read the first file once it is given up."""
+        if file.part == "seen-1":
+            begun.set()
+            assert given_up.wait(60)
+        return describe(files, place, file, **how)
+
+    def verified() -> float:
+        return context.metrics.registry.get_sample_value("simstream_state_verified_bytes_total") or 0.0
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bit_rot, "REST_S", 0.0)
+        patch.setattr(bit_rot.manifest, "describe_named", late)
         with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
             for frame in range(1, 60):
+                before = verified()
                 state.judge(1)
                 keeper.finish(frame, 10 * frame, frame)
-                turn(keeper, state, frame)
+                if frame == 1:
+                    until(keeper, state, frame, begun.is_set)
+                if frame == 5:
+                    assert not list(folder.glob("seen-1.*"))
+                    given_up.set()
+                if frame >= 5:
+                    until(keeper, state, frame, lambda before=before: verified() > before)
+    assert "cannot be verified" not in caplog.text
 
 
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:
