@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,18 @@ def same(one: Sequence[SnapshotPart], other: Sequence[SnapshotPart]) -> bool:
 def _plain(part: SnapshotPart) -> tuple[Any, ...]:
     arrays = {name: (array.dtype, array.shape, array.tobytes()) for name, array in part.arrays.items()}
     return part.name, part.kind, dict(part.facts), arrays, part.changes
+
+
+def save_again(
+    path: Path, change: Callable[[list[SnapshotPart], dict[str, Any]], object], to: Path | None = None
+) -> None:
+    """Take another snapshot of what the folder holds, sound by its checksums, with this change; `to`: in another
+    folder."""
+    with StateFolder(path) as folder, nullcontext(folder) if to is None else StateFolder(to) as target:
+        loaded = folder.load()
+        assert loaded is not None
+        parts, known = list(loaded.parts), dict(loaded.facts)
+        change(parts, known)
+        prepared = target.prepare(parts, known)
+        prepared.write()
+        prepared.commit()

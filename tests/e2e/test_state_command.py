@@ -23,6 +23,7 @@ from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.directory import PLACED
 from simstream.tools.state import inspect as looking
 from simstream.tools.state.verify import verify
+from tests.states import save_again
 
 HOUR_MS = 3_600_000
 PAGES = 5000
@@ -190,22 +191,15 @@ def more(array: Any) -> None:
 def test_damage_under_right_checksums_is_found_by_order_and_count(
     folder: Path, tmp_path: Path, kind: str, name: str, change: Callable[[Any], None] | None
 ) -> None:
-    with StateFolder(folder) as opened:
-        loaded = opened.load()
-    assert loaded is not None
-    broken = []
-    for part in loaded.parts:
-        if part.kind != kind:
-            broken.append(part)
-        elif change is None:
-            broken.append(part._replace(arrays={key: each for key, each in part.arrays.items() if key != name}))
-        else:
-            broken.append(changed(part, name, change))
+    def damage(parts: list[SnapshotPart], _: dict[str, Any]) -> None:
+        for at, part in enumerate(parts):
+            if part.kind == kind and change is None:
+                parts[at] = part._replace(arrays={key: each for key, each in part.arrays.items() if key != name})
+            elif part.kind == kind:
+                parts[at] = changed(part, name, change)
+
     other = tmp_path / "other"
-    with StateFolder(other) as opened:
-        prepared = opened.prepare(broken, dict(loaded.facts))
-        prepared.write()
-        prepared.commit()
+    save_again(folder, damage, other)
     found = verify(other)
     assert [each.name for each in found.wrong] == [NEWEST]
     assert "contradicts itself" in str(found.wrong[0].error)
@@ -217,16 +211,15 @@ def test_a_table_that_is_out_of_order_is_found(folder: Path, tmp_path: Path) -> 
     assert loaded is not None
     segment = next(part for part in loaded.parts if part.kind == "segment")
     tables = [name for name in segment.arrays if name not in ("rows", "sketches")]
-    assert tables
-    for number, name in enumerate(tables):
-        if np.array_equal(segment.arrays[name][0], segment.arrays[name][-1]):
-            continue
-        broken = [changed(part, name, swap) if part.name == segment.name else part for part in loaded.parts]
+    unequal = [name for name in tables if not np.array_equal(segment.arrays[name][0], segment.arrays[name][-1])]
+    assert unequal
+    for number, name in enumerate(unequal):
+
+        def damage(parts: list[SnapshotPart], _: dict[str, Any], name: str = name) -> None:
+            parts[:] = [changed(part, name, swap) if part.name == segment.name else part for part in parts]
+
         other = tmp_path / str(number)
-        with StateFolder(other) as opened:
-            prepared = opened.prepare(broken, dict(loaded.facts))
-            prepared.write()
-            prepared.commit()
+        save_again(folder, damage, other)
         assert verify(other).wrong, name
 
 

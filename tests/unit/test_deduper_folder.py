@@ -21,6 +21,7 @@ from simstream.judge.state_facts import restore_acceptor
 from simstream.model import Record
 from simstream.text.fingerprinter import Fingerprinter
 from tests.forked_process import forked
+from tests.states import save_again
 
 STORY = "The night train stops at the mill village again after forty years, and the baker opens before dawn for it."
 
@@ -39,18 +40,6 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "state"))
 
 
-def again(path: Path, change: Callable[[list[SnapshotPart], dict[str, Any]], object]) -> None:
-    """Take another snapshot of what the folder holds, sound by its checksums, with this change."""
-    with StateFolder(path) as opened:
-        loaded = opened.load()
-        assert loaded is not None
-        parts, facts = list(loaded.parts), dict(loaded.facts)
-        change(parts, facts)
-        prepared = opened.prepare(parts, facts)
-        prepared.write()
-        prepared.commit()
-
-
 def of_part(name: str, **facts: Any) -> Callable[[Path], object]:
     """Change some facts of the part of this name."""
 
@@ -58,12 +47,12 @@ def of_part(name: str, **facts: Any) -> Callable[[Path], object]:
         [at] = [at for at, part in enumerate(parts) if part.name == name]
         parts[at] = parts[at]._replace(facts=dict(parts[at].facts) | facts)
 
-    return lambda path: again(path, change)
+    return lambda path: save_again(path, change)
 
 
 def without(name: str) -> Callable[[Path], object]:
     """Leave a part out."""
-    return lambda path: again(
+    return lambda path: save_again(
         path, lambda parts, _: parts.remove(next(part for part in parts if part.name == name))
     )
 
@@ -75,7 +64,7 @@ def cut_manifests(path: Path) -> None:
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut manifests": cut_manifests,
-    "facts of another type": lambda path: again(path, lambda _, facts: facts.update(ordinal="many")),
+    "facts of another type": lambda path: save_again(path, lambda _, facts: facts.update(ordinal="many")),
     "no memtable": without("memtable"),
     "no table of nodes": without("nodes"),
     "a memtable without its next number": of_part("memtable", next="none"),
@@ -101,14 +90,14 @@ def test_another_format_is_answered_with_the_version_that_reads_it(
 ) -> None:
     with monkeypatch.context() as later:
         later.setattr(header.encode, "__defaults__", (header.FORMAT + 1, "9.9.9"))
-        again(folder, lambda parts, facts: None)
+        save_again(folder, lambda parts, facts: None)
         (folder / PREVIOUS).unlink()
     with pytest.raises(StateFormat, match=r"start simstream 9\.9\.9.*a Deduper begins empty"):
         Deduper(path=folder, cache=cache, workers=0)
 
 
 def test_the_folder_of_a_service_is_refused_as_such(folder: Path, cache: Path) -> None:
-    again(folder, lambda _, facts: facts.update(log_id="simstream.fingerprints:k3x9"))
+    save_again(folder, lambda _, facts: facts.update(log_id="simstream.fingerprints:k3x9"))
     with pytest.raises(WrongLog) as raised:
         Deduper(path=folder, cache=cache, workers=0)
     assert raised.value.what == "the folder holds the state of a service over the log simstream.fingerprints:k3x9"
