@@ -188,7 +188,7 @@ def test_the_page_asks_the_network_for_nothing(ran: EvaluateRun) -> None:
     assert not re.findall(r"""(?:src|href|action|data)\s*=\s*["'](?!#)[^"']*|url\((?!#)[^)]*|@import""", page)
     assert "http:" not in page
     assert "https:" not in page
-    assert page.count("<svg") == len(list(ran.folder.glob("*.svg")))
+    assert page.count("<svg") == len(list(ran.folder.glob("*.svg"))) > 0
 
 
 def test_the_page_has_the_numbers_of_the_results(ran: EvaluateRun) -> None:
@@ -244,6 +244,7 @@ def test_damaged_files_of_the_cache_are_made_anew(
     monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     before = json.loads((ran.folder / "results.json").read_bytes())
     files = [path for path in sorted((ran.folder / ".cache").iterdir()) if path.is_file()]
+    assert len(files) >= 3
     for number, path in enumerate(files):
         path.write_bytes([b"", path.read_bytes()[:-9], b"{}"][number % 3])
     assert invoke(ran.arguments) == 0

@@ -543,6 +543,7 @@ def test_damage_costs_what_it_touches(
 def test_real_archives_give_the_same_records_as_fastwarc() -> None:
     folder = corpora.folder()
     assert folder is not None
+    compared = 0
     for path in sorted((folder / "warc").iterdir()):
         pages, said = read(path)
         assert said == "", path
@@ -555,6 +556,8 @@ def test_real_archives_give_the_same_records_as_fastwarc() -> None:
             in ("text/html", "text/plain", "application/xhtml+xml")
         ]
         assert [page.id for page in pages] == expected, path
+        compared += len(expected)
+    assert compared
 
 
 @pytest.mark.corpora
