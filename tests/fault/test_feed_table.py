@@ -399,7 +399,7 @@ def test_a_damaged_table_is_called_so(log: Log, entries: dict[str, bytes]) -> No
         def damaged(self, error: Exception) -> StateDamaged:
             return StateDamaged(f"the table: {error}", "delete the topic")
 
-    with pytest.raises(StateDamaged):
+    with pytest.raises(StateDamaged, match="the table: "):
         play(log, Damaged(entries), HeldPlace(), lambda feed: False)
 
 

@@ -282,28 +282,34 @@ def test_an_empty_index_and_an_empty_batch_give_empty_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "words", "distance", "agreement", "limit"),
+    ("plan", "words", "distance", "agreement", "limit", "said"),
     [
-        (Plan(4, (16,) * 4, 0), 2, 8, 0, 10),
-        (None, 2, 17, 0, 10),
-        (None, 2, -1, 0, 10),
-        (None, 2, 8, 129, 10),
-        (None, 2, 8, -1, 10),
-        (None, 2, 8, 0, 0),
+        (Plan(4, (16,) * 4, 0), 2, 8, 0, 10, "is complete up to distance 3, not 8"),
+        (None, 2, 17, 0, 10, "distance 17 is out of range"),
+        (None, 2, -1, 0, 10, "distance -1 is out of range"),
+        (None, 2, 8, 129, 10, "an agreement of 129 bits"),
+        (None, 2, 8, -1, 10, "an agreement of -1 bits"),
+        (None, 2, 8, 0, 0, "a memtable of 0"),
     ],
 )
 def test_an_index_that_could_not_be_exact_is_refused(
-    plan: Plan | None, words: int, distance: int, agreement: int, limit: int
+    plan: Plan | None, words: int, distance: int, agreement: int, limit: int, said: str
 ) -> None:
-    with pytest.raises(SettingsError):
+    with pytest.raises(SettingsError, match=said):
         Index(plan, words, distance, agreement, memtable_limit=limit)
 
 
 @pytest.mark.parametrize(
-    "short", [MatchLimits(9, 100), MatchLimits(-1, 100), MatchLimits(8, 99), MatchLimits(8, 129)]
+    ("short", "said"),
+    [
+        (MatchLimits(9, 100), "for short pages is less strict"),
+        (MatchLimits(-1, 100), "distance -1 is out of range"),
+        (MatchLimits(8, 99), "for short pages is less strict"),
+        (MatchLimits(8, 129), "an agreement of 129 bits"),
+    ],
 )
-def test_limits_for_short_pages_that_are_less_strict_are_refused(short: MatchLimits) -> None:
-    with pytest.raises(SettingsError):
+def test_limits_for_short_pages_that_are_less_strict_are_refused(short: MatchLimits, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
         Index(None, 2, 8, 100, short=short)
 
 

@@ -179,8 +179,9 @@ def test_a_long_name_is_refused_before_each_type_repeats_it(name: str) -> None:
 def test_a_size_that_is_no_number_is_bad() -> None:
     text = '{"type":"record","name":"P","fields":[{"name":"a","type":{"type":"fixed","name":"F","size":1e999}}]}'
     for schema in (text, text.replace("1e999", "NaN"), text.replace("1e999", "1" * 6_000)):
-        with pytest.raises(BadValueError):
+        with pytest.raises(BadValueError) as caught:
             compile_avro(RegisteredSchema("AVRO", schema))(HEAD, 5)
+        assert caught.value.reason == "bad_schema"
 
 
 def test_a_schema_that_is_nested_too_deeply_is_bad() -> None:

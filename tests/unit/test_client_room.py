@@ -217,23 +217,23 @@ def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
+    ("page", "said"),
     [
-        {"text": "…"},
-        {"id": 1.5},
-        {"id": True},
-        {"id": "a", "text": object()},
-        {"id": "a", "text": b"JSON would hold Base64"},
-        "text",
-        RawPage("a", "a str"),  # type: ignore[arg-type]
-        RawPage("a", None),  # type: ignore[arg-type]  # else it would withdraw the page
-        RawPage("a", b"x", None),  # type: ignore[arg-type]
-        RawPage(None, b"x"),  # type: ignore[arg-type]
-        RawPage("a", b"x", status="200"),  # type: ignore[arg-type]
+        ({"text": "…"}, "neither id nor URL"),
+        ({"id": 1.5}, "id is a float"),
+        ({"id": True}, "id is a bool"),
+        ({"id": "a", "text": object()}, "cannot be written as JSON"),
+        ({"id": "a", "text": b"JSON would hold Base64"}, "the field 'text' is bytes"),
+        ("text", "a page is a str"),
+        (RawPage("a", "a str"), "body is a str"),  # type: ignore[arg-type]
+        (RawPage("a", None), "body is a NoneType"),  # type: ignore[arg-type]  # else it would withdraw the page
+        (RawPage("a", b"x", None), "content_type is a NoneType"),  # type: ignore[arg-type]
+        (RawPage(None, b"x"), "url is a NoneType"),  # type: ignore[arg-type]
+        (RawPage("a", b"x", status="200"), "status is a str"),  # type: ignore[arg-type]
     ],
 )
-def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object) -> None:
-    with pytest.raises(UsageError):
+def test_a_page_that_cannot_be_sent_is_refused_by_name(page: object, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
         sendable(page)  # type: ignore[arg-type]
 
 

@@ -184,7 +184,7 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
         {"distance": "3"},
         {"link": "some"},
     ):
-        with pytest.raises(SettingsError):
+        with pytest.raises(SettingsError, match=next(iter(wrong))):
             Deduper(cache=cache, workers=0, **wrong)
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_input_raises_after_the_verdicts_of_earlier_pages(deduper) -> 
 
     verdicts = deduper.stream(damaged(), threads=2)
     assert len([next(verdicts) for _ in range(108)]) == 108
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="it broke off"):
         next(verdicts)
 
 

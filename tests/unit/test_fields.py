@@ -111,7 +111,7 @@ def test_a_file_that_breaks_off_gives_the_lines_that_were_held_back(tmp_path: Pa
     path.write_bytes(gzip.compress(b'{"id":"a"}\n{"id":"b"}\n' + b" " * 400_000)[:-8])
     reader = read_pages([str(path)], LIMIT)
     assert [next(reader).key, next(reader).key] == [b"a", b"b"]
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"p\.jsonl\.gz is damaged or cut off after line"):
         next(reader)
 
 

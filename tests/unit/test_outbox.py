@@ -213,7 +213,7 @@ def test_queued_verdicts_are_not_published_after_the_judge_failed() -> None:
             threading.Thread(target=release, args=(outbox,)).start()
             raise ValueError("the judge failed")
 
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="the judge failed"):
         fail()
     assert b"2" not in publisher.published
 

@@ -61,11 +61,19 @@ def test_the_scan_is_complete_for_every_distance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "bits", "flips"),
-    [(2, (16,), 0), (3, (21, 21, 23), 0), (1, (7,), 0), (1, (25,), 0), (1, (16,), -1)],
+    ("tables", "bits", "flips", "said"),
+    [
+        (2, (16,), 0, "is not a plan"),
+        (3, (21, 21, 23), 0, "do not fit into 64 bits"),
+        (1, (7,), 0, "do not fit into 64 bits"),
+        (1, (25,), 0, "do not fit into 64 bits"),
+        (1, (16,), -1, "is not a plan"),
+    ],
 )
-def test_a_plan_that_is_no_cut_of_64_bits_is_refused(tables: int, bits: tuple[int, ...], flips: int) -> None:
-    with pytest.raises(SettingsError):
+def test_a_plan_that_is_no_cut_of_64_bits_is_refused(
+    tables: int, bits: tuple[int, ...], flips: int, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
         Plan(tables, bits, flips)
 
 

@@ -186,10 +186,18 @@ def test_a_similarity_keeps_the_digits_it_was_written_with(file: Path) -> None:
     assert resolve({}, {}).settings.similarity == "0.7"
 
 
-@pytest.mark.parametrize("content", ["no_such = 1", "[frame]\nno_such = 1", "[no_such]\nx = 1", "[[frame]]\nx = 1"])
-def test_an_unknown_setting_is_refused(file: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("no_such = 1", "no_such"),
+        ("[frame]\nno_such = 1", r"frame\.no_such"),
+        ("[no_such]\nx = 1", r"no_such\.x"),
+        ("[[frame]]\nx = 1", "frame"),
+    ],
+)
+def test_an_unknown_setting_is_refused(file: Path, content: str, name: str) -> None:
     file.write_text(content)
-    with pytest.raises(SettingsError):
+    with pytest.raises(SettingsError, match=rf"simstream\.toml has no setting '{name}'"):
         resolve({}, {})
 
 
