@@ -145,19 +145,32 @@ def test_a_file_of_another_format_is_refused_before_its_bytes_count_as_pages(
     assert line.endswith(todo)
 
 
-def test_an_unreadable_file_ends_with_2(alone: Program) -> None:
+@pytest.mark.parametrize("why", ["no permission", "a link to itself"])
+def test_an_unreadable_file_ends_with_2(alone: Program, why: str) -> None:
     path = alone.folder / "secret.jsonl"
-    path.write_text("{}\n")
-    path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("this user may read everything")
+    if why == "a link to itself":
+        path.symlink_to(path)
+    else:
+        path.write_text("{}\n")
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            pytest.skip("this user may read everything")
     assert "secret.jsonl" in one_line(alone.run("dedup", path), 2)
 
 
-def test_a_damaged_file_ends_with_1_and_keeps_the_verdicts_before_it(alone: Program) -> None:
+def test_a_file_that_is_damaged_from_its_beginning_ends_with_1(alone: Program) -> None:
     path = alone.folder / "torn.jsonl.gz"
     path.write_bytes(b"\x1f\x8b\x08\x00 no gzip at all")
     assert "torn.jsonl.gz" in one_line(alone.run("dedup", path), 1)
+
+
+def test_a_damaged_file_ends_with_1_and_keeps_the_verdicts_before_it(alone: Program) -> None:
+    path, much = alone.folder / "torn.jsonl.gz", "x" * 400_000  # more than is unpacked at once
+    pages = [{"id": "a", "text": "one two"}, {"id": "b", "text": much}, {"id": "c", "text": much}]
+    path.write_bytes(gzip.compress("".join(json.dumps(page) + "\n" for page in pages).encode())[:-8])
+    done = alone.run("dedup", path, "--distance", 8)
+    assert "torn.jsonl.gz" in one_line(done, 1)
+    assert json.loads(done.stdout.splitlines()[0])["id"] == "a"
 
 
 def test_an_output_that_cannot_be_written_is_one_line(alone: Program, some: Path) -> None:
