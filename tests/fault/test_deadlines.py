@@ -25,6 +25,7 @@ from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
 from tests.chaos.proxy import KafkaProxy, ProxiedRequest, RequestFate
 from tests.e2e.harness import ROOT
 from tests.kafka_fixtures import TopicPlace
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 SLOW = 6.0
@@ -179,9 +180,14 @@ def test_whatever_is_open_on_the_log_closes(line: SilentLine) -> None:
         appender = log.open_appender(FINGERPRINTS)
         publisher = log.open_publisher()
         publisher.start()
-        source = log.open_consumer()
-        opened: list[Closing] = [log.open_reader(VERDICTS, "end"), log.join_election(), source, publisher, appender]
-        source.poll(10, 3.0)  # all of them join their groups meanwhile
+        source, election = log.open_consumer(), log.join_election()
+        opened: list[Closing] = [log.open_reader(VERDICTS, "end"), election, source, publisher, appender]
+
+        def has_joined() -> bool:
+            source.poll(10, 0.1)
+            return bool(source.positions()) and election.elected
+
+        until(has_joined, "the consumer has its partition, and the judge is elected")
         line.silence()
         appender.append(b"frame")
         for one in opened:
