@@ -252,10 +252,12 @@ def test_a_consumer_that_gets_partitions_while_it_closes_asks_the_broker_nothing
 ) -> None:
     consumer = kafka_log.open_consumer()
     cluster = cluster_of(kafka_place)
-    until(
-        lambda: group_state(cluster, page_consumer.group_of(cluster)).members, "the group has a member", every=0.1
-    )
-    time.sleep(0.5)  # the partitions are given, but `poll` has not been called
+
+    def is_assigned() -> bool:
+        members = group_state(cluster, page_consumer.group_of(cluster)).members
+        return any(member.assignment and member.assignment.topic_partitions for member in members)
+
+    until(is_assigned, "the broker gives the partitions to the member, which has not called `poll`", every=0.1)
     asked: list[object] = []
     ask = KafkaCluster.ask
 
