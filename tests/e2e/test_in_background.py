@@ -18,3 +18,4 @@ def test_a_test_that_interrupts_a_program_passes_where_ctrl_c_is_ignored() -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout.decode()
+    assert b"1 passed" in done.stdout
