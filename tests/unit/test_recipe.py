@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from simstream.errors import SettingsError
-from simstream.judge.policy import least_agreement, make_policy
+from simstream.judge.policy import Policy, least_agreement, make_policy
 from simstream.kernels.text import words
 from simstream.model import Page, PageKind
 from simstream.text import probes
@@ -225,7 +225,7 @@ def test_a_similarity_without_a_sketch_is_refused() -> None:
         make_policy(PRESETS["google2007"], "0123abcd", similarity="0.5")
 
 
-def test_every_part_of_a_policy_changes_its_id() -> None:
+def test_every_choice_of_a_policy_changes_its_id() -> None:
     ids = {
         make_policy(PLAIN, "0123abcd").id,
         make_policy(PLAIN, "0123abce").id,
@@ -239,6 +239,26 @@ def test_every_part_of_a_policy_changes_its_id() -> None:
 
 
 SHORT = replace(PLAIN, short_words=20, short_distance=4, short_similarity="0.75")
+
+
+def test_every_part_of_a_policy_changes_its_id() -> None:
+    policy = make_policy(SHORT, "0123abcd")
+    others: dict[str, Any] = {
+        "recipe_id": "0123abce",
+        "sketch_bits": policy.sketch_bits + 64,
+        "distance": policy.distance + 1,
+        "agreement": policy.agreement + 1,
+        "window_ms": 1,
+        "link": "canonical",
+        "short_words": policy.short_words + 1,
+        "short_distance": policy.short_distance + 1,
+        "short_agreement": policy.short_agreement + 1,
+        "fingerprints": policy.fingerprints + 1,
+        "sketch_lookups": policy.sketch_lookups + 1,
+    }
+    assert others.keys() == {field.name for field in fields(Policy)}
+    ids = {policy.id, *(replace(policy, **{name: value}).id for name, value in others.items())}
+    assert len(ids) == 1 + len(others)
 
 
 def test_the_rule_for_short_pages_comes_from_the_recipe() -> None:
