@@ -163,7 +163,7 @@ def test_no_kind_gets_more_links_than_trials_when_others_join_it() -> None:
     assert len(links.take(9)) == 4
 
 
-def test_held_links_are_bounded_and_required_links_are_not_held() -> None:
+def test_held_links_are_bounded() -> None:
     links = held(1)
     assert links.hold(link(1), 1)
     assert not links.hold(link(2), 1)
