@@ -116,6 +116,11 @@ class Program:
         finally:
             service.kill()
 
+    def refused(self, *arguments: object, code: int = 1, **variables: str) -> str:
+        """Serve, which must end by itself with this exit code; the line that says why."""
+        with self.serve(*arguments, **variables) as service:
+            return service.failed(code)
+
     @contextmanager
     def news(self, *arguments: object, **variables: str) -> Iterator[Service]:
         """`news` over this place, likewise."""
@@ -232,6 +237,14 @@ class Service:
     def wait(self, timeout: float = PATIENCE_S) -> int:
         """Wait until it ends by itself; the exit code."""
         return self.process.wait(timeout)
+
+    def failed(self, code: int = 1) -> str:
+        """Wait until it ends by itself with this exit code and no traceback; its last line, which says why."""
+        assert self.wait() == code, self.output[-3000:]
+        assert "Traceback" not in self.output, self.output[-3000:]
+        last = self.output.splitlines()[-1]
+        assert last.startswith("simstream: "), self.output[-3000:]
+        return last
 
 
 class Watcher:

@@ -35,9 +35,8 @@ def test_a_judge_with_matchers_stands_by_beside_one_with_its_own_index_and_takes
         eventful_pages.append(log, pages[PAGES // 2 :])
         watcher.wait(PAGES, new)
         assert by_ordinal(watcher.rest()) == naive_verdicts(log)
-        refused = serve("--roles", "judge", "--state", "old")
-        assert refused.wait() == 1
-        assert "the state belongs to a judge with its own index" in refused.output.splitlines()[-1]
+        last = on_kafka.refused("--roles", "judge", "--state", "old")
+        assert "the state belongs to a judge with its own index" in last
         for service in (new, matcher, fingerprinter):
             assert service.end() == 0, service.output
 
@@ -62,12 +61,10 @@ def test_a_matcher_that_restarts_under_its_name_goes_on_from_its_snapshots(on_ka
 
 def test_another_number_of_shards_than_the_topic_has_is_refused_before_any_verdict(on_folder: Program) -> None:
     on_folder.good("topics", "create", "--partitions", 1)
-    with on_folder.serve("--roles", "judge", "--shards", 8) as judge:
-        assert judge.wait() == 2
-        assert "create it with `simstream topics create --shards 8`" in judge.output.splitlines()[-1]
+    last = on_folder.refused("--roles", "judge", "--shards", 8, code=2)
+    assert "create it with `simstream topics create --shards 8`" in last
     on_folder.good("topics", "create", "--partitions", 1, "--shards", 4)
     for role in ("judge", "match"):
-        with on_folder.serve("--roles", role, "--shards", 8) as service:
-            assert service.wait() == 2
-            assert "shards is 8" in service.output.splitlines()[-1]
-            assert "give --shards 4" in service.output.splitlines()[-1]
+        last = on_folder.refused("--roles", role, "--shards", 8, code=2)
+        assert "shards is 8" in last
+        assert "give --shards 4" in last

@@ -11,7 +11,6 @@ from simstream.wire import frame as frames
 from simstream.wire.frame_versions import FORMAT
 from tests.e2e import pages
 from tests.e2e.harness import Program, all_verdicts, bare, naive_verdicts, read_topic
-from tests.fault.test_state import last_line
 from tests.fault.test_two_judges import pages_in
 from tests.old_format import as_format, as_format_1
 
@@ -30,10 +29,9 @@ def test_a_frame_of_a_newer_version_stops_a_judge_by_name_and_its_pages_wait_for
             appender.append(as_format(FORMAT + 1, last), partition=0)
         program.feed(30, seed=2)
         for _ in range(2):
-            with program.serve(**SMALL) as service:
-                assert service.wait() == 1
-                assert f"is of format {FORMAT + 1}" in last_line(service)
-                assert "fingerprinters last" in last_line(service)
+            said = program.refused(**SMALL)
+            assert f"is of format {FORMAT + 1}" in said
+            assert "fingerprinters last" in said
         done = program.on_log("status", "--gaps")
         assert done.returncode == 1
         assert f"is of format {FORMAT + 1}" in done.stderr.decode()
@@ -45,9 +43,7 @@ def test_a_log_that_a_newer_version_began_is_refused_by_every_role(on_folder: Pr
     on_folder.good("topics", "create", "--partitions", 1)
     with on_folder.place.open() as log, log.open_appender(FINGERPRINTS) as appender:
         appender.append(as_format(FORMAT + 1, b"smfr" + bytes(60)), partition=0)
-    with on_folder.serve("--roles", roles) as service:
-        assert service.wait() == 1
-        assert f"is of format {FORMAT + 1}" in last_line(service)
+    assert f"is of format {FORMAT + 1}" in on_folder.refused("--roles", roles)
 
 
 @pytest.mark.long

@@ -14,7 +14,6 @@ from simstream.log.options import FINGERPRINTS, POSITIONS, VERDICTS
 from tests.disks import fill, small_disk
 from tests.e2e.harness import Program, Service, all_verdicts, by_ordinal, naive_verdicts, read_topic, watching
 from tests.e2e.test_status import status
-from tests.fault.test_state import last_line
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
 OFTEN = SMALL | {"SIMSTREAM_SNAPSHOT_EVERY": "50ms"}
@@ -90,16 +89,12 @@ def test_where_the_log_is_cut_the_state_goes_on_and_without_it_nobody_does(on_ka
         expected = naive_verdicts(log)
         on_kafka.place.expire(FINGERPRINTS, kept)
         for without in ((), ("--state", "none")):
-            with on_kafka.serve("--roles", "judge", *without) as service:
-                assert service.wait() == 1
-                assert f"the log begins at frame {kept}, and no state reaches that far" in last_line(service)
+            said = on_kafka.refused("--roles", "judge", *without)
+            assert f"the log begins at frame {kept}, and no state reaches that far" in said
         served(on_kafka, seed=2)
         on_kafka.place.expire(FINGERPRINTS, kept + 2)
-        with on_kafka.serve("--roles", "judge", "--state", "older") as service:
-            assert service.wait() == 1
-            assert f"the log begins at frame {kept + 2}, the state in older is at frame {kept}" in last_line(
-                service
-            )
+        said = on_kafka.refused("--roles", "judge", "--state", "older")
+        assert f"the log begins at frame {kept + 2}, the state in older is at frame {kept}" in said
         assert by_ordinal(watcher.rest())[:200] == expected
         served(on_kafka, seed=3)
 
@@ -136,9 +131,7 @@ def test_a_lost_position_is_noticed_also_when_the_verdicts_have_expired(on_kafka
     assert len(whats) == 1, "nothing else can be done before"
     assert "positions has none" in whats[0]
     on_kafka.place.expire(VERDICTS)
-    with on_kafka.serve(**SMALL) as service:
-        assert service.wait() == 1
-        assert "has or had records" in last_line(service)
+    assert "has or had records" in on_kafka.refused(**SMALL)
     told = status(on_kafka, code=1)["wrong"]
     assert any("has or had records" in wrong["what"] for wrong in told)
 
@@ -153,8 +146,7 @@ def test_status_says_when_no_judge_can_start_from_what_is_left(on_kafka: Program
     empty = on_kafka.on_log("status", "--state", "nothing")
     assert empty.returncode == 1
     assert "no snapshot in nothing reaches it: no judge can start" in empty.stdout.decode()
-    with on_kafka.serve("--state", "nothing") as service:
-        assert service.wait() == 1
+    assert "no state reaches that far" in on_kafka.refused("--state", "nothing")
 
 
 @pytest.mark.kafka
@@ -168,9 +160,8 @@ def test_a_log_whose_frames_have_all_expired_keeps_its_recipe(on_kafka: Program)
         on_kafka.feed(50, seed=2)
         end = end_of(log)
         for roles in ("fingerprint", "fingerprint,judge"):
-            with on_kafka.serve("--roles", roles, *KEPT, "--recipe", "google2007") as service:
-                assert service.wait() == 1
-                assert f"the log began under recipe {recipe}" in last_line(service)
+            said = on_kafka.refused("--roles", roles, *KEPT, "--recipe", "google2007")
+            assert f"the log began under recipe {recipe}" in said
         assert end_of(log) == end
         on_kafka.judge(250, *KEPT)
 
@@ -216,8 +207,8 @@ def test_a_state_ahead_of_what_is_published_is_not_used(on_folder: Program) -> N
                 service.kill()
                 (on_folder.folder / "state" / "manifest.previous").unlink()
             else:
-                assert service.wait() == 1
-                assert re.search(rf"at frame \d+, verdicts are published up to frame {first}", last_line(service))
+                said = service.failed()
+                assert re.search(rf"at frame \d+, verdicts are published up to frame {first}", said)
     shutil.rmtree(on_folder.folder / "state")
     with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve(*KEPT, **SMALL) as service:
         service.ready()
@@ -230,18 +221,15 @@ def test_a_state_of_another_log_is_refused(on_folder: Program, tmp_path: Path) -
     served(on_folder, seed=1)
     other = Program(on_folder.folder, on_folder._cache, type(on_folder.place)(str(tmp_path / "other"), "simstream"))
     other.good("topics", "create", "--partitions", 1)
-    with other.serve(*KEPT) as service:
-        assert service.wait() == 1
-        assert "the state was made from the log" in last_line(service)
+    assert "the state was made from the log" in other.refused(*KEPT)
 
 
 def test_two_processes_do_not_share_a_state_and_the_first_goes_on(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log, watching(log) as watcher, program.serve(*KEPT) as first:
         first.ready()
-        with program.serve("--roles", "judge", *KEPT) as second:
-            assert second.wait() == 1
-            assert f"process {first.process.pid} already uses the state" in last_line(second)
+        said = program.refused("--roles", "judge", *KEPT)
+        assert f"process {first.process.pid} already uses the state" in said
         program.feed(100, seed=1)
         watcher.wait(100, first)
         assert first.end() == 0

@@ -15,7 +15,6 @@ from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS
 from simstream.model import Record
 from simstream.wire import verdict as wire
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
-from tests.fault.test_state import last_line
 from tests.kafka_fixtures import TopicPlace
 
 pytestmark = pytest.mark.kafka
@@ -68,13 +67,6 @@ def lose(lone: LoneBrokerProgram, name: str) -> None:
     lone.broker.start()
 
 
-def last_error(lone: LoneBrokerProgram, *roles: str) -> str:
-    """The error with which `serve` ends."""
-    with lone.program.serve("--roles", ",".join(roles), **SMALL) as service:
-        assert service.wait() == 1
-        return last_line(service)
-
-
 def distinct(records: Sequence[Record]) -> dict[int, bytes]:
     """The verdicts by ordinal. A verdict that came twice is the same, byte for byte."""
     found: dict[int, bytes] = {}
@@ -86,19 +78,19 @@ def distinct(records: Sequence[Record]) -> dict[int, bytes]:
 
 def test_frames_that_are_gone_behind_their_verdicts_stop_the_judge_by_name(lone: LoneBrokerProgram) -> None:
     lose(lone, f"{lone.place.prefix}.{FINGERPRINTS}")
-    assert "verdicts were published up to frame" in last_error(lone, "judge")
+    assert "verdicts were published up to frame" in lone.program.refused("--roles", "judge", **SMALL)
     assert b"the log ends at frame" in lone.program.on_log("status").stdout
     lone.program.feed(COUNT, seed=3)
     with lone.place.open() as log, lone.program.serve("--roles", "fingerprint", **SMALL) as service:
         service.until(lambda: sum(log.source_offsets().values()) == 3 * COUNT, "other frames take their place")
         assert service.end() == 0
-    assert "published" in last_error(lone, "judge")
+    assert "published" in lone.program.refused("--roles", "judge", **SMALL)
     assert len(by_ordinal(lone.verdicts())) == 2 * COUNT
 
 
 def test_pages_that_are_gone_behind_a_commit_stop_the_fingerprinter_by_name(lone: LoneBrokerProgram) -> None:
     lose(lone, f"{lone.place.prefix}.{PAGES}")
-    error = last_error(lone, "fingerprint")
+    error = lone.program.refused("--roles", "fingerprint", **SMALL)
     assert f".{PAGES} has no offset {2 * COUNT} in partition 0" in error
     assert "the broker has lost pages" in error
     with lone.place.open() as log:

@@ -114,9 +114,7 @@ def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, tmp_path: Path
             if busy:
                 on_kafka.feed(100, seed=3)
                 watcher.wait(2300, second)
-        assert first.wait() == 1
-        assert first.output.splitlines()[-1].startswith("simstream: another judge publishes")
-        assert "Traceback" not in first.output
+        assert first.failed().startswith("simstream: another judge publishes")
         on_kafka.feed(100, seed=4)
         watcher.wait(2400 if busy else 300, second)
         assert second.end() == 0
@@ -195,10 +193,7 @@ def test_a_judge_of_another_policy_or_recipe_is_refused_and_the_running_one_goes
             ("--distance", "3", "verdicts were published under policy "),
             ("--recipe", "google2007", "the log began under recipe "),
         ):
-            with on_kafka.serve("--roles", "judge", *wrong) as refused:
-                assert refused.wait() == 1
-                assert refused.output.splitlines()[-1].startswith(f"simstream: {said}")
-                assert "Traceback" not in refused.output
+            assert on_kafka.refused("--roles", "judge", *wrong).startswith(f"simstream: {said}")
         on_kafka.feed(100, seed=2)
         watcher.wait(200, running)
         assert running.end() == 0
