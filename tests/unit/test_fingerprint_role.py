@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from simstream.log import open_log
-from simstream.log.base import Appender, PollResult
+from simstream.log.base import Appender, Log, PollResult
 from simstream.log.local.page_consumer import LocalPageConsumer
 from simstream.log.local.writing import LocalAppender
 from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
@@ -29,6 +30,7 @@ from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
+from tests.role_threads import running
 from tests.waiting import until
 
 PARTITIONS = 8
@@ -55,6 +57,35 @@ class SlowFingerprinter(Fingerprinter):
         return super().columns(pages)
 
 
+class FingerprinterScene(NamedTuple):
+    """A log with pages, and what a fingerprinter's role over the log needs."""
+
+    log: Log
+    fingerprinter: Any
+    context: RoleContext
+
+
+@contextmanager
+def over(
+    folder: Path,
+    pages: Sequence[bytes],
+    settings: Settings | None = None,
+    kind: type[Fingerprinter] = Fingerprinter,
+    partitions: int = 1,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> Iterator[FingerprinterScene]:
+    """A log in a folder with these pages, and a fingerprinter of this kind."""
+    with (
+        open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
+        kind(RECIPE, default_cache(), workers=0) as fingerprinter,
+    ):
+        log.create_topics(partitions)
+        with log.open_appender(PAGES) as appender:
+            for number, page in enumerate(pages):
+                appender.append(page, b"%d" % number, headers)
+        yield FingerprinterScene(log, fingerprinter, RoleContext(settings or Settings()))
+
+
 def run_over(
     folder: Path,
     frame: FrameSettings,
@@ -66,23 +97,11 @@ def run_over(
     headers: Sequence[tuple[str, bytes]] = (),
 ) -> SlowFingerprinter:
     """One fingerprinter over a backlog, until it has seen all of it."""
-    context = RoleContext(Settings(frame=frame, threads=threads))
-    with (
-        open_log(str(folder), LogOptions(max_record_bytes=8 << 20)) as log,
-        kind(RECIPE, default_cache(), workers=0) as slow,
-    ):
-        log.create_topics(partitions)
-        with log.open_appender(PAGES) as appender:
-            for number, page in enumerate(pages):
-                appender.append(page, b"%d" % number, headers)
-        slow.watch(context.metrics)
-        thread = threading.Thread(target=role(log, slow, context).run)
-        thread.start()
-        try:
+    with over(folder, pages, Settings(frame=frame, threads=threads), kind, partitions, headers) as scene:
+        slow: SlowFingerprinter = scene.fingerprinter
+        slow.watch(scene.context.metrics)
+        with running(role(*scene).run, scene.context):
             until(lambda: slow.done >= len(pages), "every page is read")
-        finally:
-            context.stop.set()
-            thread.join()
     assert slow.done == len(pages)
     return slow
 
@@ -109,31 +128,21 @@ def test_headers_count_in_what_is_held_in_bytes(tmp_path: Path) -> None:
 def test_dead_letters_that_are_not_acknowledged_make_it_unready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = RoleContext(Settings())
     real = LocalAppender.acknowledged
-    with (
-        open_log(str(tmp_path / "log"), LogOptions()) as log,
-        Fingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
-    ):
-        log.create_topics(1)
-        with log.open_appender(PAGES) as appender:
-            appender.append(b"{")
+    with over(tmp_path / "log", [b"{"]) as scene:
         monkeypatch.setattr(
             LocalAppender,
             "acknowledged",
             lambda appender: 0 if appender._name.endswith(DEAD_LETTERS) else real(appender),
         )
-        role = FingerprintRole(log, fingerprinter, context)
-        thread = threading.Thread(target=role.run)
-        thread.start()
-        try:
-            until(lambda: role._sent, "the frame is sent")
-            role._committed_at = -1e9
-            until(lambda: "dead letters are not acknowledged" in context.health.ready()[1], "it is unready")
-        finally:
-            monkeypatch.undo()
-            context.stop.set()
-            thread.join()
+        role, health = FingerprintRole(*scene), scene.context.health
+        with running(role.run, scene.context):
+            try:
+                until(lambda: role._sent, "the frame is sent")
+                role._committed_at = -1e9
+                until(lambda: "dead letters are not acknowledged" in health.ready()[1], "it is unready")
+            finally:
+                monkeypatch.undo()
 
 
 class StuckFingerprinter(SlowFingerprinter):
@@ -216,26 +225,19 @@ def test_a_slow_page_does_not_delay_a_stop_and_earlier_pages_are_committed(
 
     monkeypatch.setattr(LocalPageConsumer, "commit", lambda self, offsets: commits.append(dict(offsets)))
     monkeypatch.setattr("simstream.roles.fingerprint.role.COMMIT_EVERY_S", 3600.0)
-    context = RoleContext(Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms"))
-    with (
-        open_log(str(tmp_path / "log"), LogOptions()) as log,
-        HeldFingerprinter(RECIPE, default_cache(), workers=0) as stuck,
-    ):
-        log.create_topics(1)
-        with log.open_appender(PAGES) as appender:
-            for page in [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()]:
-                appender.append(page)
+    settings = Settings(frame=FrameSettings(max_pages=5), threads=1, stop_timeout="500ms")
+    pages = [b'{"text":"short"}'] * 5 + [b'{"html":"%s"}' % SLOW_HTML.encode()]
+    with over(tmp_path / "log", pages, settings, HeldFingerprinter) as scene:
+        stuck, context = scene.fingerprinter, scene.context
         stuck.watch(context.metrics)
-        thread = threading.Thread(target=FingerprintRole(log, stuck, context).run)
-        thread.start()
-        try:
-            until(lambda: hasattr(stuck, "began"), "it is stuck")
-        finally:
-            context.stop.set()
-            thread.join(60)
-            stopped_before = not thread.is_alive()
-            stopped.set()
-            thread.join()
+        with running(FingerprintRole(*scene).run, context) as thread:
+            try:
+                until(lambda: hasattr(stuck, "began"), "it is stuck")
+            finally:
+                context.stop.set()
+                thread.join(60)
+                stopped_before = not thread.is_alive()
+                stopped.set()
         assert ended.wait(60)  # its thread may not outlive the pool
     assert stopped_before
     assert commits == [{0: 5}]
@@ -341,23 +343,12 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
 
     monkeypatch.setattr(LocalPageConsumer, "poll", noted)
     bad = 4
-    context = RoleContext(Settings(frame=FrameSettings(max_pages=bad + 1), threads=1))
-    sample = context.metrics.registry.get_sample_value
-    with (
-        open_log(str(tmp_path / "log"), LogOptions()) as log,
-        LostBatchFingerprinter(RECIPE, default_cache(), workers=0) as fingerprinter,
-    ):
-        log.create_topics(1)
-        with log.open_appender(PAGES) as appender:
-            for page in [b"{"] * bad + [b'{"html":"<p>so that another thread makes the batch"}']:
-                appender.append(page)
-        thread = threading.Thread(target=FingerprintRole(log, fingerprinter, context).run)
-        thread.start()
-        try:
-            until(lambda: log.source_offsets() == {0: bad + 1}, "every page is committed")
-        finally:
-            context.stop.set()
-            thread.join()
+    settings = Settings(frame=FrameSettings(max_pages=bad + 1), threads=1)
+    pages = [b"{"] * bad + [b'{"html":"<p>so that another thread makes the batch"}']
+    with over(tmp_path / "log", pages, settings, LostBatchFingerprinter) as scene:
+        sample = scene.context.metrics.registry.get_sample_value
+        with running(FingerprintRole(*scene).run, scene.context):
+            until(lambda: scene.log.source_offsets() == {0: bad + 1}, "every page is committed")
     assert moved.is_set()
     assert sample("simstream_pages_consumed_total") == 2 * (bad + 1)  # they were read again
     assert sample("simstream_dead_letters_total", {"reason": "bad_json"}) == bad
@@ -367,27 +358,20 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
 def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context, send = RoleContext(Settings(threads=1)), FingerprintRole._send
+    send = FingerprintRole._send
 
     def stopped(self: FingerprintRole, out: Appender, dead: Appender) -> None:
         """The stop comes when pages are sent and not yet committed."""
         send(self, out, dead)
-        context.stop.set()
+        self._context.stop.set()
         time.sleep(0.5)
 
     monkeypatch.setattr(FingerprintRole, "_send", stopped)
-    with (
-        open_log(str(tmp_path / "log"), LogOptions()) as log,
-        Fingerprinter(RECIPE, default_cache(), workers=0) as fingerprinter,
-    ):
-        log.create_topics(1)
-        with log.open_appender(PAGES) as appender:
-            for _ in range(3):
-                appender.append(b'{"text":"short"}')
-        supervisor = RoleSupervisor(context, {"fingerprint": FingerprintRole(log, fingerprinter, context).run})
+    with over(tmp_path / "log", [b'{"text":"short"}'] * 3, Settings(threads=1)) as scene:
+        supervisor = RoleSupervisor(scene.context, {"fingerprint": FingerprintRole(*scene).run})
         supervisor.start()
         supervisor.wait()
-        assert log.source_offsets() == {0: 3}
+        assert scene.log.source_offsets() == {0: 3}
 
 
 @pytest.mark.parametrize("has_partitions", [True, False])
@@ -398,21 +382,11 @@ def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
     if not has_partitions:
         monkeypatch.setattr(LocalPageConsumer, "positions", lambda _: {})
     monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 1e9)
-    context = RoleContext(Settings())
-    with (
-        open_log(str(tmp_path / "log"), LogOptions()) as log,
-        Fingerprinter(preset("default"), default_cache(), workers=0) as fingerprinter,
-    ):
-        log.create_topics(1)
-        role = FingerprintRole(log, fingerprinter, context)
+    with over(tmp_path / "log", []) as scene:
+        role, health = FingerprintRole(*scene), scene.context.health
         role._failing_since = time.monotonic()
-        thread = threading.Thread(target=role.run)
-        thread.start()
-        try:
-            until(lambda: "takes no frames" in context.health.ready()[1], "it is unready")
+        with running(role.run, scene.context):
+            until(lambda: "takes no frames" in health.ready()[1], "it is unready")
             monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
-            until(lambda: context.health.ready()[0], "it is ready again")
-        finally:
-            context.stop.set()
-            thread.join()
+            until(lambda: health.ready()[0], "it is ready again")
     assert role._failing_since is None

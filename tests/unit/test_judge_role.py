@@ -27,10 +27,10 @@ from simstream.text.recipe import preset
 from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
+from tests.role_threads import PATIENCE_S, running
 from tests.waiting import until
 
 RECIPE = "0badcafe"
-PATIENCE_S = 120.0
 
 
 @pytest.fixture
@@ -76,14 +76,8 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
 def judging(log: Log, policy: Policy, state: Path | None = None) -> Iterator[RoleContext]:
     """A judge in a thread, which is asked to end at the end."""
     context = RoleContext(Settings(state=str(state) if state else None))
-    thread = threading.Thread(target=JudgeRole(log, policy, context).run)
-    thread.start()
-    try:
+    with running(JudgeRole(log, policy, context).run, context):
         yield context
-    finally:
-        context.stop.set()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
 
 
 def why(context: RoleContext) -> str:

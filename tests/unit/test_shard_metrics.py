@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.log.base import Log
@@ -13,7 +11,8 @@ from simstream.roles.match.role import MatchRole
 from simstream.roles.match.shard_worker import MatcherContext, ShardWorker, matcher_name
 from simstream.settings import Settings
 from simstream.wire.position import Position
-from tests.unit.test_judge_role import PATIENCE_S, append_frames, policy, until
+from tests.role_threads import PATIENCE_S, running
+from tests.unit.test_judge_role import append_frames, policy, until
 from tests.unit.test_shard_worker import SHARDS, log
 
 __all__ = ["log", "policy"]
@@ -37,9 +36,7 @@ def test_a_matcher_measures_the_shards_that_it_holds_and_forgets_what_it_gives_b
 ) -> None:
     append_frames(log, policy, 0, 300)
     context = RoleContext(Settings(instance="one", copy=2))
-    thread = threading.Thread(target=MatchRole(log, policy, context).run)
-    thread.start()
-    try:
+    with running(MatchRole(log, policy, context).run, context):
         for shard in range(SHARDS):
             until(lambda at=shard: read(context, "shard_position", at) == 300, f"shard {shard} has answered all")
             until(lambda at=shard: read(context, "shard_entries", at) > 0, "it is measured again")
@@ -52,9 +49,6 @@ def test_a_matcher_measures_the_shards_that_it_holds_and_forgets_what_it_gives_b
             }
             assert 'copy="2",matcher="one"' in series(context, shard)["simstream_shard_info"]
             assert read(context, "shard_bytes", shard) > 0
-    finally:
-        context.stop.set()
-        thread.join(PATIENCE_S)
     assert [series(context, shard) for shard in range(SHARDS)] == [{}] * SHARDS
 
 

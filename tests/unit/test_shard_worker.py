@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,8 @@ from simstream.settings import Settings
 from simstream.wire import answer as answers
 from tests.e2e.harness import environment, read_topic
 from tests.kafka_fixtures import TopicPlace
-from tests.unit.test_judge_role import PATIENCE_S, append_frames, judging, policy, until
+from tests.role_threads import running
+from tests.unit.test_judge_role import append_frames, judging, policy, until
 
 SHARDS = 4
 FRAMES = 40
@@ -45,24 +45,9 @@ def log(tmp_path: Path) -> Iterator[Log]:
 def matching(log: Log, policy: Policy, state: Path) -> Iterator[RoleContext]:
     """A matcher in a thread, which must end well."""
     context = RoleContext(Settings(state=str(state), snapshot_every="100ms"))
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            MatchRole(log, policy, context).run()
-        except BaseException as error:  # noqa: BLE001  # the test raises it
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        until(lambda: bool(errors) or context.health.ready()[0], "it is ready")
+    with running(MatchRole(log, policy, context).run, context) as thread:
+        until(lambda: not thread.is_alive() or context.health.ready()[0], "it is ready")
         yield context
-    finally:
-        context.stop.set()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
-    assert not errors, errors
 
 
 def judge_all(log: Log, policy: Policy, state: Path) -> None:
