@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.policy import Policy
-from simstream.model import U64, FingerprintColumns, PageKind
+from simstream.model import U64, FingerprintColumns
+from tests.columns import page_columns
 
 BATCH = 2000
 
@@ -67,20 +68,14 @@ def columns_of(
     n = len(fingerprints)
     numbers = np.arange(first, first + n) if numbers is None else numbers
     ids = [f"https://site-{number % 9973}.example/{number:012}/a-page-of-usual-length.html" for number in numbers]
-    ends = np.cumsum([len(one) for one in ids], dtype=np.uint32)
-    return FingerprintColumns(
+    return page_columns(
+        [one.encode() for one in ids],
         offset=np.arange(first, first + n),
-        kind=np.full(n, PageKind.READABLE, np.uint8),
-        reason=np.zeros(n, np.uint8),
         time=np.arange(first, first + n) // 10,
         identity=identities_of(numbers.astype(np.uint64)),
         fingerprint=fingerprints,
         sketch=sketches,
-        words=np.full(n, 200, np.uint32),
-        id_ends=ends,
-        url_ends=np.zeros(n, np.uint32),
-        ids="".join(ids).encode(),
-        urls=b"",
+        words=200,
     )
 
 

@@ -32,6 +32,7 @@ from simstream.judge.state import JudgeState, make_index
 from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, Record, Verdict
 from simstream.wire import frame as frames
 from simstream.wire import verdict as wire
+from tests.columns import page_columns
 from tests.naive import NaiveJudge, NaivePage, lookup_values, pages_of
 from tests.short import examples
 
@@ -59,24 +60,20 @@ REASON = {PageKind.TOO_SHORT: "few_words", PageKind.FAILED: "http_status", PageK
 def columns_of(rows: list[tuple[int, tuple]], words: int) -> FingerprintColumns:
     """(offset, (id, kind, fingerprint, sketch, time, words)) as the columns of a frame."""
     ids = [f"https://例.example/{row[0]}".encode() for _, row in rows]
-    ends = np.cumsum([len(i) for i in ids], dtype=np.uint32)
     readable = [row[1] is PageKind.READABLE for _, row in rows]
     sketches = b"".join(
         (row[3] * r).to_bytes(16, "little")[: 8 * words] for r, (_, row) in zip(readable, rows, strict=True)
     )
-    return FingerprintColumns(
-        offset=np.array([offset for offset, _ in rows], np.int64),
-        kind=np.array([row[1] for _, row in rows], np.uint8),
-        reason=np.array([REASONS.index(REASON.get(row[1], "")) for _, row in rows], np.uint8),
-        time=np.array([row[4] for _, row in rows], np.int64),
+    return page_columns(
+        ids,
+        offset=[offset for offset, _ in rows],
+        kind=[row[1] for _, row in rows],
+        reason=[REASONS.index(REASON.get(row[1], "")) for _, row in rows],
+        time=[row[4] for _, row in rows],
         identity=np.array([[row[0], 77] for _, row in rows], np.uint64).reshape(-1, 2),
-        fingerprint=np.array([row[2] * r for r, (_, row) in zip(readable, rows, strict=True)], np.uint64),
+        fingerprint=[row[2] * r for r, (_, row) in zip(readable, rows, strict=True)],
         sketch=np.frombuffer(sketches, np.uint64).reshape(len(rows), words),
-        words=np.array([row[5] for _, row in rows], np.uint32),
-        id_ends=ends,
-        url_ends=np.zeros(len(rows), np.uint32),
-        ids=b"".join(ids),
-        urls=b"",
+        words=[row[5] for _, row in rows],
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from simstream.errors import StateDamaged
@@ -10,16 +9,15 @@ from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
 from simstream.judge.policy import make_policy
 from simstream.judge.state import JudgeState
 from simstream.judge.state_facts import restore_acceptor
-from simstream.model import FingerprintColumns
 from simstream.text.recipe import preset
 from simstream.wire import frame as frames
+from tests.columns import page_columns
 
 RECIPE = "0badcafe"
 NOW = 10_000
 
 
 def frame(start: int, offsets: list[int], to: int | None = None, **more: object) -> bytes:
-    n = len(offsets)
     header = frames.FrameHeader(
         **{
             "recipe": RECIPE,
@@ -33,21 +31,8 @@ def frame(start: int, offsets: list[int], to: int | None = None, **more: object)
         }
     )
     names = [f"page{offset}".encode() for offset in offsets]
-    columns = FingerprintColumns(
-        offset=np.array(offsets, np.int64),
-        kind=np.zeros(n, np.uint8),
-        reason=np.zeros(n, np.uint8),
-        time=np.array([1_000 * offset for offset in offsets], np.int64),
-        identity=np.zeros((n, 2), np.uint64),
-        fingerprint=np.zeros(n, np.uint64),
-        sketch=np.zeros((n, 0), np.uint64),
-        words=np.zeros(n, np.uint32),
-        id_ends=np.cumsum([len(name) for name in names], dtype=np.uint32),
-        url_ends=np.zeros(n, np.uint32),
-        ids=b"".join(names),
-        urls=b"",
-    )
-    return frames.encode(header, columns)
+    times = [1_000 * offset for offset in offsets]
+    return frames.encode(header, page_columns(names, offset=offsets, time=times))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from simstream.judge.candidates import Candidate, RejectionRule
@@ -12,6 +11,7 @@ from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.model import FingerprintColumns, PageKind, PageSource, Verdict
+from tests.columns import page_columns
 
 Row = tuple[str, int, int, int]
 """(id, fingerprint, sketch, distinct words)."""
@@ -20,20 +20,15 @@ CANONICAL = Policy("00000000", 64, 3, 50, None, "canonical")
 
 
 def columns(rows: Sequence[Row], time: int = 0, kind: PageKind = PageKind.READABLE) -> FingerprintColumns:
-    n, ids = len(rows), [row[0].encode() for row in rows]
-    return FingerprintColumns(
-        offset=np.arange(n),
-        kind=np.full(n, kind, np.uint8),
-        reason=np.zeros(n, np.uint8),
-        time=np.full(n, time, np.int64),
-        identity=np.array([[int.from_bytes(i, "little"), 0] for i in ids], np.uint64).reshape(n, 2),
-        fingerprint=np.array([row[1] for row in rows], np.uint64),
-        sketch=np.array([row[2] for row in rows], np.uint64).reshape(n, 1),
-        words=np.array([row[3] for row in rows], np.uint32),
-        id_ends=np.cumsum([len(i) for i in ids], dtype=np.uint32),
-        url_ends=np.zeros(n, np.uint32),
-        ids=b"".join(ids),
-        urls=b"",
+    ids = [row[0].encode() for row in rows]
+    return page_columns(
+        ids,
+        kind=kind,
+        time=time,
+        identity=[[int.from_bytes(one, "little"), 0] for one in ids],
+        fingerprint=[row[1] for row in rows],
+        sketch=[[row[2]] for row in rows],
+        words=[row[3] for row in rows],
     )
 
 

@@ -75,12 +75,11 @@ def small() -> tuple[frames.FrameHeader, FingerprintColumns]:
         fingerprint=np.array([7, 0], np.uint64),
         sketch=np.array([[8, 9], [0, 0]], np.uint64),
         words=np.array([11, 0], np.uint32),
-        id_ends=np.array([4, 6], np.uint32),
+        id_ends=np.array([5, 6], np.uint32),
         url_ends=np.array([0, 1], np.uint32),
         ids="é甲b".encode(),
         urls=b"u",
     )
-    columns = dataclasses.replace(columns, id_ends=np.array([5, 6], np.uint32))
     return frames.FrameHeader("1234abcd", "p", "t", 0, 4, 10, 2, first=True), columns
 
 

@@ -16,7 +16,7 @@ from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log
 from simstream.log.base import Election, Log
 from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
-from simstream.model import FingerprintColumns, Record
+from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge
@@ -27,6 +27,7 @@ from simstream.text.recipe import preset
 from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
+from tests.columns import page_columns
 from tests.role_threads import PATIENCE_S, running
 from tests.waiting import until
 
@@ -51,20 +52,13 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
     rng = np.random.default_rng(begin)
     with log.open_appender(FINGERPRINTS) as appender:
         for offset in range(begin, end):
-            name = b"page%d" % offset
-            columns = FingerprintColumns(
-                offset=np.array([offset], np.int64),
-                kind=np.zeros(1, np.uint8),
-                reason=np.zeros(1, np.uint8),
-                time=np.zeros(1, np.int64),
+            columns = page_columns(
+                [b"page%d" % offset],
+                offset=offset,
                 identity=rng.integers(1, 1 << 63, (1, 2), np.uint64),
                 fingerprint=rng.integers(1, 1 << 63, 1, np.uint64),
                 sketch=rng.integers(1, 1 << 63, (1, sketch_words), np.uint64),
-                words=np.full(1, 100, np.uint32),
-                id_ends=np.array([len(name)], np.uint32),
-                url_ends=np.zeros(1, np.uint32),
-                ids=name,
-                urls=b"",
+                words=100,
             )
             header = frames.FrameHeader(
                 RECIPE, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0

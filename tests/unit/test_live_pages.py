@@ -8,8 +8,9 @@ import pytest
 from simstream.judge.policy import Policy, make_policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
-from simstream.model import FingerprintColumns, PageKind, PageSource
+from simstream.model import FingerprintColumns, PageSource
 from simstream.text.recipe import preset
+from tests.columns import page_columns
 
 PAGES = 400
 
@@ -24,20 +25,13 @@ def columns(first: int, identities: int) -> FingerprintColumns:
     """Pages one ms apart under `identities` different ids; every other one is alone in its cluster."""
     numbers = np.arange(first, first + PAGES)
     alone = np.random.default_rng(first).integers(0, 2**63, PAGES, dtype=np.uint64)
-    names = [f"{number % identities:06}" for number in numbers]
-    return FingerprintColumns(
+    return page_columns(
+        [b"%06d" % (number % identities) for number in numbers.tolist()],
         offset=numbers,
-        kind=np.full(PAGES, PageKind.READABLE, np.uint8),
-        reason=np.zeros(PAGES, np.uint8),
         time=numbers,
-        identity=np.stack([numbers % identities, numbers % identities], 1).astype(np.uint64),
+        identity=np.stack([numbers % identities, numbers % identities], 1),
         fingerprint=np.where(numbers % 2, alone, (numbers % 3 == 0).astype(np.uint64)),
-        sketch=np.zeros((PAGES, 0), np.uint64),
-        words=np.full(PAGES, 9, np.uint32),
-        id_ends=np.arange(6, 6 * PAGES + 1, 6, dtype=np.uint32),
-        url_ends=np.zeros(PAGES, np.uint32),
-        ids="".join(names).encode(),
-        urls=b"",
+        words=9,
     )
 
 
