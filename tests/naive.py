@@ -6,14 +6,21 @@ exactly the same on any input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simstream.judge.acceptor import AcceptedPages, Acceptor
 from simstream.judge.policy import Policy
-from simstream.model import REASONS, PageKind, PageSource, Verdict
+from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, Verdict
 from tests.naive_truth import jaccard
+
+if TYPE_CHECKING:
+    from simstream.deduper import FingerprintedPages
 
 
 @dataclass
@@ -187,9 +194,10 @@ class NaiveTrueJudge(NaiveJudge):
         return -jaccard(a.text, b.text), *super().rank(a, b)
 
 
-def pages_of(accepted: AcceptedPages) -> list[NaivePage]:
-    """The accepted pages of a frame, one object each."""
-    c = accepted.columns
+def pages_of(
+    c: FingerprintColumns, times: NDArray[np.int64], sources: Sequence[PageSource], texts: Sequence[str] = ()
+) -> list[NaivePage]:
+    """The pages of these columns, one object each; `texts`: what they say, where that is known."""
     return [
         NaivePage(
             id=page_id,
@@ -197,14 +205,27 @@ def pages_of(accepted: AcceptedPages) -> list[NaivePage]:
             identity=c.identity[i].tobytes(),
             kind=PageKind(int(c.kind[i])),
             reason=REASONS[c.reason[i]],
-            time=int(accepted.time[i]),
+            time=int(times[i]),
             fingerprint=int(c.fingerprint[i]),
             sketch=int.from_bytes(c.sketch[i].tobytes(), "little"),
             words=int(c.words[i]),
-            source=PageSource(accepted.header.topic, accepted.header.partition, int(c.offset[i])),
+            source=sources[i],
+            text=texts[i] if texts else "",
         )
         for i, (page_id, url) in enumerate(zip(c.id_list(), c.url_list(), strict=True))
     ]
+
+
+def accepted_pages(accepted: AcceptedPages) -> list[NaivePage]:
+    """The accepted pages of a frame."""
+    header, columns = accepted.header, accepted.columns
+    sources = [PageSource(header.topic, header.partition, offset) for offset in columns.offset.tolist()]
+    return pages_of(columns, accepted.time, sources)
+
+
+def fingerprinted_pages(batch: FingerprintedPages) -> list[NaivePage]:
+    """The pages of a batch, with their texts."""
+    return pages_of(batch.columns, batch.columns.time, batch.sources, [page.text or "" for page in batch.pages])
 
 
 def judge_log(frames: Iterable[tuple[int, bytes, int]], acceptor: Acceptor, policy: Policy) -> list[Verdict]:
@@ -214,5 +235,5 @@ def judge_log(frames: Iterable[tuple[int, bytes, int]], acceptor: Acceptor, poli
     for offset, data, append_time in frames:
         accepted = acceptor.accept(offset, data, append_time)
         if isinstance(accepted, AcceptedPages):
-            verdicts += [judge.judge(page) for page in pages_of(accepted)]
+            verdicts += [judge.judge(page) for page in accepted_pages(accepted)]
     return verdicts

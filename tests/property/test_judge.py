@@ -33,7 +33,7 @@ from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, R
 from simstream.wire import frame as frames
 from simstream.wire import verdict as wire
 from tests.columns import page_columns
-from tests.naive import NaiveJudge, NaivePage, lookup_values, pages_of
+from tests.naive import NaiveJudge, NaivePage, accepted_pages, lookup_values, pages_of
 from tests.short import examples
 
 RECIPE = "0badcafe"
@@ -75,6 +75,22 @@ def columns_of(rows: list[tuple[int, tuple]], words: int) -> FingerprintColumns:
         sketch=np.frombuffer(sketches, np.uint64).reshape(len(rows), words),
         words=[row[5] for _, row in rows],
     )
+
+
+def judge_rows(resolver: Resolver, rows: list[tuple[int, tuple]], first: int) -> list[Verdict]:
+    """Judge these rows together; `first`: the ordinal of the first one."""
+    columns = columns_of(rows, 2)
+    return resolver.judge(columns, columns.time, first, sources_of(rows))
+
+
+def said_of(policy: Policy, rows: list[tuple[int, tuple]]) -> list[Verdict]:
+    """What the quadratic judge says of these rows."""
+    naive, columns = NaiveJudge(policy), columns_of(rows, 2)
+    return [naive.judge(page) for page in pages_of(columns, columns.time, sources_of(rows))]
+
+
+def sources_of(rows: list[tuple[int, tuple]]) -> list[PageSource]:
+    return [PageSource("t.pages", 0, offset) for offset, _ in rows]
 
 
 def index_for(policy: Policy, memtable_limit: int) -> Index:
@@ -194,7 +210,7 @@ class JudgeMachine(RuleBasedStateMachine):
         assert not damage
         assert isinstance(twin, AcceptedPages)
         sources = [PageSource("t.pages", partition, int(o)) for o in result.columns.offset]
-        coming = pages_of(twin)
+        coming = accepted_pages(twin)
         self.explain(result, coming)
         verdicts = resolver.judge(result.columns, result.time, result.ordinal, sources)
         expected = [self.slow.judge(page) for page in coming]
@@ -384,10 +400,7 @@ def random_pages(count: int, seed: int) -> list[tuple[int, tuple]]:
 @cache
 def naive_verdicts(policy: Policy) -> list[wire.Verdict]:
     """What the quadratic judge says of 1,500 random pages, which takes it seconds."""
-    rows, naive = random_pages(1500, seed=7), NaiveJudge(policy)
-    columns = columns_of(rows, 2)
-    header = frames.FrameHeader(RECIPE, "t.pages", "T", 0, 0, len(rows), 2)
-    return [naive.judge(page) for page in pages_of(AcceptedPages(header, columns, columns.time, 0))]
+    return said_of(policy, random_pages(1500, seed=7))
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
@@ -420,9 +433,7 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     rows = random_pages(1500, seed=7)
     verdicts = []
     for at in range(0, len(rows), batch):
-        columns = columns_of(rows[at : at + batch], 2)
-        sources = [PageSource("t.pages", 0, int(o)) for o in columns.offset]
-        verdicts += resolver.judge(columns, columns.time, at, sources)
+        verdicts += judge_rows(resolver, rows[at : at + batch], at)
     assert verdicts == naive_verdicts(policy)
     assert {v.verdict for v in verdicts} >= {"new", "near_duplicate", "unchanged", "withdrawn", "unreadable"}
     assert link == "canonical" or any(v.merged_clusters for v in verdicts)
@@ -437,15 +448,12 @@ def test_pages_that_differ_in_a_further_fingerprint_alone_share_no_entry(
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", crowded)
     monkeypatch.setattr(crowds, "WORTH", 10**9)
     policy = Policy(RECIPE, 64, 3, 50, None, "any", fingerprints=2)
-    resolver, naive, far = Resolver(policy, index_for(policy, memtable_limit=64)), NaiveJudge(policy), (1 << 20) - 1
+    resolver, far = Resolver(policy, index_for(policy, memtable_limit=64)), (1 << 20) - 1
     keys = [(0, 0), (1, 0), (2, 0), (0, far), (far, far), (far, far << 20)]
     rows = [(n, (n, PageKind.READABLE, first, second, 1000 + n, 300)) for n, (first, second) in enumerate(keys)]
     verdicts = []
     for at in range(0, len(rows), batch):
-        columns = columns_of(rows[at : at + batch], 2)
-        sources = [PageSource("t.pages", 0, int(o)) for o in columns.offset]
-        verdicts += resolver.judge(columns, columns.time, at, sources)
-    header, columns = frames.FrameHeader(RECIPE, "t.pages", "T", 0, 0, len(rows), 2), columns_of(rows, 2)
-    assert verdicts == [naive.judge(page) for page in pages_of(AcceptedPages(header, columns, columns.time, 0))]
+        verdicts += judge_rows(resolver, rows[at : at + batch], at)
+    assert verdicts == said_of(policy, rows)
     named = [None, *(verdicts[n].id for n in (0, 0, 0, 3, 4))]
     assert [v.near_duplicate_of for v in verdicts] == named

@@ -12,15 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simstream.judge import batch_changes, best_match, expiry, live_pages, live_pages_check
-from simstream.judge.acceptor import AcceptedPages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Link, Policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import JudgeState
-from simstream.model import PageKind, PageSource
-from simstream.wire import frame as frames
-from tests.naive import NaiveJudge, pages_of
-from tests.property.test_judge import RECIPE, columns_of, index_for, pages, random_pages
+from simstream.model import PageKind
+from tests.property.test_judge import RECIPE, index_for, judge_rows, pages, random_pages, said_of
 from tests.short import examples
 
 if TYPE_CHECKING:
@@ -84,20 +81,12 @@ def judged(
         at = 0
         for size in [*batches, len(rows)]:
             part = rows[at : at + size]
-            columns = columns_of(part, policy.sketch_bits // 64)
-            sources = [PageSource("t.pages", 0, offset) for offset, _ in part]
-            verdicts += resolver.judge(columns, columns.time, at, sources)
+            verdicts += judge_rows(resolver, part, at)
             at += len(part)
             resolver.check()
             sizes = sorted((size, count) for size, count in resolver.cluster_sizes.items() if count)
             states.append((resolver.live_pages, resolver.largest_cluster, *sum(sizes, ())))
     return verdicts, states
-
-
-def naive_verdicts(policy: Policy, rows: Rows) -> list[Verdict]:
-    naive, columns = NaiveJudge(policy), columns_of(rows, policy.sketch_bits // 64)
-    header = frames.FrameHeader(RECIPE, "t.pages", "T", 0, 0, len(rows), policy.sketch_bits // 64)
-    return [naive.judge(page) for page in pages_of(AcceptedPages(header, columns, columns.time, 0))]
 
 
 @st.composite
@@ -117,7 +106,7 @@ def histories(draw: st.DrawFn) -> Rows:
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_pages_that_leave_at_once_change_no_verdict(link, short_words, rows, batches, window) -> None:
     policy = Policy(RECIPE, 128, 3, 100, window, link, short_words, 2, 118)
-    expected = naive_verdicts(policy, rows)
+    expected = said_of(policy, rows)
     known = None
     for way in WAYS:
         verdicts, states = judged(policy, rows, batches, way)
@@ -141,7 +130,7 @@ def with_pauses(count: int, seed: int) -> Rows:
 @pytest.mark.parametrize(("window", "batches"), [(60, [300, 700]), (90, [300, 700]), (150, [40] * 40)])
 def test_waves_of_pages_leave_as_the_quadratic_judge_says(link, window, batches) -> None:
     rows, policy = with_pauses(1600, seed=3), Policy(RECIPE, 128, 4, 100, window, link)
-    expected = naive_verdicts(policy, rows)
+    expected = said_of(policy, rows)
     for way in WAYS:
         verdicts, _ = judged(policy, rows, batches, way)
         assert verdicts == expected, way
@@ -154,14 +143,14 @@ def test_copies_of_which_one_was_withdrawn_in_the_same_batch_leave_once(way) -> 
     then = [(5, (0, PageKind.WITHDRAWN, 0, 0, 1001, 300)), (6, (9, PageKind.READABLE, 7, 7, 5000, 300))]
     rows = copies + then
     verdicts, states = judged(policy, rows, [5], way)
-    assert verdicts == naive_verdicts(policy, rows)
+    assert verdicts == said_of(policy, rows)
     assert states[-1][0] == 1
 
 
 @cache
 def expected_of_restarted(link: Link) -> list[Verdict]:
     """What the quadratic judge says of the pages that judges are restarted over."""
-    return naive_verdicts(Policy(RECIPE, 128, 4, 100, 90, link), with_pauses(1600, seed=5))
+    return said_of(Policy(RECIPE, 128, 4, 100, 90, link), with_pauses(1600, seed=5))
 
 
 @pytest.mark.parametrize("link", ["any", "canonical"])
@@ -173,9 +162,7 @@ def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(
         state = JudgeState(policy, memtable_limit=8)
         for at in range(0, len(rows), 130):
             part = rows[at : at + 130]
-            columns = columns_of(part, 2)
-            sources = [PageSource("t.pages", 0, offset) for offset, _ in part]
-            verdicts += state.resolver.judge(columns, columns.time, at, sources)
+            verdicts += judge_rows(state.resolver, part, at)
             parts, facts = state.parts(), state.facts("L")
             state.close()
             state = JudgeState(policy, memtable_limit=8)
@@ -189,13 +176,10 @@ def test_no_more_than_a_slice_of_pages_leaves_between_two_beats() -> None:
     policy = Policy(RECIPE, 128, 4, 100, 60, "any")
     with taking(ExpiryWay(few=4, most_ahead=10, at_once=32, chunk=16)):
         state = JudgeState(policy, memtable_limit=8, beat=lambda: beats.append(state.resolver.live_pages))
-        columns = columns_of(rows, 2)
-        sources = [PageSource("t.pages", 0, offset) for offset, _ in rows]
-        state.resolver.judge(columns, columns.time, 0, sources)
+        judge_rows(state.resolver, rows, 0)
         live = state.resolver.live_pages
         beats.clear()
-        last = columns_of([(400, (0, PageKind.READABLE, 0, 0, 10**6, 300))], 2)
-        state.resolver.judge(last, last.time, len(rows), [PageSource("t.pages", 0, 400)])
+        judge_rows(state.resolver, [(400, (0, PageKind.READABLE, 0, 0, 10**6, 300))], len(rows))
     assert live > 150
     steps = [before - after for before, after in zip([live, *beats], beats, strict=False)]
     assert max(steps) <= 32

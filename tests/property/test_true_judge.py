@@ -17,12 +17,11 @@ from simstream.tools.dedup import text_rows
 from simstream.tools.dedup.keep import KeepSelector
 from simstream.tools.dedup.true_judge import TrueJudge, TruePair
 from simstream.tools.dedup.true_matches import LeastJaccard
-from tests.naive import NaivePage, NaiveTrueJudge, distance, similarity
+from tests.naive import NaivePage, NaiveTrueJudge, distance, fingerprinted_pages, similarity
 from tests.naive import agreement as agreement_of
 from tests.naive_truth import jaccard
 from tests.property.test_judge import BASES, SKETCH_BASES, bits, columns_of, sketch_bits
 from tests.short import examples
-from tests.unit.test_dedup_groups import naive_pages
 from tests.unit.test_dedup_keep import naive_kept
 
 TEXTS = (
@@ -118,7 +117,7 @@ def test_verdicts_pairs_and_kept_pages_are_those_of_the_quadratic_judge(
             kept = keeping.choose(first, confirm=judge.matcher.confirm).ordinals.tolist()
             policy_id = verdicts[0].policy if verdicts else ""
         patch.undo()
-        pages = [page for batch in made for page in naive_pages(batch)]
+        pages = [page for batch in made for page in fingerprinted_pages(batch)]
         oracle = NaiveTrueJudge(judge.policy, least)
         expected, pairs = naive(oracle, pages, policy_id)
         assert verdicts == expected

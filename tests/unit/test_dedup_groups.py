@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from simstream import Deduper
-from simstream.model import REASONS, PageKind, Record
+from simstream.model import PageKind, Record
 from simstream.sources import demo
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.wire.page import NO_TIME
 from tests.e2e import pages
-from tests.naive import NaiveJudge, NaivePage, match
+from tests.naive import NaiveJudge, fingerprinted_pages, match
 
 DEMO = Path(demo.__file__).parent / "demo_pages.jsonl"
 
@@ -32,7 +32,7 @@ def test_they_are_the_live_pages_of_the_quadratic_judge(seed: int, link: Any, fi
         lines = pages.lines(500, seed)
         records = [Record("p", 0, i, f"p:{i}".encode() * (b'"id"' not in line), line, (), NO_TIME)
                    for i, line in enumerate(lines)]  # fmt: skip
-        told = [page for batch in deduper.fingerprinted(records, 1) for page in naive_pages(batch)]
+        told = [page for batch in deduper.fingerprinted(records, 1) for page in fingerprinted_pages(batch)]
         for page, verdict in zip(told, deduper.stream(records), strict=True):
             judge.judge(page)
             groups.take(verdict, page.kind is PageKind.TOO_SHORT)
@@ -41,26 +41,6 @@ def test_they_are_the_live_pages_of_the_quadratic_judge(seed: int, link: Any, fi
     large = [m for m in expected if len(m) > 1 and any(page.ordinal >= first for page in m)]
     found = [(group.cluster_id, group.canonical, group.pages) for group in groups.groups(first)]
     assert found == [(str(m[0].cluster), m[0].id, [page.id for page in m]) for m in large] != []
-
-
-def naive_pages(batch: Any) -> list[NaivePage]:
-    c = batch.columns
-    return [
-        NaivePage(
-            id=page_id,
-            url=None,
-            identity=c.identity[i].tobytes(),
-            kind=PageKind(int(c.kind[i])),
-            reason=REASONS[c.reason[i]],
-            time=int(c.time[i]),
-            fingerprint=int(c.fingerprint[i]),
-            sketch=int.from_bytes(c.sketch[i].tobytes(), "little"),
-            words=int(c.words[i]),
-            source=batch.sources[i],
-            text=batch.pages[i].text or "",
-        )
-        for i, page_id in enumerate(c.id_list())
-    ]
 
 
 def union_find(count: int, pairs: list[tuple[int, int]]) -> list[int]:
@@ -83,7 +63,7 @@ def test_final_clusters_are_the_components_of_all_pairs_that_match(source: str, 
     records = [Record("p", 0, i, b"%d" % i, line, (), NO_TIME) for i, line in enumerate(lines)]
     groups = DuplicateGroups()
     with Deduper(cache=cache, workers=0, distance=12, similarity=0.3) as deduper:
-        told = [page for batch in deduper.fingerprinted(records, 1) for page in naive_pages(batch)]
+        told = [page for batch in deduper.fingerprinted(records, 1) for page in fingerprinted_pages(batch)]
         readable = [i for i, page in enumerate(told) if page.kind is PageKind.READABLE]
         alike = [(a, b) for a in readable for b in readable
                  if a < b and match(told[a], told[b], deduper.policy)]  # fmt: skip

@@ -16,8 +16,7 @@ from simstream.model import PageKind, Record, Verdict
 from simstream.tools.dedup.keep import KeepSelector
 from simstream.wire.page import NO_TIME
 from tests.e2e import pages
-from tests.naive import NaivePage, match
-from tests.unit.test_dedup_groups import naive_pages
+from tests.naive import NaivePage, fingerprinted_pages, match
 
 
 def run(deduper: Deduper, records: list[Record]) -> tuple[KeepSelector, list[NaivePage], list[Verdict]]:
@@ -26,7 +25,7 @@ def run(deduper: Deduper, records: list[Record]) -> tuple[KeepSelector, list[Nai
 
     def seen(batch: FingerprintedPages) -> None:
         keeping.note_pages(batch.columns)
-        told.extend(naive_pages(batch))
+        told.extend(fingerprinted_pages(batch))
 
     verdicts = list(deduper.stream(records, 1, seen))
     for verdict in verdicts:
