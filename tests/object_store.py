@@ -14,7 +14,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-PATIENCE_S = 60.0
+from deploy.server_process import free_port
+from tests.waiting import until
+
 SECRET = "a-secret-that-nobody-prints"
 
 
@@ -31,24 +33,23 @@ def variables(port: int) -> dict[str, str]:
 @contextmanager
 def object_store(folder: Path) -> Iterator[int]:
     """Run moto's S3 server, and yield its port. Its output is in `folder`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with (folder / "moto.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
-            deadline = time.monotonic() + PATIENCE_S
-            while True:
-                assert server.poll() is None, (folder / "moto.log").read_text()
-                assert time.monotonic() < deadline, "the store did not start"
-                try:
-                    socket.create_connection(("127.0.0.1", port), 1).close()
-                    break
-                except OSError:
-                    time.sleep(0.1)
+            said = (folder / "moto.log").read_text
+            until(lambda: answers(port), lambda: f"the store answers: {said()}", every=0.1, process=server)
             yield port
         finally:
             server.kill()
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on this loopback port."""
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
 
 
 class WebServer:

@@ -39,6 +39,13 @@ def take(reader: Reader, count: int, limit: int = 100) -> list[Record]:
     return records
 
 
+def poll_for(reader: Reader | PageConsumer, seconds: float) -> None:
+    """Read for this time, and throw away."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        reader.poll(10, 0.2)
+
+
 def read_source(source: PageConsumer, records: int, timeout: float = 60.0) -> PollResult:
     """What a source brings until `records` have come (and its partitions, where it is 0)."""
     all_records: list[Record] = []

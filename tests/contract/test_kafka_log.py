@@ -29,7 +29,7 @@ from simstream.log.kafka.reader import consume
 from simstream.log.kafka.topics import group_state
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions
 from simstream.model import Record
-from tests.contract.helpers import add_partitions, batch, cluster_of, read_all, read_source, take
+from tests.contract.helpers import add_partitions, batch, cluster_of, poll_for, read_all, read_source, take
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
 from tests.waiting import until
 
@@ -201,13 +201,16 @@ def test_two_sources_share_the_partitions_and_every_page_is_read_on(
     first.commit(dict.fromkeys(range(PARTITIONS), 100))
     second = kafka_place.open().open_consumer()
     others: set[int] = set()
-    end = time.monotonic() + 20
-    while time.monotonic() < end and not (len(others) == 2 and len(owned) == 2):
-        polled = first.poll(100, 0.1)
-        owned = owned - set(polled.stopped) | {start.partition for start in polled.started}
-        polled = second.poll(100, 0.1)
-        others = others - set(polled.stopped) | {start.partition for start in polled.started}
+
+    def are_shared() -> bool:
+        for consumer, partitions in ((first, owned), (second, others)):
+            polled = consumer.poll(100, 0.1)
+            partitions.difference_update(polled.stopped)
+            partitions.update(start.partition for start in polled.started)
         assert all(start.offset == 100 and not start.first for start in polled.started)
+        return len(others) == len(owned) == 2
+
+    until(are_shared, "both have two partitions")
     assert owned | others == set(range(PARTITIONS))
     assert not owned & others
     first.close()
@@ -218,7 +221,6 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
     kafka_place: TopicPlace, kafka_log: Log
 ) -> None:
     first, owned = kafka_log.open_consumer(), set[int]()
-    second = None
 
     def turn(limit: int) -> int:
         polled = first.poll(limit, 0.1)
@@ -226,23 +228,32 @@ def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(
         owned.update(start.partition for start in polled.started)
         return len(polled.records)
 
-    end = time.monotonic() + 40
-    while len(owned) < PARTITIONS and time.monotonic() < end:
+    def has_all() -> bool:
         turn(100)
+        return len(owned) == PARTITIONS
+
+    until(has_all, "the first has all partitions")
     second = kafka_place.open().open_consumer()
-    while len(owned) == PARTITIONS and time.monotonic() < end:
+
+    def has_lost_some() -> bool:
         turn(0)
         second.poll(100, 0.1)
-    assert len(owned) < PARTITIONS
+        return len(owned) < PARTITIONS
+
+    until(has_lost_some, "the second has partitions")
     second.close()
-    while len(owned) < PARTITIONS and time.monotonic() < end:
-        turn(100)
+    until(has_all, "the first has all partitions again")
     with kafka_log.open_appender(PAGES) as appender:
         for i in range(40):
             appender.append(b"%d" % i, partition=i % PARTITIONS)
     found = 0
-    while found < 40 and time.monotonic() < end:
+
+    def has_found_all() -> bool:
+        nonlocal found
         found += turn(100)
+        return found >= 40
+
+    until(has_found_all, "all pages are read")
     first.close()
     assert found == 40
 
@@ -280,22 +291,29 @@ def test_an_offset_beyond_the_end_is_waited_for_before_pages_count_as_lost(
         appender.append(b"0", partition=0)
     set_group_offsets(cluster_of(kafka_place), {0: 3})
     with kafka_log.open_consumer() as source:
-        end = time.monotonic() + 40
-        while not source._missing._since and time.monotonic() < end:  # type: ignore[attr-defined]
+
+        def is_missed() -> bool:
             source.poll(100, 0.1)
+            return bool(source._missing._since)  # type: ignore[attr-defined]
+
+        until(is_missed, "the offset is missed")
         assert source.poll(100, 0.1).records == []
         with kafka_log.open_appender(PAGES) as appender:
             for number in range(1, 5):
                 appender.append(b"%d" % number, partition=0)
         found: list[Record] = []
-        while len(found) < 2 and time.monotonic() < end:
-            found += source.poll(100, 0.1).records
+
+        def has_two() -> bool:
+            found.extend(source.poll(100, 0.1).records)
+            return len(found) >= 2
+
+        until(has_two, "two pages come")
         assert [record.value for record in found] == [b"3", b"4"]
         monkeypatch.setattr(missing_offsets, "MAX_LEADER_CHANGE_S", 0.0)
         source._next[0] = 9  # type: ignore[attr-defined]
         source._seek(0, 9)  # type: ignore[attr-defined]
         with pytest.raises(LogError, match="no offset 9 in partition 0 any more: the broker has lost pages"):
-            poll_until(source, end)
+            poll_for(source, 40)
 
 
 def test_a_reader_beyond_the_end_waits_before_records_count_as_lost(
@@ -428,7 +446,7 @@ def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
     with pytest.raises(BrokerUnreachable):
         publisher.publish(batch(2), b"two")
     with pytest.raises(BrokerUnreachable):
-        poll_until(reader, time.monotonic() + 120)
+        poll_for(reader, 120)
     broker.restart()
     end = time.monotonic() + 120
     while True:
@@ -440,12 +458,6 @@ def test_a_publisher_without_its_broker_says_so_and_publishes_once_afterwards(
     publisher.close()
     reader.close()
     assert [r.value for r in read_all(kafka_place.open(), POSITIONS, least=2)] == [b"one", b"two"]
-
-
-def poll_until(reader: object, end: float) -> None:
-    """Read and throw away."""
-    while time.monotonic() < end:
-        reader.poll(10, 0.2)  # type: ignore[attr-defined]
 
 
 def test_the_clients_own_log_lines_go_to_the_logger(

@@ -22,9 +22,10 @@ from simstream.log.base import Log, OutgoingVerdict, Reader
 from simstream.log.committed_records import committed
 from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS
 from simstream.log.partitioner import partition_of
-from tests.contract.helpers import batch, kill_after, read_all, read_source, writer
+from tests.contract.helpers import batch, kill_after, poll_for, read_all, read_source, writer
 from tests.contract.writer import BATCH
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
+from tests.waiting import until
 
 
 def test_topics_are_made_once_and_then_only_compared(place: TopicPlace) -> None:
@@ -267,6 +268,12 @@ def test_a_reader_that_is_asked_for_its_health_still_returns_all_that_is_there(l
     assert found == list(range(40))
 
 
+def is_at_end(reader: Reader) -> bool:
+    """Whether a reader has caught up. Fails if one more record comes."""
+    assert reader.caught_up() or reader.poll(10, 0.1) == []
+    return reader.caught_up()
+
+
 def test_a_reader_has_caught_up_behind_the_marks_of_transactions(log: Log) -> None:
     publisher = log.open_publisher()
     publisher.start()
@@ -274,10 +281,7 @@ def test_a_reader_has_caught_up_behind_the_marks_of_transactions(log: Log) -> No
         for number in range(3):
             publisher.publish(batch(number), b"%d" % number)
             assert [r.value for r in reader.poll(10, 10)] == [b"%d" % number]
-            end = time.monotonic() + 10
-            while not reader.caught_up() and time.monotonic() < end:
-                assert reader.poll(10, 0.1) == []
-            assert reader.caught_up()
+            until(lambda: is_at_end(reader), "the reader has caught up")
     publisher.close()
 
 
@@ -349,12 +353,6 @@ def test_verdicts_without_a_position_are_refused(log: Log) -> None:
         appender.append(b"v", b"k")
     with pytest.raises(PositionMissing, match="prefix"):
         log.open_publisher().start()
-
-
-def poll_until(reader: Reader, end: float) -> None:
-    """Read and throw away."""
-    while time.monotonic() < end:
-        reader.poll(1, 0.2)
 
 
 def fill(log: Log, count: int) -> None:
@@ -447,9 +445,8 @@ def test_a_reader_stops_where_its_topic_was_made_anew(place: TopicPlace, log: Lo
         reader.poll(1, 0.1)
         place.delete(FINGERPRINTS)
         log.create_topics(PARTITIONS)
-        end = time.monotonic() + 15
         with pytest.raises((TopicRecreated, TopicMissing)):
-            poll_until(reader, end)
+            poll_for(reader, 15)
 
 
 def test_group_offsets_are_set_while_no_fingerprinter_runs(log: Log) -> None:

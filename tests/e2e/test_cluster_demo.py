@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -22,6 +21,7 @@ from simstream.sources.demo import demo_records
 from tests.e2e.harness import PATIENCE_S, ROOT
 from tests.forked_process import working_below
 from tests.kafka_fixtures import need_broker
+from tests.waiting import until
 
 
 @contextmanager
@@ -73,11 +73,13 @@ def test_it_kills_one_of_each_kind_and_finds_every_verdict_right(cache: Path, tm
 @pytest.mark.long
 def test_ctrl_c_ends_all_of_its_processes(cache: Path, tmp_path: Path) -> None:
     with demo(cache, tmp_path) as (process, said):
-        end = time.monotonic() + 2 * PATIENCE_S
-        while "pages a second" not in said.read_text():
-            assert process.poll() is None, said.read_text()
-            assert time.monotonic() < end, said.read_text()
-            time.sleep(0.1)
+        until(
+            lambda: "pages a second" in said.read_text(),
+            lambda: f"pages are judged: {said.read_text()}",
+            2 * PATIENCE_S,
+            every=0.1,
+            process=process,
+        )
         process.send_signal(signal.SIGINT)
         assert code_of(process, PATIENCE_S, said) == 0, said.read_text()
         assert said.read_text().endswith("ended\n")

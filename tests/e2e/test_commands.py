@@ -8,7 +8,6 @@ import lzma
 import os
 import re
 import subprocess
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +24,7 @@ from simstream.sources.demo import demo_records
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, bare, command_line, environment
+from tests.waiting import until
 
 TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
@@ -104,10 +104,12 @@ def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tm
             env=environment(cache),
         )
         try:
-            end = time.monotonic() + PATIENCE_S
-            while not out.stat().st_size and time.monotonic() < end:
+
+            def is_shown() -> bool:
                 publisher.publish([new], b"0")
-                time.sleep(0.1)
+                return out.stat().st_size > 0
+
+            until(is_shown, "a verdict is shown", every=0.1)
         finally:
             showing.kill()
             showing.wait()

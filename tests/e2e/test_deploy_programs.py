@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,6 +18,7 @@ from deploy.server_process import free_port
 from simstream.sources.demo import demo_records
 from tests.e2e.harness import PATIENCE_S, ROOT, environment
 from tests.kafka_fixtures import need_broker
+from tests.waiting import until
 
 
 def stories(port: int) -> dict[str, Any]:
@@ -40,11 +40,14 @@ def test_the_feed_demo_shows_replayed_pages_and_ends_on_request(cache: Path, tmp
     with (tmp_path / "said").open("wb") as said:
         process = subprocess.Popen(command, cwd=ROOT, env=environment(cache), stderr=said)
     try:
-        end, least = time.monotonic() + 2 * PATIENCE_S, len(list(demo_records())) // 4
-        while stories(port).get("total", 0) < least:
-            assert process.poll() is None, (tmp_path / "said").read_text()
-            assert time.monotonic() < end, (tmp_path / "said").read_text()
-            time.sleep(0.2)
+        least = len(list(demo_records())) // 4
+        until(
+            lambda: stories(port).get("total", 0) >= least,
+            lambda: f"stories are shown: {(tmp_path / 'said').read_text()}",
+            2 * PATIENCE_S,
+            every=0.2,
+            process=process,
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     finally:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from simstream.log.options import PAGES
 from tests.e2e.harness import PATIENCE_S, Program, command_line, environment, read_topic
+from tests.waiting import until
 
 PAGE_COUNT = 4_000
 
@@ -72,11 +72,7 @@ def stop_and_resume(program: Program, cache: Path, tmp_path: Path, stop: signal.
 
     writer = threading.Thread(target=write)
     writer.start()
-    end = time.monotonic() + PATIENCE_S
-    while position(place) < 500:
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: position(place) >= 500, "so many pages are sent", process=process)
     process.send_signal(stop)
     code = process.wait(timeout=PATIENCE_S)
     ended.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from confluent_kafka import Consumer
 from simstream.log.committed_records import committed
 from simstream.log.options import FINGERPRINTS
 from simstream.wire import frame as frames
-from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, watching
+from tests.e2e.harness import ROOT, Program, Service, watching
+from tests.waiting import until
 
 ELECTED = 'simstream_role_elected{role="judge"}'
 
@@ -234,9 +234,12 @@ def test_another_program_in_the_group_of_the_judges_needs_a_person(on_kafka: Pro
         }
     )
     stranger.subscribe([f"{prefix}.{FINGERPRINTS}"])
-    end = time.monotonic() + PATIENCE_S
-    while not stranger.assignment() and time.monotonic() < end:
+
+    def has_joined() -> bool:
         stranger.poll(0.1)
+        return bool(stranger.assignment())
+
+    until(has_joined, "the stranger is in the group")
     told = status(on_kafka, code=1)
     stranger.close()
     assert [one["what"].partition(" (")[0] for one in told["wrong"]] == ["stranger"]

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import jieba
@@ -19,7 +18,8 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.tools.train_idf.state import TrainingFolder, TrainingState
 from tests.e2e import pages
-from tests.e2e.harness import PATIENCE_S, Program, command_line, environment
+from tests.e2e.harness import Program, command_line, environment
+from tests.waiting import until
 
 PAGES = 4_000
 
@@ -97,11 +97,7 @@ def start(program: Program, cache: Path, *arguments: object) -> subprocess.Popen
 
 
 def wait_for_state(path: Path, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not path.exists() or not json.loads(path.read_bytes())["records"]:
-        assert process.poll() is None, process.stderr and process.stderr.read().decode()
-        assert time.monotonic() < end, "no state was ever saved"
-        time.sleep(0.02)
+    until(lambda: path.exists() and json.loads(path.read_bytes())["records"], "a state is saved", process=process)
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
 from tests.kafka_fixtures import TopicPlace
 from tests.unit.test_feed_costs import verdict
+from tests.waiting import until
 
 INFO = TopicInfo("t.pages", "an id", 2)
 
@@ -321,13 +321,6 @@ def test_an_aborted_write_is_made_again(cluster: KafkaCluster, monkeypatch: pyte
         assert again.begin() == {"va": b"1"}
 
 
-def check_for(topic: TableTopic, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        topic.check()
-        time.sleep(0.1)
-
-
 @pytest.mark.kafka
 def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
     broker: KafkaBroker, cluster: KafkaCluster
@@ -339,7 +332,7 @@ def test_a_table_that_is_another_topic_ends_its_writer_or_is_refused(
         place.delete(TABLE)
         admin.create_topics([NewTopic(cluster.name(TABLE), 3, 1)])[cluster.name(TABLE)].result()
         with pytest.raises(TopicRecreated):
-            check_for(topic, 30.0)
+            until(topic.check, "the table is another topic", every=0.1)
     with TableTopic(cluster) as other, pytest.raises(LogDamaged, match="has 3 partitions, not 1"):
         other.begin()
 
@@ -352,7 +345,7 @@ def test_a_table_that_is_deleted_under_an_idle_page_is_told_by_its_name(
         topic.begin()
         TopicPlace(broker.address, cluster.options.prefix).delete(TABLE)
         with pytest.raises(TopicMissing, match=r"there is no topic .*\.table") as missing:
-            check_for(topic, 30.0)
+            until(topic.check, "the table is missed", every=0.1)
     assert missing.value.todo.startswith("start the news page again: it creates the topic")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from simstream import compiling
 from simstream.compiling import CompilingProcess, announced
+from tests.waiting import until
 
 
 def _write() -> None:
@@ -82,6 +83,5 @@ def test_work_that_ends_in_time_or_fails_is_not_announced(monkeypatch: pytest.Mo
         pass
     with pytest.raises(ZeroDivisionError), announced(said.append, "the judge"):
         raise ZeroDivisionError
-    while threading.active_count() > threads:
-        time.sleep(0.01)
+    until(lambda: threading.active_count() <= threads, "its thread has ended")
     assert said == []

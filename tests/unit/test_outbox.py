@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -65,8 +64,7 @@ def test_what_waits_while_a_transaction_is_under_way_goes_with_the_next_one() ->
     publisher, told = SlowPublisher(), []
     with VerdictOutbox(publisher, told.append) as outbox:
         outbox.put([frame(0)])
-        while not outbox.busy_s:
-            time.sleep(0.001)
+        until(lambda: outbox.busy_s, "a transaction is under way")
         for number in range(1, 300):
             outbox.put([frame(number)])
         publisher.may.release(2)
@@ -161,8 +159,7 @@ def test_a_judge_waits_for_a_full_disk_and_publishes_the_same_batch_later(monkey
     publisher.may.release(3)
     with VerdictOutbox(publisher, lambda done: None, give_up_s=60) as outbox:
         outbox.put([frame(7)])
-        while publisher.tries < 3 or not outbox.obstacle:
-            time.sleep(0.001)
+        until(lambda: publisher.tries >= 3 and outbox.obstacle, "it is tried three times")
         assert outbox.obstacle == "no room"
         publisher.error = None
         publisher.may.release(100)
@@ -207,8 +204,7 @@ def test_queued_verdicts_are_not_published_after_the_judge_failed() -> None:
     def fail() -> None:
         with VerdictOutbox(publisher, lambda done: None) as outbox:
             outbox.put([frame(1)])
-            while not outbox.busy_s:
-                time.sleep(0.001)
+            until(lambda: outbox.busy_s, "a transaction is under way")
             outbox.put([frame(2)])
             threading.Thread(target=release, args=(outbox,)).start()
             raise ValueError("the judge failed")
