@@ -15,16 +15,26 @@ from tests.kafka_fixtures import TopicPlace
 pytestmark = pytest.mark.kafka
 
 
+@pytest.fixture
+def away(own_broker: KafkaBroker, tmp_path: Path, cache: Path) -> Program:
+    """The program over a broker that goes away."""
+    return Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, cache: Path) -> Program:
+    """The program over an address where no broker is."""
+    return Program(tmp_path, cache, TopicPlace("kafka://127.0.0.1:1", "away"))
+
+
 def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_is_back(
-    own_broker: KafkaBroker, tmp_path: Path, cache: Path
+    own_broker: KafkaBroker, away: Program, tmp_path: Path
 ) -> None:
-    place = TopicPlace(own_broker.address, "away")
-    program = Program(tmp_path, cache, place)
-    program.good("topics", "create", "--partitions", 2)
-    program.good("feed", pages.write(tmp_path / "one.jsonl", 300, seed=1))
+    away.good("topics", "create", "--partitions", 2)
+    away.good("feed", pages.write(tmp_path / "one.jsonl", 300, seed=1))
     more = pages.write(tmp_path / "two.jsonl", 300, seed=2)
-    with program.serve(SIMSTREAM_FRAME_MAX_PAGES="20") as service:
-        with place.open() as log, watching(log) as watcher:
+    with away.serve(SIMSTREAM_FRAME_MAX_PAGES="20") as service:
+        with away.place.open() as log, watching(log) as watcher:
             watcher.wait(20, service)
         own_broker.kill()
         service.until(lambda: service.get("/health/ready")[0] == 503, "it is not ready")
@@ -33,8 +43,8 @@ def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_i
         own_broker.start()
         service.ready()
         service.until(lambda: "a broker answers again at" in service.output, "it says so")
-        program.good("feed", more)
-        with place.open() as log, watching(log) as watcher:
+        away.good("feed", more)
+        with away.place.open() as log, watching(log) as watcher:
             watcher.wait(600, service)
             assert service.end() == 0
             assert len(by_ordinal(watcher.rest())) == 600
@@ -42,21 +52,17 @@ def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_i
 
 
 @pytest.mark.long
-def test_a_service_gives_up_after_its_patience_with_one_line(
-    own_broker: KafkaBroker, tmp_path: Path, cache: Path
-) -> None:
-    program = Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
-    program.good("topics", "create", "--partitions", 1)
-    with program.serve(SIMSTREAM_GIVE_UP_AFTER="3s", SIMSTREAM_STOP_TIMEOUT="10s") as service:
+def test_a_service_gives_up_after_its_patience_with_one_line(own_broker: KafkaBroker, away: Program) -> None:
+    away.good("topics", "create", "--partitions", 1)
+    with away.serve(SIMSTREAM_GIVE_UP_AFTER="3s", SIMSTREAM_STOP_TIMEOUT="10s") as service:
         service.ready()
         own_broker.kill()
         assert own_broker.servers in service.failed()
         assert sum(line.startswith("simstream: ") for line in service.output.splitlines()) == 1
 
 
-def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(tmp_path: Path, cache: Path) -> None:
-    nobody = TopicPlace("kafka://127.0.0.1:1", "away")
-    with Program(tmp_path, cache, nobody).serve() as service:
+def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(nowhere: Program) -> None:
+    with nowhere.serve() as service:
 
         def waits() -> bool:
             code, said = service.get("/health/ready")
@@ -72,11 +78,10 @@ def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(t
 
 @pytest.mark.long
 def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_timeout(
-    own_broker: KafkaBroker, tmp_path: Path, cache: Path
+    own_broker: KafkaBroker, away: Program
 ) -> None:
-    program = Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
-    program.good("topics", "create", "--partitions", 1)
-    with program.serve(SIMSTREAM_STOP_TIMEOUT="6s") as service:
+    away.good("topics", "create", "--partitions", 1)
+    with away.serve(SIMSTREAM_STOP_TIMEOUT="6s") as service:
         service.ready()
         own_broker.kill()
         service.until(lambda: service.get("/health/ready")[0] == 503, "it is not ready")
@@ -87,12 +92,11 @@ def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_time
 
 
 def test_a_news_page_that_finds_no_broker_says_so_and_goes_on_once_there_is_one(
-    own_broker: KafkaBroker, tmp_path: Path, cache: Path
+    own_broker: KafkaBroker, away: Program
 ) -> None:
-    program = Program(tmp_path, cache, TopicPlace(own_broker.address, "away"))
-    program.good("topics", "create", "--partitions", 1)
+    away.good("topics", "create", "--partitions", 1)
     own_broker.kill()
-    with program.news() as news:
+    with away.news() as news:
         news.until(lambda: "no broker has answered" in news.get("/health/ready")[1], "it names the broker")
         assert news.get("/health/live")[0] == 200
         own_broker.start()
@@ -101,15 +105,14 @@ def test_a_news_page_that_finds_no_broker_says_so_and_goes_on_once_there_is_one(
         assert "Traceback" not in news.output
 
 
-def test_a_news_page_that_waits_for_a_broker_ends_soon_with_0_when_asked(tmp_path: Path, cache: Path) -> None:
-    with Program(tmp_path, cache, TopicPlace("kafka://127.0.0.1:1", "away")).news() as news:
+def test_a_news_page_that_waits_for_a_broker_ends_soon_with_0_when_asked(nowhere: Program) -> None:
+    with nowhere.news() as news:
         assert news.get("/health/live")[0] == 200
         assert news.get("/health/ready")[0] == 503
         assert news.end(timeout=9.5) == 0
         assert "Traceback" not in news.output
 
 
-def test_a_news_page_gives_up_after_its_patience_with_one_line(tmp_path: Path, cache: Path) -> None:
-    program = Program(tmp_path, cache, TopicPlace("kafka://127.0.0.1:1", "away"))
-    with program.news(SIMSTREAM_GIVE_UP_AFTER="1s") as news:
+def test_a_news_page_gives_up_after_its_patience_with_one_line(nowhere: Program) -> None:
+    with nowhere.news(SIMSTREAM_GIVE_UP_AFTER="1s") as news:
         assert news.failed().startswith("simstream: no Kafka broker answered at 127.0.0.1:1 within 1 s")
