@@ -9,10 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from scrapy import Request, Spider
-from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse
-from scrapy.statscollectors import MemoryStatsCollector
-from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
 from simstream.crawlers import address_kinds
@@ -24,6 +21,7 @@ from simstream.crawlers.link_router import LinkRouter, router_of
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import UNJUDGED, LinkingPage
 from simstream.model import PageSource, Verdict
+from tests.bare_crawler import bare_crawler
 
 TRIALS = 3
 
@@ -103,10 +101,7 @@ class StubChannel:
 
 
 def router(**options: Any) -> LinkRouter:
-    crawler = Crawler(Spider)
-    crawler.stats = MemoryStatsCollector(crawler)
-    crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    made = LinkRouter(crawler, StubChannel(CrawlOptions(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
+    made = LinkRouter(bare_crawler(), StubChannel(CrawlOptions(**({"trials": TRIALS} | options))))  # type: ignore[arg-type]
     made._clusters.is_copy(verdict("new", page_id="a"))
     return made
 

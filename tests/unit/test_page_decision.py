@@ -10,18 +10,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
+from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
-from scrapy.statscollectors import MemoryStatsCollector
-from scrapy.utils.request import RequestFingerprinter
 
 from simstream.crawlers.middleware import page_of
 from simstream.crawlers.options import CrawlOptions, options_of
 from simstream.crawlers.page_decision import LinkDecision, decide, is_duplicate
 from simstream.crawlers.waiting_links import WaitingLinks
 from simstream.errors import SettingsError
+from tests.bare_crawler import bare_crawler
 from tests.unit.test_link_kinds import verdict
 
 
@@ -107,10 +105,7 @@ def held(
     trials: Callable[[str], int] = lambda _: 10,
     kind_now: Callable[[Request], str] | None = None,
 ) -> WaitingLinks:
-    crawler = Crawler(Spider)
-    crawler.stats = MemoryStatsCollector(crawler)
-    crawler.request_fingerprinter = RequestFingerprinter(crawler)
-    return WaitingLinks(crawler, most, trials, kind_now)
+    return WaitingLinks(bare_crawler(), most, trials, kind_now)
 
 
 def link(number: int, **more: bool) -> Request:
