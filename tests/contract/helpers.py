@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from confluent_kafka.admin import NewPartitions
 
@@ -99,3 +101,17 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
 def cluster_of(place: TopicPlace) -> KafkaCluster:
     """The cluster that a place on a broker is on, for what the log's interface does not show."""
     return KafkaCluster(place.servers, LogOptions(prefix=place.prefix))
+
+
+def toml(folder: Path, name: str, client: Mapping[str, str]) -> Path:
+    """A settings file with these settings of the client."""
+    path = folder / f"{name}.toml"
+    path.write_text(
+        "[kafka]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in client.items())
+    )
+    return path
+
+
+def variables(client: Mapping[str, str]) -> dict[str, str]:
+    """The same as variables."""
+    return {f"SIMSTREAM_KAFKA_{name.upper().replace('.', '_')}": value for name, value in client.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import textwrap
 import time
@@ -13,6 +12,7 @@ import pytest
 
 from deploy.kafka.oauth import CLIENT, OAuthBroker
 from simstream.client import Client
+from tests.contract.helpers import toml, variables
 from tests.e2e.harness import ROOT, Done, Program
 from tests.kafka_fixtures import TopicPlace, need_broker
 
@@ -66,12 +66,8 @@ def program(oauth: OAuthBroker, tmp_path: Path, cache: Path, monkeypatch: pytest
 
 
 def with_function(program: Program, name: str) -> Path:
-    file = program.folder / f"{name}.toml"
     client = {**CLIENT, "sasl.oauthbearer.config": "S3CRET", "oauth_cb": f"functions:{name}"}
-    file.write_text(
-        "[kafka]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in client.items())
-    )
-    return file
+    return toml(program.folder, name, client)
 
 
 def run(program: Program, *arguments: object) -> Done:
@@ -81,7 +77,6 @@ def run(program: Program, *arguments: object) -> Done:
 def test_the_whole_service_works_by_tokens_that_end_while_it_runs(program: Program) -> None:
     config = with_function(program, "good")
     path = {"PYTHONPATH": f"{program.folder}:{ROOT / 'stream'}"}
-    variables = {f"SIMSTREAM_KAFKA_{name.replace('.', '_').upper()}": value for name, value in CLIENT.items()}
     assert run(program, "topics", "create", "--config", config).returncode == 0
     begun = time.monotonic()
     with program.serve("--config", config, **path) as service, program.news("--config", config, **path) as news:
@@ -98,7 +93,8 @@ def test_the_whole_service_works_by_tokens_that_end_while_it_runs(program: Progr
         news.until(lambda: '"total":1' in news.get("/api/stories")[1], "it shows what came after the first tokens")
         assert news.end() == 0, news.output
         assert service.end() == 0, service.output
-    shown = program.on_log("verdicts", "--json", SIMSTREAM_KAFKA_OAUTH_CB="functions:good", **variables, **path)
+    client = variables({**CLIENT, "oauth_cb": "functions:good"})
+    shown = program.on_log("verdicts", "--json", **client, **path)
     assert len(shown.stdout.splitlines()) == 3, shown.stderr.decode()
     calls = (program.folder / "calls").read_text().splitlines()
     assert "S3CRET" in calls

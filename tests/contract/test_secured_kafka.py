@@ -6,7 +6,7 @@ import json
 import secrets
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from simstream.errors import NotPermitted
 from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.committed_records import committed
 from simstream.log.options import FINGERPRINTS, MATCHES, NAMED, PAGES, POSITIONS, VERDICTS, LogOptions, setting_of
+from tests.contract.helpers import toml, variables
 from tests.e2e import pages
 from tests.e2e.harness import Done, Program, all_verdicts
 from tests.kafka_fixtures import TopicPlace, need_broker
@@ -115,24 +116,10 @@ def until_permissions(admin: AdminClient, are_there: Callable[[set[AclBinding]],
     until(lambda: are_there(set(admin.describe_acls(everything()).result())), "the broker has the permissions")
 
 
-def toml(folder: Path, name: str, client: Mapping[str, str]) -> str:
-    """A settings file with these settings of the client."""
-    path = folder / f"{name}.toml"
-    path.write_text(
-        "[kafka]\n" + "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in client.items())
-    )
-    return str(path)
-
-
-def variables(client: Mapping[str, str]) -> dict[str, str]:
-    """The same as variables."""
-    return {f"SIMSTREAM_KAFKA_{name.upper().replace('.', '_')}": value for name, value in client.items()}
-
-
 def as_user(secured: SecuredBroker, folder: Path, user: str) -> tuple[str, str]:
     """`--config FILE` of a user with the password in another file."""
     (folder / f"{user}.secret").write_text(secured.users[user] + "\n")
-    return "--config", toml(folder, user, secured.by_password(user) | {"sasl.password.file": f"{user}.secret"})
+    return "--config", str(toml(folder, user, secured.by_password(user) | {"sasl.password.file": f"{user}.secret"}))
 
 
 def by_scram(secured: SecuredBroker, folder: Path, cache: Path, prefix: str) -> Program:
@@ -399,7 +386,7 @@ def test_a_secret_in_any_setting_is_never_shown(
         given = variables(client) if by.startswith("variable") else {}
         content = toml(tmp_path, "simstream", {} if given else client)
         if by == "wrong table":
-            Path(content).write_text(f'[kafka]\n"{name}" = ["{SECRET}"]\n')
+            content.write_text(f'[kafka]\n"{name}" = ["{SECRET}"]\n')
         with monkeypatch.context() as patched:
             for variable, value in given.items():
                 patched.setenv(variable, value)
