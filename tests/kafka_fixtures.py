@@ -46,6 +46,11 @@ class TopicPlace:
         """The broker's address as Kafka's clients take it."""
         return self.address.removeprefix("kafka://")
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The options that name this place to a command."""
+        return "--log", self.address, "--prefix", self.prefix
+
     def open(self, **options: object) -> Log:
         chosen: dict[str, object] = {"patience": 60.0} | options
         return open_log(self.address, LogOptions(prefix=self.prefix, **chosen))  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ class Program:
 
     def on_log(self, *arguments: object, stdin: bytes = b"", **variables: str) -> Done:
         """One command over this place's log."""
-        return self.run(*arguments, *self._where(), stdin=stdin, **variables)
+        return self.run(*arguments, *self.where, stdin=stdin, **variables)
 
     def good(self, *arguments: object, stdin: bytes = b"", **variables: str) -> str:
         """The same, which must end with 0; what it printed."""
@@ -110,7 +110,7 @@ class Program:
     @contextmanager
     def serve(self, *arguments: object, **variables: str) -> Iterator[Service]:
         """`serve` over this place, killed at the end where it still runs."""
-        service = Service(self, [*map(str, arguments), *self._where()], environment(self._cache, **variables))
+        service = Service(self, [*map(str, arguments), *self.where], environment(self._cache, **variables))
         try:
             yield service
         finally:
@@ -124,15 +124,17 @@ class Program:
     @contextmanager
     def news(self, *arguments: object, **variables: str) -> Iterator[Service]:
         """`news` over this place, likewise."""
-        given = [*map(str, arguments), *self._where()]
+        given = [*map(str, arguments), *self.where]
         service = Service(self, given, environment(self._cache, **variables), "news")
         try:
             yield service
         finally:
             service.kill()
 
-    def _where(self) -> tuple[str, ...]:
-        return ("--log", self.place.address, "--prefix", self.place.prefix) if self.place else ()
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The options that name its place to a command."""
+        return self.place.where if self.place else ()
 
 
 class Service:

@@ -98,7 +98,7 @@ def test_only_verdicts_from_now_on_are_shown(on_folder: Program, cache: Path, tm
         publisher.start()
         publisher.publish([old] * 3, b"0")
         showing = subprocess.Popen(
-            command_line("verdicts", "--new", "--json", *on_folder._where()),
+            command_line("verdicts", "--new", "--json", *on_folder.where),
             stdout=file,
             cwd=tmp_path,
             env=environment(cache),

@@ -50,7 +50,7 @@ def stop_and_resume(program: Program, cache: Path, tmp_path: Path, stop: signal.
     whole, place = lines(), tmp_path / "position"
     (tmp_path / "pages.jsonl").write_bytes(b"".join(whole))
     process = subprocess.Popen(
-        [*command_line("feed", "-", "--resume", place), *program._where()],
+        [*command_line("feed", "-", "--resume", place), *program.where],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,

@@ -36,11 +36,11 @@ class DeadLetterProgram:
     """`simstream dead-letters` over one place, in this process."""
 
     def __init__(self, program: Program, capsys: pytest.CaptureFixture[str]) -> None:
-        self._where = ["--log", program.place.address, "--prefix", program.place.prefix]
+        self._program = program
         self._capsys = capsys
 
     def __call__(self, *arguments: object) -> str:
-        assert invoke(["dead-letters", *map(str, arguments), *self._where]) == 0
+        assert invoke(["dead-letters", *map(str, arguments), *self._program.where]) == 0
         return self._capsys.readouterr().out
 
     def listed(self, *arguments: object) -> list[dict[str, Any]]:

@@ -46,8 +46,7 @@ def test_a_crashed_feed_does_not_stand_still_and_ends_with_1(
     place = TopicPlace(broker.address, f"t{secrets.token_hex(4)}")
     with place.open() as log:
         log.create_topics(1)
-        where = ["--log", place.address, "--prefix", place.prefix, "--http-port", "0"]
-        line = [sys.executable, "-c", DEFECT, "news", *where]
+        line = [sys.executable, "-c", DEFECT, "news", *place.where, "--http-port", "0"]
         news = Service.of(tmp_path, line, environment(cache, SIMSTREAM_STOP_TIMEOUT="3s"))
         try:
             news.ready()

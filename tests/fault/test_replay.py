@@ -64,8 +64,7 @@ def kinds(old: list[bytes], new: list[bytes]) -> Counter[tuple[str, str]]:
 
 
 def compared(program: Program, to: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    where = ["--log", program.place.address, "--prefix", program.place.prefix]
-    assert invoke(["replay", "--to", to, "--compare", "--json", *where]) == 0
+    assert invoke(["replay", "--to", to, "--compare", "--json", *program.where]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -74,20 +73,19 @@ def test_a_log_is_judged_again_through_a_kill_and_goes_on_live_beside_the_old_po
     program: Program, cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place, to = program.place, f"{program.place.prefix}-b"
-    where = ["--log", place.address, "--prefix", place.prefix]
     again = ["replay", "--to", to, "--link", "canonical", "--state", tmp_path / "state"]
     with place.open() as old, place.open(publish_to=to) as new:
         old.create_topics(2, verdict_partitions=3)
         program.good("feed", pages.write(tmp_path / "one.jsonl", PAGES, seed=5))
         with program.serve(**SMALL) as service, watching(old) as watcher:
             watcher.wait(PAGES, service)
-            replay_killed(program, cache, *again, *where, before=not place.is_local)
+            replay_killed(program, cache, *again, *program.where, before=not place.is_local)
             assert 0 < len(all_verdicts(new)) < PAGES  # it was in the middle
             done = program.on_log(*again)
             said = done.stdout.decode()
             assert said.startswith(f"{PAGES} verdicts in {to}.verdicts, policy ")
             check_comparison(compared(program, to, capsys), all_verdicts(old), all_verdicts(new))
-            assert invoke(["replay", "--to", to, "--distance", "3", *where]) == 1  # not under a third policy
+            assert invoke(["replay", "--to", to, "--distance", "3", *program.where]) == 1  # no third policy
             assert "simstream replay --to" in capsys.readouterr().err
             # Live: both judges follow the same frames from now on.
             live = shlex.split(done.stderr.decode().splitlines()[-1].partition("simstream serve ")[2])
