@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import random
@@ -18,6 +17,7 @@ import pytest
 from simstream.cli.dedup_outputs import FurtherOutputs
 from simstream.cli.main import invoke
 from simstream.files.zstandard import zstd
+from tests.archives import PACKINGS, answer, warc
 from tests.e2e.harness import ROOT, Program, command_line, environment
 from tests.e2e.test_readme import lines, words
 from tests.object_store import SECRET, WebServer, object_store, variables
@@ -51,19 +51,6 @@ def bucket(port: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
     return store, name
 
 
-def warc(pages: list[dict[str, str]]) -> bytes:
-    """An archive with a gzip member for each page."""
-    members = []
-    for page in pages:
-        http = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{page['text']}".encode()
-        head = (
-            f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/{page['id']}\r\n"
-            f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(http)}\r\n\r\n"
-        )
-        members.append(gzip.compress(head.encode() + http + b"\r\n\r\n"))
-    return b"".join(members)
-
-
 def write(folder: Path, ending: str) -> list[Path]:
     """Three files with the pages."""
     paths = [folder / f"part-{part}{ending}" for part in range(3)]
@@ -72,7 +59,8 @@ def write(folder: Path, ending: str) -> list[Path]:
         if ending == ".parquet":
             pq.write_table(pa.Table.from_pylist(pages), path, row_group_size=20)
         elif ending == ".warc.gz":
-            path.write_bytes(warc(pages))
+            answers = [answer(b"<p>" + page["text"].encode()) for page in pages]
+            path.write_bytes(PACKINGS["gzip"](warc(one, 3 * n + part) for n, one in enumerate(answers)))
         else:
             lines = "".join(json.dumps(page) + "\n" for page in pages).encode()
             path.write_bytes(zstd.compress(lines))
