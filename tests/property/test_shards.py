@@ -117,17 +117,17 @@ def policy_of(window: int | None, fingerprints: int, sketch_lookups: int) -> Pol
     return Policy(RECIPE, *limits, window, "any", 20, 2, limits[2] + 7, fingerprints, sketch_lookups)
 
 
-@pytest.mark.parametrize("shards", [1, 2, 8, 256])
+WAYS = ((1, 8, 512, 1, 0), (5, 0, 512, 1, 1), (30, 10**6, 3, 2, 0), (7, 8, 0, 1, 0))
+
+
 @pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize(
-    ("together", "few", "crowded", "fingerprints", "sketch_lookups"),
-    [(1, 8, 512, 1, 0), (5, 0, 512, 1, 1), (30, 10**6, 3, 2, 0), (7, 8, 0, 1, 0)],
+    ("shards", "together", "few", "crowded", "fingerprints", "sketch_lookups"),
+    [*((shards, *way) for shards in (1, 2, 8) for way in WAYS), (256, *WAYS[2])],  # 256 shards take long
 )
 def test_a_long_log_is_judged_as_the_quadratic_judge_does_by_any_number_of_shards(
     shards, window, together, few, crowded, fingerprints, sketch_lookups, monkeypatch
 ) -> None:
-    if shards == 256 and together != 30:
-        pytest.skip("256 shards answer only some of the logs, as it takes long")
     set_limits(monkeypatch, few, crowded)
     policy = policy_of(window, fingerprints, sketch_lookups)
     judge, verdicts = ShardedJudge(policy, shards, memtable_limit=64), []
