@@ -7,11 +7,10 @@ import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from deploy.kafka.broker import KafkaBroker
 from deploy.kafka.brokers import BrokerCluster
+from simstream.closing import Closing
 from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.scenarios import ChaosScenario
 from tests.e2e.harness import Program
@@ -20,7 +19,7 @@ from tests.kafka_fixtures import TopicPlace
 COMPILING_S = 600.0
 
 
-class ChaosGrounds:
+class ChaosGrounds(Closing):
     """A context manager that ends everything that it started. Safe in several threads."""
 
     def __init__(self, cache: Path, broker: KafkaBroker | None = None) -> None:
@@ -58,10 +57,6 @@ class ChaosGrounds:
             self._broker = self._broker or self._stack.enter_context(KafkaBroker())
             return self._broker
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End all that was started."""
         self._stack.close()
