@@ -20,6 +20,14 @@ _LATIN = (
     "battery electric vehicle factory worker strike hospital vaccine trial court verdict festival film director "
     "football champion coach software kernel network privacy airline passenger tourist hotel island ferry captain"
 )
+STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
+TRAIN = "The night train now stops at the mill village again after forty years, and the baker opens before dawn."
+ORCHARD = (
+    "Farmers of the northern orchard sold the last wheat of a dry summer before the council closed the bridge."
+)
+HARBOUR = (
+    "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
+)
 CHINESE = _HAN.split()
 ENGLISH = _LATIN.split()
 

@@ -10,13 +10,12 @@ import pytest
 from simstream.log.options import PAGES
 from tests.e2e import pages
 from tests.e2e.harness import Program, bare, by_ordinal, naive_verdicts, watching
-
-TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
+from tests.e2e.pages import HARBOUR
 
 
 def test_a_withdrawn_page_leaves_and_the_next_like_it_is_new(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    page = json.dumps({"text": TEXT}).encode()
+    page = json.dumps({"text": HARBOUR}).encode()
     fed = [(b"a", page), (b"b", page), (b"a", None), (b"c", page), (b"b", None), (b"c", None), (b"d", page)]
     with program.place.open() as log, watching(log) as watcher, program.serve() as service:
         with log.open_appender(PAGES) as appender:
@@ -42,7 +41,7 @@ def test_with_v_each_step_of_a_page_is_a_line(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log, watching(log) as watcher, program.serve("-v") as service:
         with log.open_appender(PAGES) as appender:
-            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
+            appender.append(json.dumps({"text": HARBOUR}).encode(), b"a")
             appender.append(b"no page", b"b")
         watcher.wait(2, service)
         service.until(

@@ -24,9 +24,8 @@ from simstream.sources.demo import demo_records
 from simstream.wire.page import PageLimits, decode
 from tests.e2e import pages
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, bare, command_line, environment
+from tests.e2e.pages import HARBOUR
 from tests.waiting import until
-
-TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
 
 def test_the_demo_judges_its_108_pages_each_once_and_shows_every_kind_but_withdrawn(alone: Program) -> None:
@@ -44,7 +43,7 @@ def test_the_demo_judges_its_108_pages_each_once_and_shows_every_kind_but_withdr
 def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:
     mine = pages.write(tmp_path / "mine.jsonl", 48)
     with mine.open("a") as file:
-        file.writelines(json.dumps({"id": "twice", "text": f"{TEXT} {number}"}) + "\n" for number in range(2))
+        file.writelines(json.dumps({"id": "twice", "text": f"{HARBOUR} {number}"}) + "\n" for number in range(2))
     done = alone.run("demo", "--quiet", mine)
     assert done.returncode == 0, done.stderr.decode()
     assert "50 pages, 50 verdicts" in done.stdout.decode()
@@ -52,7 +51,7 @@ def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:
 
 
 def test_the_demo_over_a_damaged_file_shows_what_could_be_read(alone: Program) -> None:
-    packed = gzip.compress(b"".join(b'{"id":"%d","text":"%s"}\n' % (n, TEXT.encode()) for n in range(5_000)), 0)
+    packed = gzip.compress(b"".join(b'{"id":"%d","text":"%s"}\n' % (n, HARBOUR.encode()) for n in range(5_000)), 0)
     (alone.folder / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     done = alone.run("demo", "--quiet", "cut.jsonl.gz")
     assert done.returncode == 1
@@ -164,9 +163,9 @@ def test_config_says_where_each_value_came_from(alone: Program) -> None:
 
 
 def test_fingerprint_prints_hex_and_id(alone: Program) -> None:
-    lines = [{"id": "a", "text": TEXT}, {"id": "b", "text": "short"}, {"id": "c\nd", "text": TEXT}]
+    lines = [{"id": "a", "text": HARBOUR}, {"id": "b", "text": "short"}, {"id": "c\nd", "text": HARBOUR}]
     done = alone.run("fingerprint", "-", stdin="\n".join(map(json.dumps, lines)).encode())
-    value = f"{int(fingerprint([TEXT])[0]):016x}"
+    value = f"{int(fingerprint([HARBOUR])[0]):016x}"
     assert done.stdout.decode() == f"{value}\ta\n{'-' * 16}\tb\n{value}\tc\ufffdd\n"
 
 

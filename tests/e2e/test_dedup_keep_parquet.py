@@ -19,15 +19,10 @@ from simstream.tools.dedup.keep import KeepSelection, KeepSelector
 from simstream.tools.dedup.parquet_copy import ParquetCopier
 from tests.e2e import pages
 from tests.e2e.harness import Program
+from tests.e2e.pages import ORCHARD, STORY, TRAIN
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
-TRAIN = "The night train now stops at the mill village again after forty years, and the baker opens before dawn."
-ORCHARD = (
-    "Farmers of the northern orchard sold the last wheat of a dry summer before the council closed the bridge."
-)
 
 
 def as_table(lines: list[bytes]) -> Any:

@@ -19,12 +19,12 @@ from simstream.deduper import Deduper
 from simstream.tools.dedup import table_file
 from tests.e2e import pages
 from tests.e2e.harness import Program
+from tests.e2e.pages import STORY
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 feather = pytest.importorskip("pyarrow.feather")
 
-STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
 ENDINGS = (".parquet", ".PQ", ".arrow", ".feather")
 
 

@@ -14,10 +14,10 @@ from simstream.wire import verdict as wire
 from tests import naive_truth
 from tests.e2e import pages
 from tests.e2e.harness import ROOT, Program
+from tests.e2e.pages import HARBOUR
 from tests.e2e.test_errors import one_line
 
 DEMO = ROOT / "stream" / "simstream" / "sources" / "demo_pages.jsonl"
-TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 
 
 def explained(program: Program, *arguments: object, stdin: bytes = b"") -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def test_each_kind_of_verdict_says_what_it_means(alone: Program) -> None:
 
 
 def test_a_page_of_standard_input_and_of_a_packed_file_is_explained(alone: Program) -> None:
-    line = json.dumps({"id": "a", "text": TEXT}).encode() + b"\n"
+    line = json.dumps({"id": "a", "text": HARBOUR}).encode() + b"\n"
     [one] = explained(alone, "a", "-i", "-", "--diff", stdin=line)
     assert (one["verdict"]["verdict"], one["verdict"]["source"]["topic"]) == ("new", "-")
     (alone.folder / "first.jsonl").write_bytes(line)
@@ -135,7 +135,7 @@ def test_a_named_pipe_is_refused_before_it_is_read(tmp_path: Path, capsys: pytes
 
 
 def test_pages_with_fields_of_their_own_are_explained_as_dedup_judges_them(alone: Program) -> None:
-    rows = [{"doc": one, "body": f"{TEXT} {one}", "text": "no"} for one in ("a", "b")]
+    rows = [{"doc": one, "body": f"{HARBOUR} {one}", "text": "no"} for one in ("a", "b")]
     lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     own = ("--text-field", "body", "--id-field", "doc")
     [verdict] = [json.loads(line) for line in alone.run("dedup", "-", *own, stdin=lines).stdout.splitlines()[1:]]
@@ -152,7 +152,7 @@ def test_a_page_of_a_folder_of_html_is_explained_by_its_main_content(alone: Prog
     site = alone.folder / "site"
     site.mkdir()
     for name, word in (("a", "brass"), ("b", "copper")):
-        article = f"<article><p>{TEXT.replace('brass', word) * 3}</p></article>"
+        article = f"<article><p>{HARBOUR.replace('brass', word) * 3}</p></article>"
         (site / f"{name}.html").write_text(f"<html><body><nav>home news login</nav>{article}</body></html>")
     [one] = explained(alone, "site/b.html", "-i", "site", "--diff", "--distance", "16", "--similarity", "0")
     assert one["verdict"]["near_duplicate_of"] == "site/a.html"
@@ -183,7 +183,7 @@ def test_a_page_is_set_beside_any_other_that_was_live(alone: Program) -> None:
 
 def test_a_page_that_quotes_another_one_whole_is_said_to(alone: Program, tmp_path: Path) -> None:
     essay = " ".join(f"argument{n} leads from premise{n} towards conclusion{n * 7}" for n in range(60))
-    made = [{"id": "quoted", "text": TEXT}, {"id": "essay", "text": f"{essay} {TEXT} {essay[::-1]}"}]
+    made = [{"id": "quoted", "text": HARBOUR}, {"id": "essay", "text": f"{essay} {HARBOUR} {essay[::-1]}"}]
     path = tmp_path / "pages.jsonl"
     path.write_text("".join(json.dumps(page) + "\n" for page in made))
     [one] = explained(alone, "essay", "-i", path, "--with", "quoted")
@@ -211,7 +211,7 @@ def test_a_page_that_quotes_another_one_whole_is_said_to(alone: Program, tmp_pat
 
 def test_texts_with_half_a_character_are_set_side_by_side(alone: Program, tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
-    made = [{"id": "whole", "text": TEXT}, {"id": "half", "text": TEXT.replace("brass", "\ud800 tin")}]
+    made = [{"id": "whole", "text": HARBOUR}, {"id": "half", "text": HARBOUR.replace("brass", "\ud800 tin")}]
     path.write_text("".join(json.dumps(page) + "\n" for page in made))
     [one] = explained(alone, "half", "-i", path, "--diff", "--with", "whole")
     assert "?" in json.dumps(one["difference"]["passages"])
@@ -220,7 +220,7 @@ def test_texts_with_half_a_character_are_set_side_by_side(alone: Program, tmp_pa
 
 def test_without_a_page_near_it_there_is_no_overlap(alone: Program, tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
-    path.write_text(json.dumps({"id": "quoted", "text": TEXT}))
+    path.write_text(json.dumps({"id": "quoted", "text": HARBOUR}))
     [alone_there] = explained(alone, "quoted", "-i", path)
     assert alone_there["overlap"] is None
 
@@ -245,7 +245,7 @@ def test_an_unknown_id_is_named_with_the_likely_one(alone: Program) -> None:
 
 
 def test_an_id_cannot_steer_the_terminal(alone: Program) -> None:
-    line = json.dumps({"id": "a\x1b[2Jb", "url": "a\x1b[2Jb", "text": TEXT + " \x1b[31mred"}).encode()
+    line = json.dumps({"id": "a\x1b[2Jb", "url": "a\x1b[2Jb", "text": HARBOUR + " \x1b[31mred"}).encode()
     done = alone.run("explain", "--ordinal", 0, "-i", "-", stdin=line)
     assert done.returncode == 0
     assert b"\x1b" not in done.stdout

@@ -12,9 +12,9 @@ from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.options import PAGES, POSITIONS, TOPICS, VERDICTS
 from simstream.model import Record
 from tests.e2e.harness import Program, all_verdicts, read_topic
+from tests.e2e.pages import HARBOUR
 from tests.e2e.test_errors import one_line
 
-TEXT = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 COUNT = 120
 WITHDRAWN = "taken-back"
 
@@ -39,7 +39,7 @@ def judged(program: Program) -> Iterator[Log]:
     program.feed(COUNT - 2)
     with program.place.open() as log:
         with log.open_appender(PAGES) as appender:
-            appender.append(json.dumps({"text": TEXT}).encode(), WITHDRAWN.encode())
+            appender.append(json.dumps({"text": HARBOUR}).encode(), WITHDRAWN.encode())
             appender.append(None, WITHDRAWN.encode())
         program.judge(COUNT)
         yield log
@@ -97,7 +97,7 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
     assert "no verdict" in one_line(program.on_log("explain", "a"), 1)
     with program.place.open() as log:
         with log.open_appender(PAGES) as appender:
-            appender.append(json.dumps({"text": TEXT}).encode(), b"a")
+            appender.append(json.dumps({"text": HARBOUR}).encode(), b"a")
         assert "waits to be fingerprinted" in one_line(program.on_log("explain", "a"), 1)
         with program.serve("--roles", "fingerprint") as service:
             service.until(lambda: len(read_topic(log, "fingerprints")) > 0, "a frame is there")
@@ -112,7 +112,7 @@ def test_a_page_without_a_verdict_is_said_to_wait_and_for_what(program: Program)
 def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
-        judge_texts(program, log, {"a": TEXT, "b": TEXT})
+        judge_texts(program, log, {"a": HARBOUR, "b": HARBOUR})
         true = all_verdicts(log)[1]
         forged = true.replace(b'"cluster_id":"0"', b'"cluster_id":"7"')
         position = read_topic(log, POSITIONS)[-1].value or b""
@@ -131,7 +131,7 @@ def test_a_published_verdict_that_the_log_does_not_give_is_said_loudly(program: 
 def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
     with program.place.open() as log:
-        judge_texts(program, log, {"a": TEXT, "b": TEXT})
+        judge_texts(program, log, {"a": HARBOUR, "b": HARBOUR})
     program.place.delete(PAGES)
     program.good("topics", "create", "--partitions", 1)
     [one] = explained(program, "b", "--diff")
@@ -149,7 +149,7 @@ def test_texts_that_are_gone_are_said_to_be_and_all_else_is_explained(program: P
 def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        judge_texts(on_kafka, log, {page_id: f"{TEXT} {page_id}" for page_id in "abc"})
+        judge_texts(on_kafka, log, {page_id: f"{HARBOUR} {page_id}" for page_id in "abc"})
         on_kafka.place.expire(PAGES, 2)
     [gone, there] = explained(on_kafka, "b", "c", "--diff")
     assert "retention has removed the page" in gone["text_missing"]
@@ -163,8 +163,8 @@ def test_texts_that_retention_removed_are_said_to_be(on_kafka: Program) -> None:
 def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        judge_texts(on_kafka, log, {"a": TEXT})
-        judge_texts(on_kafka, log, {"b": TEXT}, before=1)
+        judge_texts(on_kafka, log, {"a": HARBOUR})
+        judge_texts(on_kafka, log, {"b": HARBOUR}, before=1)
         on_kafka.place.expire("fingerprints", 1)
         assert len(read_topic(log, VERDICTS)) == 2
     assert "frame 0 is missing" in one_line(on_kafka.on_log("explain", "b"), 1)
@@ -175,6 +175,6 @@ def test_a_log_that_retention_cut_cannot_be_judged_again(on_kafka: Program) -> N
 def test_a_verdict_that_retention_removed_is_told_from_one_that_is_to_come(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     with on_kafka.place.open() as log:
-        judge_texts(on_kafka, log, {"a": TEXT})
+        judge_texts(on_kafka, log, {"a": HARBOUR})
         on_kafka.place.expire(VERDICTS, 1)
     assert "a was judged, but its verdict is no longer in the topic" in one_line(on_kafka.on_log("explain", "a"), 1)

@@ -8,12 +8,8 @@ import pytest
 
 from tests.archives import answer, warc
 from tests.e2e.harness import Program
+from tests.unit.test_extract_fast import STORY
 
-STORY = (
-    "河边的磨坊昨天重新开张，面包师天不亮就生了火，镇上的人都来看热闹，直到天黑才散去。",
-    "有人带来了三十年前的旧照片，说那时候的水车还在转，夜里能听见，如今又听见了。",
-    "修水车的木匠只有两个徒弟，三个人干了整整半个冬天，开春的时候，齿轮终于又咬上了。",
-)
 OTHER = (
     "The night train stops at the mill village again after forty years, and the baker opens before dawn for it.",
     "Two volunteers have swept the platform, mended the clock, and painted the bench by the waiting room green.",

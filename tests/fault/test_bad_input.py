@@ -12,8 +12,8 @@ import pytest
 
 from simstream.log.options import DEAD_LETTERS, PAGES
 from tests.e2e.harness import Program, by_ordinal, read_topic, watching
+from tests.e2e.pages import HARBOUR
 
-WORDS = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 LIMIT = 200_000
 
 
@@ -29,7 +29,7 @@ class BadRecord(NamedTuple):
 
 
 def page(**fields: Any) -> bytes:
-    return json.dumps({"text": WORDS} | fields).encode()
+    return json.dumps({"text": HARBOUR} | fields).encode()
 
 
 UNKNOWN = (("content-type", b"text/html; charset=x-no"),)
@@ -46,25 +46,25 @@ BAD = [
     BadRecord("an empty value", b"b7", b"", "unreadable", "empty_value"),
     BadRecord("null key and value", None, None, "withdrawn", None),
     BadRecord("null value", b"b8", None, "withdrawn", None),
-    BadRecord("more than max_record_bytes", b"b9", page(text=WORDS * 3_000), "unreadable", "too_large"),
+    BadRecord("more than max_record_bytes", b"b9", page(text=HARBOUR * 3_000), "unreadable", "too_large"),
     BadRecord("binary as HTML", b"b10", gzip.compress(bytes(range(256)) * 40), "unreadable", "binary", HTML),
     BadRecord(
         "an unknown content type", b"b11", b"%PDF", "unreadable", "bad_content_type", (("content-type", b"a/b"),)
     ),
-    BadRecord("a key of 10 KB", b"k" * 10_240, page(text=WORDS + " one"), "unreadable", "bad_id"),
-    BadRecord("a key that is no UTF-8", b"\xff\x00\xfe", page(text=WORDS + " two"), "unreadable", "bad_id"),
+    BadRecord("a key of 10 KB", b"k" * 10_240, page(text=HARBOUR + " one"), "unreadable", "bad_id"),
+    BadRecord("a key that is no UTF-8", b"\xff\x00\xfe", page(text=HARBOUR + " two"), "unreadable", "bad_id"),
     BadRecord("a URL of 10 KB", b"b12", page(url="http://x/" + "u" * 10_240), "unreadable", "long_url"),
     BadRecord("deep nesting", b"b13", b'{"x":' * 20_000 + b"1" + b"}" * 20_000, "unreadable", DEEP),
     BadRecord("empty text", b"b14", page(text=""), "too_short", "few_words"),
     BadRecord("an error page", b"b15", page(status=503), "too_short", "http_status"),
 ]
 GOOD = [
-    BadRecord("unknown charset", b"g1", b"<p>" + WORDS.encode() * 3, "new", None, UNKNOWN),
+    BadRecord("unknown charset", b"g1", b"<p>" + HARBOUR.encode() * 3, "new", None, UNKNOWN),
     BadRecord("a time before 1970", b"g2", page(time=-5), "near_duplicate", None),
     BadRecord("a time in the year 99999", b"g3", page(time=10**18), "near_duplicate", None),
     BadRecord("a time that is no time", b"g4", page(time="tomorrow"), "near_duplicate", None),
     BadRecord(
-        "lone surrogates", b"g5", b'{"text": "\\ud800 ' + WORDS.encode() + b' \\udfff"}', "near_duplicate", None
+        "lone surrogates", b"g5", b'{"text": "\\ud800 ' + HARBOUR.encode() + b' \\udfff"}', "near_duplicate", None
     ),
     BadRecord("unknown fields", b"g6", page(x={"y": [1]}), "near_duplicate", None),
 ]  # fmt: skip
@@ -114,7 +114,7 @@ def test_a_page_that_the_topic_refuses_is_reported_by_feed_which_ends_with_1(
 ) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     kafka_place.alter(PAGES, {"max.message.bytes": 100_000})
-    lines = b"\n".join([page(id="a"), page(id="b", text=WORDS * 2_000), page(id="c")])
+    lines = b"\n".join([page(id="a"), page(id="b", text=HARBOUR * 2_000), page(id="c")])
     done = on_kafka.on_log("feed", "-", stdin=lines)
     assert done.returncode == 1
     assert b"-:2 was not sent" in done.stderr
@@ -127,7 +127,7 @@ def test_a_page_that_the_topic_refuses_is_reported_by_feed_which_ends_with_1(
 def test_a_page_larger_than_a_segment_of_the_topic_is_reported_by_feed(on_kafka: Program, kafka_place: Any) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
     kafka_place.alter(PAGES, {"segment.bytes": 2 << 20})
-    lines = b"\n".join([page(id="a"), page(id="b", text=WORDS * 30_000), page(id="c")])
+    lines = b"\n".join([page(id="a"), page(id="b", text=HARBOUR * 30_000), page(id="c")])
     done = on_kafka.on_log("feed", "-", stdin=lines)
     assert done.returncode == 1
     assert b"-:2 was not sent" in done.stderr
@@ -137,7 +137,7 @@ def test_a_page_larger_than_a_segment_of_the_topic_is_reported_by_feed(on_kafka:
 
 def test_a_line_longer_than_max_record_bytes_is_reported_by_feed_and_judged_by_dedup(program: Program) -> None:
     program.good("topics", "create", "--partitions", 1)
-    lines = page(id="a") + b"\n" + page(id="b", text=WORDS * 2_000) + b"\n" + page(id="c")
+    lines = page(id="a") + b"\n" + page(id="b", text=HARBOUR * 2_000) + b"\n" + page(id="c")
     done = program.on_log("feed", "-", stdin=lines, SIMSTREAM_MAX_RECORD_BYTES="100000")
     assert done.returncode == 1
     assert b"-:2 was not sent" in done.stderr
@@ -149,7 +149,7 @@ def test_a_line_longer_than_max_record_bytes_is_reported_by_feed_and_judged_by_d
 def test_a_page_of_50_mb_is_judged_where_the_topic_admits_it(on_kafka: Program) -> None:
     room = {"SIMSTREAM_MAX_RECORD_BYTES": str(60 << 20)}
     on_kafka.good("topics", "create", "--partitions", 1, **room)
-    big = page(id="big", text=(WORDS + " ") * 500_000)
+    big = page(id="big", text=(HARBOUR + " ") * 500_000)
     assert len(big) > 50 << 20
     on_kafka.good("feed", "-", stdin=big, **room)
     with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**room) as service:

@@ -10,8 +10,8 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.log.options import DEAD_LETTERS, PAGES
 from tests.e2e.harness import Program, read_topic, watching
+from tests.e2e.pages import HARBOUR
 
-WORDS = "the quiet harbour lantern maker sold twelve brass lamps before the winter storm closed the old market road"
 SECRET = "private-words-of-a-page"
 LIMIT = 20_000
 BROKEN = b'{"text": "' + SECRET.encode()
@@ -22,12 +22,12 @@ def page(text: str) -> bytes:
     return json.dumps({"text": text}).encode()
 
 
-LARGE = page(f"{WORDS} " * 300)
+LARGE = page(f"{HARBOUR} " * 300)
 FED: list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]] = [
-    (b"good", page(WORDS), ()),
+    (b"good", page(HARBOUR), ()),
     (b"large", LARGE, (("error", b"a header of the page's own"),)),
     (b"broken", BROKEN, ()),
-    (b"html", b"<p>" + WORDS.encode() * 300, HTML),
+    (b"html", b"<p>" + HARBOUR.encode() * 300, HTML),
     (None, b"", ()),
 ]
 

@@ -15,6 +15,7 @@ from simstream.sources import demo
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.wire.page import NO_TIME
 from tests.e2e import pages
+from tests.e2e.pages import ORCHARD
 from tests.naive import NaiveJudge, fingerprinted_pages, match
 
 DEMO = Path(demo.__file__).parent / "demo_pages.jsonl"
@@ -79,10 +80,7 @@ def test_final_clusters_are_the_components_of_all_pairs_that_match(source: str, 
 
 def test_a_row_of_an_earlier_version_has_the_cluster_of_its_page_at_the_end(cache: Path) -> None:
     story = "The night train stops at the mill village again after forty years, and the baker opens before dawn."
-    other = (
-        "Farmers of the northern orchard sold the last wheat of a dry summer before the council closed the bridge."
-    )
-    told = [("a", story), ("b", other), ("a", other), ("c", story), ("c", "gone now"), ("d", story)]
+    told = [("a", story), ("b", ORCHARD), ("a", ORCHARD), ("c", story), ("c", "gone now"), ("d", story)]
     groups = DuplicateGroups()
     with Deduper(cache=cache, workers=0) as deduper:
         for verdict in deduper.judge([{"id": name, "text": text} for name, text in told]):

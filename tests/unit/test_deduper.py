@@ -31,8 +31,8 @@ from simstream.kernels.index.packed import locate_packed, pack, probe_packed, un
 from simstream.kernels.index.permute import rotate
 from simstream.model import PageSource, Record, Verdict
 from simstream.text.recipe import preset
+from tests.e2e.pages import STORY
 
-STORY = "江边的老图书馆周六重新开放，馆员把修补好的地方志摆上书架，居民排队办理借书证，孩子们在院子里听故事。"
 EDITED = STORY.replace("周六", "周日")
 OTHER = (
     "The night train now stops at the mill village again after forty years, and the baker opens before dawn for it."
