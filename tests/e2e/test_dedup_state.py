@@ -115,18 +115,23 @@ def reference(program: Program, arguments: list[str]) -> tuple[dict[str, bytes],
     return found, done.returncode
 
 
+@pytest.fixture
+def here(alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program in a folder that is this process's own folder, too."""
+    monkeypatch.chdir(alone.folder)
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    return alone
+
+
 @pytest.mark.parametrize("write", [write_lines, write_rows, write_records, write_mixture])
 def test_a_run_that_is_interrupted_again_and_again_gives_the_bytes_of_an_unbroken_one(
-    alone: Program,
-    cache: Path,
+    here: Program,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     write: Callable[[Path], list[str]],
 ) -> None:
-    arguments = write(alone.folder)
-    expected, code = reference(alone, arguments)
-    monkeypatch.chdir(alone.folder)
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    arguments = write(here.folder)
+    expected, code = reference(here, arguments)
     dice, calls = random.Random(len(arguments)), [0]
     places = ((FurtherOutputs, "note_pages"), (RunState, "append"))
 
@@ -148,13 +153,13 @@ def test_a_run_that_is_interrupted_again_and_again_gives_the_bytes_of_an_unbroke
     for _ in range(3):
         calls[0] = dice.randint(2, 9)
         assert invoke(command) == 130
-        assert outputs(alone.folder) == {}
+        assert outputs(here.folder) == {}
         assert "state keeps the progress: give the same command to go on" in capsys.readouterr().err
     calls[0] = -1
     assert invoke(command) == code
     assert "state/judge goes on after" in capsys.readouterr().err
-    assert outputs(alone.folder) == expected
-    assert (alone.folder / "state").exists() == bool(code)
+    assert outputs(here.folder) == expected
+    assert (here.folder / "state").exists() == bool(code)
 
 
 def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(alone: Program, cache: Path) -> None:
@@ -181,11 +186,9 @@ def test_a_run_that_is_killed_at_any_moment_gives_the_bytes_of_an_unbroken_one(a
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_ctrl_c_while_a_batch_is_judged_loses_nothing(
-    signals: int, alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    signals: int, here: Program, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST))
-    monkeypatch.chdir(alone.folder)
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    (here.folder / "a.jsonl").write_bytes(jsonl(FIRST))
     command = ["dedup", "a.jsonl", "-o", "v.jsonl", "--state", "state", "--save-every", "1h"]
     calls, judged = [0], [0]
     real, save = Resolver.judge, StateFolder.prepare
@@ -213,11 +216,9 @@ def test_ctrl_c_while_a_batch_is_judged_loses_nothing(
 
 
 def test_other_options_are_refused_even_if_nothing_was_saved(
-    alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: Program, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST))
-    monkeypatch.chdir(alone.folder)
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    (here.folder / "a.jsonl").write_bytes(jsonl(FIRST))
     command = ["dedup", "a.jsonl", "-o", "v.jsonl", "--state", "state"]
 
     def killed(*_: object, **__: object) -> None:
@@ -236,12 +237,10 @@ def test_other_options_are_refused_even_if_nothing_was_saved(
 
 
 @pytest.fixture
-def begun(alone: Program, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def begun(here: Program, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command of a run that was broken off behind some batches."""
-    (alone.folder / "a.jsonl").write_bytes(jsonl(FIRST))
-    (alone.folder / "b.jsonl").write_bytes(jsonl(SECOND))
-    monkeypatch.chdir(alone.folder)
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    (here.folder / "a.jsonl").write_bytes(jsonl(FIRST))
+    (here.folder / "b.jsonl").write_bytes(jsonl(SECOND))
     command = ["dedup", "a.jsonl", "b.jsonl", "-o", "v.jsonl", *STATE]
     seen = [0]
 

@@ -69,6 +69,12 @@ class EvaluateRun:
         self.contender = self.results["contenders"][0]
 
 
+@pytest.fixture(autouse=True)
+def shared_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands in this process use the folder that tests share."""
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> EvaluateRun:
     with pytest.MonkeyPatch.context() as patch:
@@ -209,11 +215,7 @@ def test_the_peers_are_measured_over_the_same_pairs(ran: EvaluateRun) -> None:
     assert peer["corpora"][0]["rule"]["wrong"]["value"] < 0.001
 
 
-def test_a_second_run_computes_nothing_and_says_the_same(
-    ran: EvaluateRun, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
-
+def test_a_second_run_computes_nothing_and_says_the_same(ran: EvaluateRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("computed again")
 
@@ -238,10 +240,7 @@ def test_tables_of_other_seeds_stay_out_of_the_cache_folder(ran: EvaluateRun) ->
     assert not weights & ran.newly_cached
 
 
-def test_damaged_files_of_the_cache_are_made_anew(
-    ran: EvaluateRun, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+def test_damaged_files_of_the_cache_are_made_anew(ran: EvaluateRun) -> None:
     before = json.loads((ran.folder / "results.json").read_bytes())
     files = [path for path in sorted((ran.folder / ".cache").iterdir()) if path.is_file()]
     assert len(files) >= 3
@@ -300,9 +299,8 @@ def test_a_report_in_a_folder_of_inputs_is_refused(
 
 
 def test_without_labels_there_are_still_candidates_and_verdicts(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     make(tmp_path, "left", 0)
     out = tmp_path / "out"
     assert invoke(["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(out)]) == 0
@@ -314,10 +312,7 @@ def test_without_labels_there_are_still_candidates_and_verdicts(
     assert one["judged"][0]["near_duplicates"]["value"] > 0
 
 
-def test_a_recipe_file_is_measured_beside_its_preset(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+def test_a_recipe_file_is_measured_beside_its_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(tmp_path, "left", 0)
     (tmp_path / "strict.toml").write_text("distance = 2\n")
     pairs = [{"a": "left/0/0", "b": "left/0/1"}, {"a": "left/0/0", "b": 20 * "gone"}]
@@ -333,9 +328,8 @@ def test_a_recipe_file_is_measured_beside_its_preset(
 
 
 def test_pages_that_are_all_too_short_are_measured_as_far_as_that_goes(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     (tmp_path / "short.jsonl").write_text(
         '{"id": "a", "text": "three short words"}\nno json\n{"id": "b", "text": ""}'
     )
@@ -357,9 +351,8 @@ def test_a_missing_library_is_said_before_anything_is_computed(
 
 
 def test_minhash_is_left_out_without_its_library(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
     make(tmp_path, "left", 0)
     monkeypatch.setattr(minhash, "installed", lambda: False)
     arguments = [
@@ -377,10 +370,7 @@ def test_minhash_is_left_out_without_its_library(
     assert any("MinHash is left out" in line for line in results["left_out"])
 
 
-def test_seeds_that_change_nothing_are_measured_once(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+def test_seeds_that_change_nothing_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simstream.evaluate.contenders._OneSeed.output", lambda one: b"a hash without a seed")
     make(tmp_path, "left", 0)
     arguments = ["evaluate", str(tmp_path / "left.jsonl"), "--distance", "8", "-o", str(tmp_path / "out")]
@@ -396,10 +386,7 @@ def test_two_recipes_of_one_name_are_refused(tmp_path: Path, capsys: pytest.Capt
     assert "two recipes are called default" in capsys.readouterr().err
 
 
-def test_similarities_of_other_texts_are_pointed_out(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+def test_similarities_of_other_texts_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = make(tmp_path, "left", 0)
     header = "---\nsame: header of all these pages, long enough to be seen in every similarity\n---\n"
     lines = [json.dumps({"id": key, "text": header + text}) for key, text in texts.items()]
