@@ -24,9 +24,10 @@ from simstream.evaluate.measure import bin_of, class_of
 from simstream.evaluate.near_pairs import NearPlaces, in_parts, sample, within
 from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, read_pairs
 from simstream.evaluate.run import distances_of
-from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import jaccard, shingle_sets
 from simstream.evaluate.verdicts import judge
+from simstream.judge.candidates import confirms
+from simstream.judge.policy import Policy
 from simstream.kernels.text.minhash import similar
 from simstream.model import Record
 from simstream.text.extraction.article import article_of
@@ -149,16 +150,10 @@ def test_bins_and_classes_begin_at_their_lower_ends() -> None:
 
 
 def test_a_pair_with_a_short_page_keeps_to_the_stricter_thresholds() -> None:
-    rule = PolicyThresholds(distance=8, agreement=70, short_words=20, short_distance=4, short_agreement=90)
+    policy = Policy("", 128, 8, 70, None, "any", 20, 4, 90)
     distance, agreement = np.array([3, 3, 6, 6, 3]), np.array([95, 80, 95, 80, 60])
-    assert rule.confirms(distance, agreement, np.full(5, 19, np.uint32)).tolist() == [
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
-    assert rule.confirms(distance, agreement, np.full(5, 20, np.uint32)).tolist() == [True, True, True, True, False]
+    assert confirms(distance, agreement, np.full(5, True), policy).tolist() == [True, False, False, False, False]
+    assert confirms(distance, agreement, np.full(5, False), policy).tolist() == [True, True, True, True, False]
 
 
 def test_a_pair_belongs_to_the_corpus_that_has_both_pages() -> None:

@@ -19,7 +19,6 @@ from simstream.evaluate.measure import CorpusTruth, CrossCorpusPairs, RecipeCoun
 from simstream.evaluate.results import Contender, FingerprintCost
 from simstream.evaluate.store import ResultStore
 from simstream.evaluate.summary import apart, on_corpus
-from simstream.evaluate.thresholds import rule_of
 from simstream.evaluate.verdicts import judge
 from simstream.judge.policy import LINKS, Link, Policy, make_policy
 from simstream.settings import Settings
@@ -124,7 +123,7 @@ class _OneSeed:
         if found is None:
             made = self.prints(truth)
             judged = {str(link): judge(truth.corpus, made, policy) for link, policy in policies.items()}
-            found = count(truth, made, rule_of(self.policy), self._run.reach, judged)
+            found = count(truth, made, self.policy, self._run.reach, judged)
             self._store.put("counts", depends, found)
         return found
 
@@ -134,7 +133,7 @@ class _OneSeed:
         found = self._store.get("between", depends, CrossCorpusPairs)
         if found is None:
             everything = [self.prints(truth) for truth in truths]
-            found = between(everything, rule_of(self.policy), self._run.reach, self._threads)
+            found = between(everything, self.policy, self._run.reach, self._threads)
             self._store.put("between", depends, found)
         return found
 

@@ -15,9 +15,10 @@ from simstream.evaluate.corpus import NO_GROUP, Corpus
 from simstream.evaluate.fingerprints import CorpusPrints
 from simstream.evaluate.near_pairs import NearPlaces, SampledPairs, sample, within
 from simstream.evaluate.pairs import DIFFERENT, LabelledPairs
-from simstream.evaluate.thresholds import PolicyThresholds
 from simstream.evaluate.truth import ShingleSets, jaccard, shingle_sets
 from simstream.evaluate.verdicts import CorpusVerdicts
+from simstream.judge.candidates import confirms
+from simstream.judge.policy import Policy
 
 BINS: Final = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 """Where each bin of J begins, from the top."""
@@ -93,7 +94,7 @@ class CorpusTruth:
 
 
 class LabelledResult(NamedTuple):
-    """The decisions of a rule about the labelled pairs."""
+    """The decisions of a policy about the labelled pairs."""
 
     hit: NDArray[np.bool_]  # (n,) both pages are readable
     distance: NDArray[np.int64]
@@ -103,15 +104,15 @@ class LabelledResult(NamedTuple):
 def count(
     truth: CorpusTruth,
     prints: CorpusPrints,
-    rule: PolicyThresholds,
+    policy: Policy,
     reach: int,
     verdicts: dict[str, CorpusVerdicts],
 ) -> RecipeCounts:
     """Count everything. `reach`: the greatest distance. `judged`: the judge's verdicts by link rule."""
-    labelled = _labelled(truth.pairs, prints, rule)
+    labelled = _labelled(truth.pairs, prints, policy)
     chosen = truth.pairs.label != DIFFERENT
     bins = bin_of(truth.pairs.jaccard)
-    near = all_pairs(truth, prints, rule, reach)
+    near = all_pairs(truth, prints, policy, reach)
     matched, looked_at = classes_of_kinds(truth, near)
     random = _random(truth.corpus, prints)
     return RecipeCounts(
@@ -119,7 +120,7 @@ def count(
         apart=apart(truth.corpus.group[prints.readable]),
         labelled=np.bincount(bins[chosen], minlength=len(BINS)).tolist(),
         found=_found(labelled, bins, chosen, reach),
-        lengths=_lengths(truth.pairs, prints, rule, labelled, chosen),
+        lengths=_lengths(truth.pairs, prints, policy, labelled, chosen),
         matched=matched.reshape(reach + 1, 2, 2, 3).tolist(),
         looked_at=looked_at.reshape(reach + 1, 2, 2).tolist(),
         random=random.tolist(),
@@ -128,9 +129,7 @@ def count(
     )
 
 
-def between(
-    all_prints: Sequence[CorpusPrints], rule: PolicyThresholds, reach: int, threads: int
-) -> CrossCorpusPairs:
+def between(all_prints: Sequence[CorpusPrints], policy: Policy, reach: int, threads: int) -> CrossCorpusPairs:
     """Count the matches between all pairs of corpora. By assumption none is a near duplicate."""
     counts = np.zeros(2 * (reach + 1), np.int64)
     pairs = 0
@@ -138,17 +137,13 @@ def between(
         for right in all_prints[number + 1 :]:
             one, other = left.readable, right.readable
             pairs += int(one.sum()) * int(other.sum())
-            draws = [prints.lookup_values(rule.further_draws) for prints in (left, right)]
-            sketches = (
-                left.sketch[one, rule.further_fingerprints :],
-                right.sketch[other, rule.further_fingerprints :],
-            )
+            draws = [prints.lookup_values(policy.lookups - 1) for prints in (left, right)]
+            first = policy.fingerprints - 1
+            sketches = left.sketch[one, first:], right.sketch[other, first:]
             for near in within(draws[0][one], draws[1][other], reach, threads):
-                confirmed = rule.confirms(
-                    near.distance,
-                    _agreement(sketches[0], near.a, sketches[1], near.b),
-                    np.minimum(left.words[one][near.a], right.words[other][near.b]),
-                )
+                agreement = _agreement(sketches[0], near.a, sketches[1], near.b)
+                words = np.minimum(left.words[one][near.a], right.words[other][near.b])
+                confirmed = confirms(near.distance, agreement, words < policy.short_words, policy)
                 counts += np.bincount(2 * near.distance + confirmed, minlength=len(counts))
     return CrossCorpusPairs(pairs, counts.reshape(reach + 1, 2).tolist())
 
@@ -163,19 +158,20 @@ def class_of(similarity: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.searchsorted(CLASSES, similarity, side="right").astype(np.int64)
 
 
-def all_pairs(truth: CorpusTruth, prints: CorpusPrints, rule: PolicyThresholds, reach: int) -> SampledPairs:
+def all_pairs(truth: CorpusTruth, prints: CorpusPrints, policy: Policy, reach: int) -> SampledPairs:
     """Count all pairs of readable pages within `reach`, by 4 distance + 2 confirmed + same group."""
     places = np.flatnonzero(prints.readable)
-    sketch, words = prints.sketch[places, rule.further_fingerprints :], prints.words[places]
+    sketch, words = prints.sketch[places, policy.fingerprints - 1 :], prints.words[places]
     group = truth.corpus.group[places]
 
     def kind_of(near: NearPlaces) -> NDArray[np.int64]:
         agreement = _agreement(sketch, near.a, sketch, near.b)
-        confirmed = rule.confirms(near.distance, agreement, np.minimum(words[near.a], words[near.b]))
+        short = np.minimum(words[near.a], words[near.b]) < policy.short_words
+        confirmed = confirms(near.distance, agreement, short, policy)
         same = (group[near.a] == group[near.b]) & (group[near.a] != NO_GROUP)
         return np.asarray(4 * near.distance + 2 * confirmed + same, np.int64)
 
-    parts = within(prints.lookup_values(rule.further_draws)[places], None, reach, truth.threads)
+    parts = within(prints.lookup_values(policy.lookups - 1)[places], None, reach, truth.threads)
     found = sample(parts, 4 * (reach + 1), kind_of)
     return found._replace(a=places[found.a], b=places[found.b])
 
@@ -188,12 +184,13 @@ def _agreement(
     return np.asarray(64 * left.shape[1] - different, np.int64)
 
 
-def _labelled(pairs: LabelledPairs, prints: CorpusPrints, rule: PolicyThresholds) -> LabelledResult:
+def _labelled(pairs: LabelledPairs, prints: CorpusPrints, policy: Policy) -> LabelledResult:
     a, b = pairs.a, pairs.b
-    draws, sketch = prints.lookup_values(rule.further_draws), prints.sketch[:, rule.further_fingerprints :]
+    draws, sketch = prints.lookup_values(policy.lookups - 1), prints.sketch[:, policy.fingerprints - 1 :]
     distance = np.bitwise_count(draws[a] ^ draws[b]).min(axis=1).astype(np.int64)
     agreement = _agreement(sketch, a, sketch, b)
-    confirmed = rule.confirms(distance, agreement, np.minimum(prints.words[a], prints.words[b]))
+    short = np.minimum(prints.words[a], prints.words[b]) < policy.short_words
+    confirmed = confirms(distance, agreement, short, policy)
     return LabelledResult(prints.readable[a] & prints.readable[b], distance, confirmed)
 
 
@@ -211,13 +208,13 @@ def _found(
 def _lengths(
     pairs: LabelledPairs,
     prints: CorpusPrints,
-    rule: PolicyThresholds,
+    policy: Policy,
     labelled: LabelledResult,
     chosen: NDArray[np.bool_],
 ) -> list[list[list[int]]]:
     words = np.minimum(prints.words[pairs.a], prints.words[pairs.b])
     row, column = np.searchsorted(LENGTHS, words, side="right"), bin_of(pairs.jaccard)
-    hit = chosen & labelled.hit & labelled.confirmed & (labelled.distance <= rule.distance)
+    hit = chosen & labelled.hit & labelled.confirmed & (labelled.distance <= policy.distance)
     shape = (len(LENGTHS) + 1, len(BINS))
     parts = [_tally(shape, row[which], column[which]) for which in (hit, chosen)]
     listed: list[list[list[int]]] = np.stack(parts, axis=2).tolist()

@@ -1,7 +1,7 @@
 """Decides whether two pages match, and lists the candidates of one page.
 
-`compare` decides every pair that the judge compares itself. The index decides entries in the same way
-(`kernels/index/confirm`). Property tests compare both with the quadratic judge.
+`compare` decides every pair that the judge compares itself, and `confirms` many pairs at once. The index decides
+entries in the same way (`kernels/index/confirm`). Property tests compare judge and index with the quadratic judge.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from simstream.judge.numbers import ClusterId, Ordinal
 from simstream.judge.pages.store import PageRecord
@@ -145,3 +147,14 @@ def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComp
     elif (page.short or other.short) and (distance > policy.short_distance or agreement < policy.short_agreement):
         fails = RejectionRule.SHORT
     return PairComparison(distance, agreement, fails)
+
+
+def confirms(
+    distance: NDArray[np.integer], agreement: NDArray[np.integer], short: NDArray[np.bool_], policy: Policy
+) -> NDArray[np.bool_]:
+    """Return whether pairs (n,) match by sketch and by the rule for short pages, as `compare` decides.
+
+    `short` says where either page is short. It does not check that the distance is within the policy's.
+    """
+    strict = (distance <= policy.short_distance) & (agreement >= policy.short_agreement)
+    return (agreement >= policy.agreement) & (strict | ~short)

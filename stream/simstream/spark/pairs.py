@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.judge.candidates import confirms
 from simstream.judge.policy import Policy
 from simstream.model import U64
 from simstream.tools.find.pairs import FingerprintPairs, near_pairs
@@ -128,10 +129,7 @@ class _EntryGroup:
         distance = apart[told].min(axis=1).astype(np.int32)
         unlike = np.bitwise_count(self._sketches[left] ^ self._sketches[right]).sum(axis=1, dtype=np.int32)
         agreement = self._policy.sketch_bits - unlike
-        good = agreement >= self._policy.agreement
-        if self._policy.short_words:
-            strict = (distance <= self._policy.short_distance) & (agreement >= self._policy.short_agreement)
-            good &= strict | ~(self._short[left] | self._short[right])
+        good = confirms(distance, agreement, self._short[left] | self._short[right], self._policy)
         one, other = self._numbers[left[good]], self._numbers[right[good]]
         columns = (np.minimum(one, other), np.maximum(one, other), distance[good], agreement[good])
         return zip(*(column.tolist() for column in columns), strict=True)
