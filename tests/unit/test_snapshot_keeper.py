@@ -403,7 +403,7 @@ def test_a_file_found_damaged_in_use_is_verified_at_the_next_start(folder: Path)
         assert not (folder / "suspect").exists()
 
 
-class UnfitSnapshotSource(CountedPages):
+class UnfitPages(CountedPages):
     """A state whose parts do not fit together, which shows only when it is taken up."""
 
     def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
@@ -412,7 +412,7 @@ class UnfitSnapshotSource(CountedPages):
 
 def test_a_snapshot_that_does_not_fit_together_ends_one_run_only(folder: Path) -> None:
     saved(folder, 3, 6)
-    with pytest.raises(StateDamaged, match="counts"), keeping(folder, UnfitSnapshotSource()) as keeper:
+    with pytest.raises(StateDamaged, match="counts"), keeping(folder, UnfitPages()) as keeper:
         keeper.load(published(6), log_begins=2)
     assert loaded(folder, 6, log_begins=2) == 3
 

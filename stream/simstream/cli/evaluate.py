@@ -23,8 +23,8 @@ from simstream.cli.progress import say
 from simstream.errors import UsageError
 
 if TYPE_CHECKING:
+    from simstream.evaluate.contenders import RunWatcher
     from simstream.evaluate.results import EvaluationResults
-    from simstream.evaluate.run import RunWatcher
     from simstream.text.recipe import Recipe
 
 PEERS = ("google2007", "fnv1-tf")

@@ -27,11 +27,14 @@ from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 
 
-class ProgressBars(Protocol):
-    """Shows progress."""
+class RunWatcher(Protocol):
+    """The person or program that waits for a run."""
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
         """Begin a task. Returns a function that hears how much is done."""
+
+    def say(self, sentence: str) -> None:
+        """Hear a sentence about the run."""
 
 
 class RecipeRun:
@@ -44,15 +47,15 @@ class RecipeRun:
         self.settings = settings
         self.store = store
 
-    def measure(self, truths: Sequence[CorpusTruth], seeds: Sequence[int], bars: ProgressBars) -> Contender:
+    def measure(self, truths: Sequence[CorpusTruth], seeds: Sequence[int], watcher: RunWatcher) -> Contender:
         """Measure all corpora under all seeds."""
-        done = bars.task(f"{self.recipe.name}: measuring", len(truths) * len(seeds))
+        done = watcher.task(f"{self.recipe.name}: measuring", len(truths) * len(seeds))
         counts: list[list[RecipeCounts]] = [[] for _ in truths]
         apart_counts, ids, policies = [], [], []
         costs: list[FingerprintCost | None] = []
         known: list[bytes] = []
         for number, seed in enumerate(seeds):
-            with _OneSeed(self, replace(self.recipe, seed=seed), bars) as one:
+            with _OneSeed(self, replace(self.recipe, seed=seed), watcher) as one:
                 known.append(one.output())
                 if number and known[0] == known[-1]:
                     done(len(truths) * (len(seeds) - number))
@@ -87,9 +90,9 @@ class RecipeRun:
 class _OneSeed:
     """One recipe under one seed."""
 
-    def __init__(self, run: RecipeRun, recipe: Recipe, bars: ProgressBars) -> None:
+    def __init__(self, run: RecipeRun, recipe: Recipe, watcher: RunWatcher) -> None:
         settings = run.settings
-        self._run, self._store, self._bars = run, run.store, bars
+        self._run, self._store, self._watcher = run, run.store, watcher
         own = recipe.seed == run.recipe.seed
         self._tables = settings.cache_folder if own else _tables(run.store.folder, settings.cache_folder)
         self._threads = settings.threads
@@ -154,7 +157,7 @@ class _OneSeed:
             found = stored_fingerprints.read(path, len(corpus.pages))
             if found is None:
                 title = f"{self._recipe.name}, seed {self._recipe.seed}: {corpus.name}"
-                done = self._bars.task(title, len(corpus.pages))
+                done = self._watcher.task(title, len(corpus.pages))
                 found = stored_fingerprints.make(self._fingerprinter, corpus, self._threads, done)
                 stored_fingerprints.write(path, found)
                 self._store.made += 1
@@ -183,9 +186,9 @@ class PeerRun:
         if not minhash.installed():
             self.missing = "MinHash is left out, since rensa is not installed: pip install 'simstream[evaluate]'"
 
-    def measure(self, truths: Sequence[CorpusTruth], seeds: Sequence[int], bars: ProgressBars) -> Contender:
+    def measure(self, truths: Sequence[CorpusTruth], seeds: Sequence[int], watcher: RunWatcher) -> Contender:
         """Measure all corpora under all seeds."""
-        done = bars.task(f"{minhash.NAME}: measuring", (len(truths) + 1) * len(seeds))
+        done = watcher.task(f"{minhash.NAME}: measuring", (len(truths) + 1) * len(seeds))
         counts: list[list[RecipeCounts]] = [[] for _ in truths]
         apart_counts = []
         for seed in seeds:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from simstream import __version__
 from simstream.errors import InputMissing, UsageError
-from simstream.evaluate.contenders import PeerRun, RecipeRun
+from simstream.evaluate.contenders import PeerRun, RecipeRun, RunWatcher
 from simstream.evaluate.corpus import NO_GROUP, Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, CorpusTruth, bin_of
 from simstream.evaluate.pairs import (
@@ -40,16 +40,6 @@ CACHE: Final = ".cache"
 """The folder of the store, within the output's folder."""
 FIRST_SEED: Final = 16
 """In MurmurHash3 a word of as many bytes as the seed loses its lowest bit, if both are below 9."""
-
-
-class RunWatcher(Protocol):
-    """The person or program that waits for a run."""
-
-    def task(self, title: str, total: int | None) -> Callable[[int], None]:
-        """Begin a task. Returns a function that hears how much is done."""
-
-    def say(self, sentence: str) -> None:
-        """Hear a sentence about the run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class FurtherTables:
         return FurtherSearch(self.draw, self.order, rows, buckets, sketches, self.tables)
 
     def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
-        """Return the segment's places (m,), ascending; see `SegmentTables.about`."""
+        """Return the segment's places (m,), ascending; see `ScannedColumn.about`."""
         found = self.tables.about(fingerprint, distance, most)
         return None if found is None else np.sort(self.order[found].astype(np.int64))
 

@@ -9,7 +9,7 @@ range. Only prefixes in this range are looked up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,27 +54,6 @@ class TableSize(NamedTuple):
     bytes: int
 
 
-class SegmentTables(Protocol):
-    """Finds the places of a segment's sorted fingerprints (n,); immutable."""
-
-    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SearchPart.find`."""
-
-    def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
-        """Return the places (m,) of all fingerprints within `distance`, which may be any; None if more than
-        `most`."""
-
-    def values(self, places: NDArray[np.int64]) -> U64:
-        """Return the fingerprints at these places."""
-
-    def column(self, room: ArrayRoom = IN_MEMORY) -> U64:
-        """Return all n fingerprints, in order; a copy of them lies in `room`. Cost: linear."""
-
-    def arrays(self) -> Arrays: ...
-
-    def by_table(self) -> dict[str, TableSize]: ...
-
-
 class ScannedColumn:
     """Scans the plain fingerprints, 8 bytes each."""
 
@@ -83,22 +62,23 @@ class ScannedColumn:
         self._distance = distance
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SegmentTables.find`; each of equal fingerprints is its own run."""
+        """See `SearchPart.find`; each of equal fingerprints is its own run."""
         following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
     def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
-        """See `SegmentTables.about`."""
+        """Return the places (m,) of all fingerprints within `distance`, which may be any; None if more than
+        `most`."""
         places = np.flatnonzero(np.bitwise_count(self._values ^ np.uint64(fingerprint)) <= distance)
         return places if len(places) <= most else None
 
     def values(self, places: NDArray[np.int64]) -> U64:
-        """See `SegmentTables.values`."""
+        """Return the fingerprints at these places."""
         return self._values[places]
 
     def column(self, room: ArrayRoom = IN_MEMORY) -> U64:
-        """Return the fingerprints, without a copy."""
+        """Return the fingerprints, in order, without a copy."""
         return self._values
 
     def arrays(self) -> Arrays:
@@ -153,7 +133,7 @@ class PackedTables:
         return cls({"high": high, "low": low, "directory": directory}, plan, distance, shard)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SegmentTables.find`."""
+        """See `SearchPart.find`."""
         following, count = probe_packed(
             queries,
             first,
@@ -176,7 +156,7 @@ class PackedTables:
         return following, count
 
     def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
-        """See `SegmentTables.about`. Goes over table 0."""
+        """See `ScannedColumn.about`. Goes over table 0."""
         bits = int(self.layout[0, BITS])
         found, ends, tags = (np.empty(most, np.uint64) for _ in range(3))
         tables = self._high, self._low, self._first, bits
@@ -186,7 +166,7 @@ class PackedTables:
         return found[:count].astype(np.int64)
 
     def values(self, places: NDArray[np.int64]) -> U64:
-        """See `SegmentTables.values`."""
+        """See `ScannedColumn.values`."""
         bits = int(self.layout[0, BITS])
         prefixes = np.searchsorted(self._first, places, side="right") - 1
         shift = np.uint64(32 - 8 * self._low.itemsize)
@@ -196,7 +176,7 @@ class PackedTables:
         return found
 
     def column(self, room: ArrayRoom = IN_MEMORY) -> U64:
-        """Return table 0 as fingerprints."""
+        """Return table 0 as fingerprints, in order; a copy of them lies in `room`. Cost: linear."""
         column: U64 = room.zeros(int(self._first[-1]), np.uint64)
         unpack(self._high, self._low, self._first, int(self.layout[0, BITS]), column)
         return frozen(column, np.uint64)
@@ -214,6 +194,10 @@ class PackedTables:
             str(table): TableSize(number, number * each + size * self._directory.itemsize)
             for table, (number, size) in enumerate(zip(entries.tolist(), sizes.tolist(), strict=True))
         }
+
+
+SegmentTables = ScannedColumn | PackedTables
+"""Finds the places of a segment's sorted fingerprints (n,); immutable."""
 
 
 def have_room(plan: Plan, entries: int) -> bool:

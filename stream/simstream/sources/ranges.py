@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import io
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from simstream.errors import StoreError
+
+if TYPE_CHECKING:
+    from simstream.sources.stores import StoredFile
+    from simstream.sources.web_files import WebFile
 
 _MIN_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 8 << 20
 """The least and the most bytes of one request. A reader that goes straight on gets ever larger ranges."""
 
 
-class RangeReader(Protocol):
-    """One file elsewhere. Its methods raise StoreError after a bounded number of attempts."""
-
-    @property
-    def size(self) -> int:
-        """The number of bytes, as the store said at the beginning."""
-
-    @property
-    def first_stamp(self) -> tuple[object, ...]:
-        """The `stamp` of the beginning."""
-
-    def read(self, begin: int, end: int) -> bytes:
-        """Return the bytes from `begin` up to `end`, which is at most `size`."""
-
-    def stamp(self) -> tuple[object, ...]:
-        """Return what the store says about the file now; another stamp means another content."""
-
-    def close(self) -> None:
-        """Give up the connection. May be called twice."""
-
-
 class RemoteFile(io.RawIOBase):
-    """A file by a `RangeReader`. `name` is for messages. Memory: one range, at most 8 MB."""
+    """A file that a `reader` has by ranges. `name` is for messages. Memory: one range, at most 8 MB."""
 
-    def __init__(self, reader: RangeReader, name: str) -> None:
+    def __init__(self, reader: StoredFile | WebFile, name: str) -> None:
         self._reader, self._shown = reader, name
         self.first_stamp = reader.first_stamp
         self._begin, self._held = 0, b""

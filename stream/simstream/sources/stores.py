@@ -73,7 +73,10 @@ def listed(address: str) -> list[tuple[str, int]]:
 
 
 class StoredFile:
-    """The `RangeReader` of a file in a store. Raises InputMissing if it is missing or refused."""
+    """One file in a store, as a `RemoteFile` reads it. Raises InputMissing if it is missing or refused.
+
+    Another `stamp` means another content.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address

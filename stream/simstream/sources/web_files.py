@@ -117,7 +117,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class WebFile:
-    """The `RangeReader` of a file on a web server.
+    """One file on a web server, as a `RemoteFile` reads it. Another `stamp` means another content.
 
     The server must tell the length of the file; only so a whole answer is known from a broken one. Without ranges
     the file can be read once, from its beginning. Raises InputMissing for an address that is missing or refused,

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,45 +23,26 @@ from simstream.files.sealed import SealedFile
 MAX_OPEN_FILES: Final = 256
 
 
-class ChunkSource(Protocol):
-    """The named arrays of one chunk."""
-
-    verify: bool
-    """Whether its bytes may be damaged, and need verification."""
-
-    def read(self, name: str, start: int, size: int) -> bytes:
-        """Return `size` bytes of an array from `start` on. Raises StateDamaged if there are fewer."""
-
-    def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return n pieces (n, size), at `places` times `size` from the start. Raises StateDamaged as `read`
-        does."""
-
-    def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return a whole array, flat."""
-
-    def nbytes(self) -> int:
-        """Return its bytes of memory."""
-
-    def damaged(self, what: str) -> StateDamaged:
-        """Return an error that names this source."""
-
-
 class MemoryChunk:
     """Arrays in memory, or mapped; `verify` them unless this process made them."""
 
     def __init__(self, name: str, arrays: Mapping[str, NDArray[Any]], verify: bool = False) -> None:
         self.verify = verify
+        """Whether its bytes may be damaged, and need verification."""
         self.arrays = dict(arrays)
         self._name = name
         self._bytes = {key: _flat(array).data for key, array in self.arrays.items()}
 
     def read(self, name: str, start: int, size: int) -> bytes:
+        """Return `size` bytes of an array from `start` on. Raises StateDamaged if there are fewer."""
         found = bytes(self._bytes[name][start : start + size])
         if len(found) < size:
             raise self.damaged("it is cut off")
         return found
 
     def pieces(self, name: str, size: int, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return n pieces (n, size), at `places` times `size` from the start. Raises StateDamaged as `read`
+        does."""
         whole = _flat(self.arrays[name])
         if len(places) and size * (int(places.max()) + 1) > len(whole):
             raise self.damaged("it is cut off")
@@ -69,12 +50,15 @@ class MemoryChunk:
         return found
 
     def array(self, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return a whole array, flat."""
         return _flat(self.arrays[name]).view(dtype)
 
     def nbytes(self) -> int:
+        """Return its bytes of memory."""
         return sum(array.nbytes for array in self.arrays.values())
 
     def damaged(self, what: str) -> StateDamaged:
+        """Return an error that names this source."""
         return damaged(Path(self._name), what)
 
 
@@ -136,6 +120,10 @@ class FileChunk:
     def close(self) -> None:
         """Close the file; a read opens it again."""
         self._opened.close(self)
+
+
+ChunkSource = MemoryChunk | FileChunk
+"""The named arrays of one chunk; `MemoryChunk` says what the methods of both do."""
 
 
 class SpillFile(Closing):

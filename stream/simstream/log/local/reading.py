@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Protocol
 
 from simstream.errors import LogError, TopicRecreated
 from simstream.log.base import Reader, ReaderStart
@@ -119,14 +118,9 @@ def _counted_as(topic: str, partition: int) -> int:
     return POSITION if topic == POSITIONS else partition
 
 
-class RecordTaker(Protocol):
-    """Takes the records that exist now."""
-
-    def take(self, limit: int) -> list[Record]:
-        """Return up to `limit` records."""
-
-
-def wait_for(follower: RecordTaker, same: LocalTopicIdentity, limit: int, timeout: float) -> list[Record]:
+def wait_for(
+    follower: RecordFollower | PausableFollower, same: LocalTopicIdentity, limit: int, timeout: float
+) -> list[Record]:
     """Return up to `limit` records, after at most `timeout` seconds of waiting for the first."""
     end = time.monotonic() + timeout
     while True:

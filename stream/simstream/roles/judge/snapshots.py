@@ -13,10 +13,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateUnwritable, WrongLog
@@ -24,10 +24,9 @@ from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.names import ASIDE
-from simstream.files.sealed import SealedFile
-from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.files.snapshot_writing import PreparedSnapshot
 from simstream.judge.pages.store import PageStore
+from simstream.judge.state import LogState
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.bit_rot import RotWatch
 from simstream.wire.position import Position
@@ -35,18 +34,6 @@ from simstream.wire.position import Position
 RETRY_S = 2.0
 """Seconds between two tries to write a snapshot that the disk did not take."""
 _logger = logging.getLogger("simstream.judge")
-
-
-class SnapshotSource(Protocol):
-    """The part of a judge's state (`judge/state`) that the keeper needs."""
-
-    def parts(self) -> list[SnapshotPart]: ...
-
-    def facts(self, log_id: str) -> dict[str, Fact]: ...
-
-    def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None: ...
-
-    def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None: ...
 
 
 class NoSnapshots(Closing):
@@ -96,7 +83,7 @@ class SnapshotKeeper(NoSnapshots):
     def __init__(
         self,
         path: str,
-        state: SnapshotSource,
+        state: LogState,
         log_id: str,
         context: RoleContext,
         files: FileSystem | None = None,

@@ -6,7 +6,6 @@ import logging
 import time
 from typing import Final
 
-from simstream.closing import Closing
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
@@ -18,10 +17,9 @@ from simstream.roles.judge.answered_reader import more_shards
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositionCheck
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.prepared_types import prepare_types
-from simstream.roles.match.shard_worker import MatcherContext, ShardWorker
+from simstream.roles.match.shard_worker import MatcherContext, PositionWatch, ShardWorker
 from simstream.roles.topics import check_shards, check_topics
 from simstream.telemetry.health import REPLAYING, WORKING
-from simstream.wire.position import Position
 
 NAME: Final = "match"
 TURN_S: Final = 0.1
@@ -29,25 +27,6 @@ TURN_S: Final = 0.1
 MATCHED: Final = (FINGERPRINTS, POSITIONS, MATCHES)
 """The topics that a matcher relies on."""
 _logger = logging.getLogger("simstream.match")
-
-
-class PositionWatch(Closing):
-    """Follows the position that the judge publishes. Raises what `PublishedPositionCheck.decode` raises."""
-
-    def __init__(self, log: Log, check: PublishedPositionCheck) -> None:
-        self._check = check
-        self._reader = log.open_reader(POSITIONS, "end")
-        with log.open_publisher() as publisher:  # the reader brings later positions
-            self.published: Position | None = check.decode(publisher.committed())
-
-    def look(self, timeout: float) -> None:
-        """Take the last position that was published since the last look; wait up to `timeout` seconds for one."""
-        for record in self._reader.poll(10_000, timeout)[-1:]:
-            self.published = self._check.decode(record.value)
-
-    def close(self) -> None:
-        """See Closing."""
-        self._reader.close()
 
 
 class MatchRole:

@@ -9,10 +9,11 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import structs
 
+from simstream.closing import Closing
 from simstream.files.names import SHARDS
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
@@ -20,9 +21,9 @@ from simstream.judge.policy import Policy
 from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
 from simstream.log.base import Log
-from simstream.log.options import FINGERPRINTS, MATCHES
+from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.log_follower import FRAMES_A_POLL
+from simstream.roles.judge.log_follower import FRAMES_A_POLL, PublishedPositionCheck
 from simstream.roles.judge.log_judge import check_next, in_batches
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.match.answer_writer import AnswerWriter
@@ -45,11 +46,23 @@ def matcher_name(settings: Settings) -> str:
     return settings.instance or f"{socket.gethostname()}:{os.getpid()}"
 
 
-class WatchedPosition(Protocol):
-    """Knows the position that the judge has published last."""
+class PositionWatch(Closing):
+    """Follows the position that the judge publishes. Raises what `PublishedPositionCheck.decode` raises."""
 
-    @property
-    def published(self) -> Position | None: ...
+    def __init__(self, log: Log, check: PublishedPositionCheck) -> None:
+        self._check = check
+        self._reader = log.open_reader(POSITIONS, "end")
+        with log.open_publisher() as publisher:  # the reader brings later positions
+            self.published: Position | None = check.decode(publisher.committed())
+
+    def look(self, timeout: float) -> None:
+        """Take the last position that was published since the last look; wait up to `timeout` seconds for one."""
+        for record in self._reader.poll(10_000, timeout)[-1:]:
+            self.published = self._check.decode(record.value)
+
+    def close(self) -> None:
+        """See Closing."""
+        self._reader.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,7 @@ class MatcherContext:
     log_id: str
     """The unique id of the topic `fingerprints`."""
     policy: Policy
-    position: WatchedPosition
+    position: PositionWatch
     writer: AnswerWriter
     role: RoleContext
 

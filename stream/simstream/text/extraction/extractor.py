@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
 
 from simstream.compiling import CompilingProcess
 from simstream.text import probes
-from simstream.text.extraction.extract import ExtractedText
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.recipe import HtmlPart
+
+if TYPE_CHECKING:
+    from simstream.text.extraction.fast import FastExtractor
 
 NICE: Final = 10
 """By how much the compiling of kernels that only HTML needs gives way to that of kernels for every page."""
 
 
-class Extractor(Protocol):
-    """Extracts batches of pages: an `ExtractionPool`, or a `FastExtractor`."""
-
-    @property
-    def set_aside(self) -> int:
-        """How many pages were not tried, because of their host."""
-
-    def extract(
-        self, items: Sequence[tuple[bytes | str, str]], urls: Sequence[str | None] | None = None
-    ) -> list[ExtractedText]:
-        """Return the text of each (raw, content_type), in order. Raises ValueError once closed."""
-
-    def close(self) -> None:
-        """End all processes. May be called twice."""
-
-
 def make_extractor(
     part: HtmlPart, workers: int, timeout: float, memory_bytes: int, clock: Callable[[], float] | None = None
-) -> Extractor:
+) -> ExtractionPool | FastExtractor:
     """Return what extracts this part of HTML; the other arguments are those of `ExtractionPool`.
 
     With the part `fast` they do not matter: no process ever starts.
