@@ -101,8 +101,6 @@ class Index(Closing):
             plan.flips_for(distance)
         self.sketch_words = sketch_words
         """S: the 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
-        self.further_fingerprints = further_fingerprints
-        """How many of these words are further fingerprints."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
         self._shelf = SegmentShelf(SegmentBuild(plan, distance, further_draws, shard), self._held, background)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from simstream.index.matches import Matches
 from simstream.judge.candidates import LivePage
-from simstream.judge.live_pages import LivePages
+from simstream.judge.live_state import LiveState
 from simstream.judge.numbers import ClusterId, ClusterRef, Ordinal, Row
-from simstream.judge.policy import Policy
 from simstream.model import U64, fingerprint_hex
 from simstream.wire.verdict import similarity
 
@@ -59,98 +58,90 @@ class KnownCluster(NamedTuple):
     """The oldest first, up to the requested number; the first one is the canonical page."""
 
 
-def matches(
-    store: LivePages,
-    policy: Policy,
-    fingerprints: U64,
-    sketches: U64,
-    words: NDArray[np.uint32],
-    most: int | None = None,
-) -> list[Match]:
-    """Return the pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words (1,).
+class QueryableState(LiveState):
+    """Live pages that answer questions."""
 
-    These are live pages under `any`, canonical pages under `canonical`; `most` cuts the list. Cost: the index's
-    lookup, 1 us a match, and a few us for each listed page.
-    """
-    found = store.index.query(fingerprints, sketches, words < policy.short_words)
-    return [
-        Match(store.id_of(row), distance, similarity(agreement, policy.sketch_bits), str(_cluster_id(store, row)))
-        for agreement, distance, row in _ranked(store, found, by_agreement=True)[:most]
-    ]
+    def match(
+        self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32], most: int | None = None
+    ) -> list[Match]:
+        """Return the pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words
+        (1,).
 
+        These are live pages under `any`, canonical pages under `canonical`; `most` cuts the list. Cost: the index's
+        lookup, 1 us a match, and a few us for each listed page.
+        """
+        store, bits = self._store, self.policy.sketch_bits
+        found = store.index.query(fingerprints, sketches, words < self.policy.short_words)
+        return [
+            Match(store.id_of(row), distance, similarity(agreement, bits), str(self._cluster_id(row)))
+            for agreement, distance, row in self._ranked(found, by_agreement=True)[:most]
+        ]
 
-def near(store: LivePages, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
-    """Return the live pages that a page's fingerprints alone find within the policy's distance, nearest first.
+    def near(self, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
+        """Return the live pages that a page's fingerprints alone find within the policy's distance, nearest first.
 
-    It computes no similarities.
-    """
-    keys = np.array([fingerprints], np.uint64)
-    found = store.index.near(keys[:, 0], keys[:, 1:])
-    return [
-        Match(store.id_of(row), distance, None, str(_cluster_id(store, row)))
-        for _, distance, row in _ranked(store, found, by_agreement=False)[:most]
-    ]
+        It computes no similarities.
+        """
+        keys = np.array([fingerprints], np.uint64)
+        found = self._store.index.near(keys[:, 0], keys[:, 1:])
+        return [
+            Match(self._store.id_of(row), distance, None, str(self._cluster_id(row)))
+            for _, distance, row in self._ranked(found, by_agreement=False)[:most]
+        ]
 
+    def earlier(self, identity: bytes) -> LivePage | None:
+        """Return the live version of the page with this identity, which its next version would be compared with."""
+        row = self._row_of(identity)
+        return None if row is None else self._store.live_page(row)
 
-def _ranked(store: LivePages, found: Matches, by_agreement: bool) -> list[tuple[int, int, Row]]:
-    """Return (agreement, distance, row) of every page of the found entries, in the order of verdicts."""
-    rows = zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True)
-    ranked = sorted(
-        (-agreement if by_agreement else 0, distance, store.ordinal_rank(row), row, agreement)
-        for entry, distance, agreement in rows
-        for row in store.rows.pages(entry)
-    )
-    return [(agreement, distance, row) for _, distance, _, row, agreement in ranked]
+    def page(self, identity: bytes) -> KnownPage | None:
+        """Return the live page with this identity. Cost: some 10 us."""
+        row = self._row_of(identity)
+        return None if row is None else self._known(row)
 
+    def cluster_of(self, identity: bytes, most: int) -> KnownCluster | None:
+        """Return the cluster of the live page with this identity, with its `most` oldest members. Cost: linear in
+        the members."""
+        row = self._row_of(identity)
+        return None if row is None else self._members(self._store.clusters.of(row), most)
 
-def _cluster_id(store: LivePages, row: Row) -> ClusterId:
-    return store.clusters.id(store.clusters.of(row))
+    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
+        """Return a cluster by its id, if it ever had two pages. Cost: about 1 ns for each such cluster."""
+        found = self._store.clusters.find(ClusterId(cluster_id))
+        return None if found is None else self._members(found, most)
 
+    def _ranked(self, found: Matches, by_agreement: bool) -> list[tuple[int, int, Row]]:
+        """Return (agreement, distance, row) of every page of the found entries, in the order of verdicts."""
+        store = self._store
+        rows = zip(found.entry.tolist(), found.distance.tolist(), found.agreement.tolist(), strict=True)
+        ranked = sorted(
+            (-agreement if by_agreement else 0, distance, store.ordinal_rank(row), row, agreement)
+            for entry, distance, agreement in rows
+            for row in store.rows.pages(entry)
+        )
+        return [(agreement, distance, row) for _, distance, _, row, agreement in ranked]
 
-def earlier(store: LivePages, identity: bytes) -> LivePage | None:
-    """Return the live version of the page with this identity, which its next version would be compared with."""
-    row = _row_of(store, identity)
-    return None if row is None else store.live_page(row)
+    def _cluster_id(self, row: Row) -> ClusterId:
+        clusters = self._store.clusters
+        return clusters.id(clusters.of(row))
 
+    def _members(self, found: ClusterRef, most: int) -> KnownCluster:
+        clusters = self._store.clusters
+        members = [self._known(row) for row in clusters.eldest(found, most)]
+        return KnownCluster(str(clusters.id(found)), clusters.size(found), members)
 
-def page(store: LivePages, identity: bytes) -> KnownPage | None:
-    """Return the live page with this identity. Cost: some 10 us."""
-    row = _row_of(store, identity)
-    return None if row is None else _known(store, row)
+    def _known(self, row: Row) -> KnownPage:
+        record = self._store.record(row)
+        return KnownPage(
+            id=record.id,
+            ordinal=record.ordinal,
+            time=record.time,
+            fingerprint=fingerprint_hex(record.fingerprint, record.sketch, self.policy.fingerprints),
+            short=record.short,
+            cluster_id=str(self._cluster_id(row)),
+        )
 
-
-def cluster_of(store: LivePages, identity: bytes, most: int) -> KnownCluster | None:
-    """Return the cluster of the live page with this identity, with its `most` oldest members. Cost: linear in the
-    members."""
-    row = _row_of(store, identity)
-    return None if row is None else _members(store, store.clusters.of(row), most)
-
-
-def cluster(store: LivePages, cluster_id: ClusterId, most: int) -> KnownCluster | None:
-    """Return a cluster by its id, if it ever had two pages. Cost: about 1 ns for each such cluster."""
-    found = store.clusters.find(cluster_id)
-    return None if found is None else _members(store, found, most)
-
-
-def _members(store: LivePages, found: ClusterRef, most: int) -> KnownCluster:
-    rows = store.clusters.eldest(found, most)
-    members = [_known(store, row) for row in rows]
-    return KnownCluster(str(store.clusters.id(found)), store.clusters.size(found), members)
-
-
-def _known(store: LivePages, row: Row) -> KnownPage:
-    record = store.record(row)
-    return KnownPage(
-        id=record.id,
-        ordinal=record.ordinal,
-        time=record.time,
-        fingerprint=fingerprint_hex(record.fingerprint, record.sketch, store.index.further_fingerprints + 1),
-        short=record.short,
-        cluster_id=str(_cluster_id(store, row)),
-    )
-
-
-def _row_of(store: LivePages, identity: bytes) -> Row | None:
-    [known] = store.known(np.frombuffer(identity, np.uint64).reshape(1, 2))
-    version = store.live_version(identity, known)
-    return version.row if version else None
+    def _row_of(self, identity: bytes) -> Row | None:
+        [known] = self._store.known(np.frombuffer(identity, np.uint64).reshape(1, 2))
+        version = self._store.live_version(identity, known)
+        return version.row if version else None

@@ -13,26 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.index.index import Index
-from simstream.judge import lookups
 from simstream.judge.accepted_page import AcceptedPage, accepted_pages
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.answered_finder import AnsweredFinder
 from simstream.judge.batch import MAX_BATCH_PAGES, PageBatch
 from simstream.judge.best_match import BestMatch, ClosestFinder
-from simstream.judge.candidates import WIDE_DISTANCE, LivePage, compare
+from simstream.judge.candidates import WIDE_DISTANCE, compare
 from simstream.judge.cluster_sizes import GrownCluster, SizeAlert
 from simstream.judge.earlier_versions import EarlierVersion
 from simstream.judge.expiry import Beat
 from simstream.judge.live_pages import LivePages
-from simstream.judge.live_state import LiveState
-from simstream.judge.lookups import KnownCluster, KnownPage, Match
+from simstream.judge.lookups import QueryableState
 from simstream.judge.nearby_pages import NearbyPages, nearby
-from simstream.judge.numbers import NO_ENTRY, NO_ROW, Age, BatchPlace, ClusterId, Ordinal
+from simstream.judge.numbers import NO_ENTRY, NO_ROW, Age, BatchPlace, Ordinal
 from simstream.judge.policy import Policy
 from simstream.judge.verdict_maker import VerdictMaker
 from simstream.model import (
     ENDING_KINDS,
-    U64,
     VERDICT_OF_KIND,
     FingerprintColumns,
     PageKind,
@@ -45,7 +42,7 @@ BEAT_EVERY_PAGES = 256
 """A page may have to compare itself with thousands of others."""
 
 
-class Resolver(LiveState):
+class Resolver(QueryableState):
     """Judges accepted pages under one policy. Its state is a function of the pages in their order.
 
     `index` must be empty and made for the policy's limits and sketch. With a `book` of answers the index stays
@@ -119,32 +116,6 @@ class Resolver(LiveState):
         self._store.settle()
         return verdicts
 
-    def match(
-        self, fingerprints: U64, sketches: U64, words: NDArray[np.uint32], most: int | None = None
-    ) -> list[Match]:
-        """Return the pages that one page would match, closest first: its fingerprint (1,), sketch (1, S), words
-        (1,).
-
-        These are live pages under `any`, canonical pages under `canonical`; `most` cuts the list.
-        """
-        return lookups.matches(self._store, self.policy, fingerprints, sketches, words, most)
-
-    def near(self, fingerprints: Sequence[int], most: int | None = None) -> list[Match]:
-        """Return the pages within the distance of a page's fingerprints, nearest first; sketches are ignored."""
-        return lookups.near(self._store, fingerprints, most)
-
-    def page(self, identity: bytes) -> KnownPage | None:
-        """Return the live page with this identity."""
-        return lookups.page(self._store, identity)
-
-    def cluster_of(self, identity: bytes, most: int) -> KnownCluster | None:
-        """Return the cluster of the page with this identity, with its `most` oldest members."""
-        return lookups.cluster_of(self._store, identity, most)
-
-    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
-        """Return the cluster with this id, if it ever had two pages."""
-        return lookups.cluster(self._store, ClusterId(cluster_id), most)
-
     def meets(
         self, columns: FingerprintColumns, time: NDArray[np.int64], distance: int = WIDE_DISTANCE
     ) -> NearbyPages:
@@ -161,10 +132,6 @@ class Resolver(LiveState):
         readable = page.kind == PageKind.READABLE
         found = nearby(page, page.time, self._store, self.policy, distance) if readable else []
         return NearbyPages(found, self.earlier(page.identity), self.live_pages, self.stream_time)
-
-    def earlier(self, identity: bytes) -> LivePage | None:
-        """Return the live version of the page with this identity, which its next version would be compared with."""
-        return lookups.earlier(self._store, identity)
 
     def _other(self, page: AcceptedPage, known: Sequence[EarlierVersion]) -> Verdict:
         """Judge a page with nothing to compare: it matches nothing, and may end its earlier version."""
