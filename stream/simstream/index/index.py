@@ -283,21 +283,19 @@ class Index(Closing):
                 by.forget(self._held.held)
         return self._crowds
 
-    def near(self, fingerprints: U64, further_fingerprints: U64 | None = None, limit: int = 1_000_000) -> Matches:
+    def near(self, fingerprints: U64, further_fingerprints: U64) -> Matches:
         """Do what `query` does for pages whose sketches are not known: by their fingerprints alone.
 
-        `further_fingerprints` (n, F) are the others of each page, if pages have any. The strict limits for short
-        pages are ignored.
+        `further_fingerprints` (n, F) are the others of each page. The strict limits for short pages are ignored.
         """
         self._shelf.raise_failure()
         words, count = self.sketch_words, self._rule.further_fingerprints
         rule = MatchRule(words, MatchLimits(self._rule.limits.distance, 0), None, count, count)
         sketches = np.zeros((len(fingerprints), words), np.uint64)
-        if further_fingerprints is not None:
-            sketches[:, :count] = further_fingerprints
+        sketches[:, :count] = further_fingerprints
         asked = rule.shaped(fingerprints, sketches, None)
         parts = [part for part in self._sources() if part.draw <= count]
-        return answer(parts, self._held.released, rule, asked, limit, True)[0]
+        return answer(parts, self._held.released, rule, asked, MAX_MATCHES, True)[0]
 
     def _sources(self) -> list[SearchPart]:
         segments = sorted(self._shelf.segments.values(), key=len, reverse=True)
@@ -305,10 +303,23 @@ class Index(Closing):
         return [*parts, *self._memtable.searches(self._rule.further_draws)]
 
     def join(
-        self, queries: KeyColumns, others: KeyColumns, limit: int = 1_000_000, *, in_order: bool = True
+        self, queries: KeyColumns, others: KeyColumns, limit: int = MAX_MATCHES, *, in_order: bool = True
     ) -> Matches:
-        """Do what the function `join` does, with this index's limits. The index's entries play no part."""
-        return _join(self._rule, queries, others, limit, in_order)
+        """Return the matches of queries (n,) among other keys (m,), by this index's rule; `entry` is the place in
+        `others`. The index's entries play no part.
+
+        For batches: it compares everything with everything. All `bucket`s are 0; `limit` as in `query`. Raises
+        ValueError for shapes that do not fit. Cost: 0.1 ns a pair.
+        """
+        rule = self._rule
+        asked, known = (
+            rule.shaped(k.fingerprints, k.sketches, k.short if len(k.short) else None) for k in (queries, others)
+        )
+        count = len(known.fingerprints)
+        memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
+        memtable.append(FreshEntries.of_keys(np.arange(count, dtype=np.uint32), known, None))
+        nobody = np.zeros((count >> 6) + 1, np.uint64)
+        return answer(memtable.searches(rule.further_draws), nobody, rule, asked, limit, in_order)[0]
 
     def release(self, entries: NDArray[np.uint32], *, sweep: bool = True) -> None:
         """Remove entries: from answers now, from memory at a merge; then `dropped` returns their numbers.
@@ -490,34 +501,3 @@ class Index(Closing):
             chosen = order[live.buckets[order] == bucket]
             run = EntryRun(live.fingerprints[chosen], live.rows[chosen], live.sketches[chosen])
             self._shelf.seal(bucket, run)
-
-
-def join(
-    queries: KeyColumns,
-    others: KeyColumns,
-    limits: MatchLimits,
-    short: MatchLimits | None = None,
-    limit: int = 1_000_000,
-    *,
-    further_draws: int = 0,
-    further_fingerprints: int = 0,
-) -> Matches:
-    """Return the matches of queries (n,) among other keys (m,), by the index's rule; `entry` is the place in
-    `others`.
-
-    For batches: it compares everything with everything. All `bucket`s are 0; `limit` as in `Index.query`. Raises
-    SettingsError for limits out of range, and ValueError for shapes that do not fit. Cost: 0.1 ns a pair.
-    """
-    rule = MatchRule(queries.sketches.shape[1], limits, short, further_draws, further_fingerprints)
-    return _join(rule, queries, others, limit, in_order=True)
-
-
-def _join(rule: MatchRule, queries: KeyColumns, others: KeyColumns, limit: int, in_order: bool) -> Matches:
-    asked, known = (
-        rule.shaped(k.fingerprints, k.sketches, k.short if len(k.short) else None) for k in (queries, others)
-    )
-    count = len(known.fingerprints)
-    memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
-    memtable.append(FreshEntries.of_keys(np.arange(count, dtype=np.uint32), known, None))
-    nobody = np.zeros((count >> 6) + 1, np.uint64)
-    return answer(memtable.searches(rule.further_draws), nobody, rule, asked, limit, in_order)[0]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simstream.compiling import CompilingProcess
 from simstream.index.crowds import MAX_UNCROWDED_MATCHES
-from simstream.index.index import Index, join
+from simstream.index.index import Index
 from simstream.index.keys import KeyColumns
 from simstream.index.plan import choose
 from simstream.judge.policy import Policy
@@ -70,8 +70,6 @@ def _warm_index(policy: Policy) -> None:
     sketches = np.zeros((1, policy.sketch_words), np.uint64)
     short = np.zeros(1, np.bool_)
     keys = KeyColumns(fingerprints, sketches, short.view(np.uint8))
-    draws, prints = policy.lookups - 1, policy.fingerprints - 1
-    join(keys, keys, policy.limits, policy.short_limits, further_draws=draws, further_fingerprints=prints)
     for plan in dict.fromkeys(choose(policy.distance, entries) for entries in WARMED_FOR):
         index = Index(
             plan,
@@ -79,9 +77,10 @@ def _warm_index(policy: Policy) -> None:
             *policy.limits,
             1,
             policy.short_limits,
-            further_draws=draws,
-            further_fingerprints=prints,
+            further_draws=policy.lookups - 1,
+            further_fingerprints=policy.fingerprints - 1,
         )
+        index.join(keys, keys)
         for number in range(1, 5):  # every second one seals a segment, and the last is merged with those before
             index.add(np.full(1, number, np.uint32), fingerprints, sketches, short, np.zeros(1, np.int64))
             index.query(fingerprints, sketches, short)
