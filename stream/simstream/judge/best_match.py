@@ -114,12 +114,12 @@ class ClosestFinder:
         self._twins: dict[BatchPlace, list[EntryId]] = {}
         """Per page of `_entries` the entries with its own fingerprint, sketch, length and bucket."""
         self._heirs = self._no_heirs
-        """The `lookup_values` (L, n) of the first rows of `LivePages.promoted`, which only grows until `reindexed`
-        changes."""
+        """The `lookup_values` (L, n) of the first rows of `BatchChanges.promoted`, which only grows until
+        `reindexed` changes."""
         self._compared = 0
         """Heirs that were compared since all went to the index."""
-        self._reindexed = self._store.reindexed
-        """The value of `LivePages.reindexed` when the index answered `_entries`."""
+        self._reindexed = self._store.changes.reindexed
+        """The value of `BatchChanges.reindexed` when the index answered `_entries`."""
         self._crowded.begin(batch)
         self._groups = NONE
         """The groups to which the matches of `_fellows` refer."""
@@ -174,7 +174,7 @@ class ClosestFinder:
         """Return an entry with a live page and exactly the key and bucket of page `number`, or 0. Call it after
         `choose`."""
         found = self._twins.get(number)
-        return next((entry for entry in found if self._store.earliest(entry)), NO_ENTRY) if found else NO_ENTRY
+        return next((entry for entry in found if self._store.rows.earliest(entry)), NO_ENTRY) if found else NO_ENTRY
 
     def choose(self, page: ComparedPage, number: BatchPlace, same: Row) -> Chosen:
         """Return the best match of page `number`, and the clusters that it ties.
@@ -187,12 +187,12 @@ class ClosestFinder:
         if same and not self._any:
             return None, {store.clusters.of(same)}
         best, ties = self._found(number, same)
-        heirs = self._heirs_near(page) if store.promoted else []
+        heirs = self._heirs_near(page) if store.changes.promoted else []
         self._compared += len(heirs)
         # The rest of the batch is looked up again then, so as many comparisons must have come before.
         if len(heirs) > MAX_NEAR_HEIRS and self._compared > len(self._batch) - number:
             self._compared, heirs = 0, []
-            store.index_promoted()
+            store.changes.index_promoted()
             best, ties = self._found(number, same)
         for heir in heirs:
             best = self._with_heir(page, heir, best)
@@ -241,7 +241,7 @@ class ClosestFinder:
 
     def _is_own(self, found: Matches, at: int, row: Row) -> bool:
         """Whether a match is only the page's earlier version, or its copies in the same cluster."""
-        return self._store.earliest(found.entry[at].item()) == row
+        return self._store.rows.earliest(found.entry[at].item()) == row
 
     def _any_founded(self, found: Matches, first: int, last: int) -> bool:
         """Whether any of the matching groups has an entry; under `canonical` hardly any has."""
@@ -250,7 +250,7 @@ class ClosestFinder:
     def _of_few(self, matches: Iterable[Triple]) -> Chosen:
         store, best, ties = self._store, None, set()
         for entry, distance, agreement in matches:
-            if row := store.earliest(entry):
+            if row := store.rows.earliest(entry):
                 found = BestMatch(row, distance, agreement)
                 if best is None or self._is_closer(found, best):
                     best = found
@@ -280,15 +280,16 @@ class ClosestFinder:
                 number = batch.following[number - 1].item()
 
     def _heirs_near(self, page: ComparedPage) -> list[Row]:
-        """Return the live pages of `LivePages.promoted` that are within the distance."""
+        """Return the live pages of `BatchChanges.promoted` that are within the distance."""
         store, known = self._store, self._heirs.shape[1]
-        if len(store.promoted) > known:
-            fresh = store.lookup_values(store.promoted[known:], self._policy.lookups)
+        promoted = store.changes.promoted
+        if len(promoted) > known:
+            fresh = store.lookup_values(promoted[known:], self._policy.lookups)
             self._heirs = np.concatenate([self._heirs, fresh.T], axis=1)
         own = lookup_values(page.fingerprint, page.sketch, self._policy.lookups)
         distances = np.bitwise_count(self._heirs ^ np.array(own, np.uint64)[:, np.newaxis]).min(axis=0)
         near = distances <= self._policy.distance
-        return [store.promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(store.promoted[i])]
+        return [promoted[i] for i in np.flatnonzero(near).tolist() if store.rows.is_live(promoted[i])]
 
     def _with_heir(self, page: ComparedPage, row: Row, best: BestMatch | None) -> BestMatch | None:
         """Return the best match so far, or the page of this row if it is a better match."""
@@ -308,9 +309,9 @@ class ClosestFinder:
     def _near(self, number: BatchPlace) -> ClosestMatches:
         """Return the index's answer that contains page `number`. Asks for as many pages at once as its limit
         allows."""
-        outdated = self._reindexed != self._store.reindexed
+        outdated = self._reindexed != self._store.changes.reindexed
         if outdated:
-            self._reindexed, self._heirs = self._store.reindexed, self._no_heirs
+            self._reindexed, self._heirs = self._store.changes.reindexed, self._no_heirs
         if outdated or number >= self._entries.end:
             self._entries = ClosestMatches(number, self._ask(number))
             self._twins = self._twins_of(self._entries)

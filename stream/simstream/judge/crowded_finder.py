@@ -93,7 +93,7 @@ class CrowdedFinder:
                 columns.buckets[same] == batch.buckets[number]
             )
             for entry in (rows[wanted] & np.uint32(NUMBER_MASK)).tolist():
-                if self._store.earliest(entry):
+                if self._store.rows.earliest(entry):
                     return EntryId(entry)
         return NO_ENTRY
 

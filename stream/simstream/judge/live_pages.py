@@ -74,8 +74,8 @@ class LivePages:
         self._beat = beat
         self._expiry = PageExpiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
         self._bucket_ms = max(1, window_ms // BUCKETS_A_WINDOW) if window_ms is not None else None
-        self._changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
-        self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self._changes, canonical_only)
+        self.changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
+        self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self.changes, canonical_only)
         self._buckets_dropped = 0
         self._read: tuple[RecordNumber, PageRecord] | None = None
         """The last record read; dropped when records change or move."""
@@ -86,7 +86,7 @@ class LivePages:
         If `stored` (n,) is given, only its pages get a row, and a record without an id. The other pages can never
         become live, and `kept` is true for them.
         """
-        self._changes.batch, self._read = batch, None
+        self.changes.batch, self._read = batch, None
         chosen: slice | NDArray[np.int64] = slice(None)
         ids, id_ends = batch.ids, batch.id_ends
         if stored is not None and not stored.all():
@@ -152,20 +152,6 @@ class LivePages:
         change."""
         return LiveColumns(**self.rows.columns(), **self.clusters.columns(), ranks=self.pages.ranks())
 
-    @property
-    def promoted(self) -> Sequence[Row]:
-        """The rows that stand for a canonical page that has left in this batch, and are not in the index yet."""
-        return self._changes.promoted
-
-    @property
-    def reindexed(self) -> int:
-        """A number that changes when pages are indexed in the middle of a batch. An earlier query misses them."""
-        return self._changes.reindexed
-
-    def index_promoted(self) -> None:
-        """Move the rows of `promoted` to the index, so that a query finds them."""
-        self._changes.index_promoted()
-
     def lookup_values(self, rows: Sequence[Row], number: int) -> U64:
         """Return the words (n, number) that stored pages are looked up by; see `model.lookup_values`."""
         if len(rows) <= MAX_SINGLE_PAGES:
@@ -185,17 +171,13 @@ class LivePages:
     def live_version(self, identity: bytes, known: Iterable[EarlierVersion]) -> EarlierVersion | None:
         """Return the live page with this identity. `known` comes from the method `known`; its pages may have left
         since."""
-        row = self._changes.batch.live.get(identity)
+        row = self.changes.batch.live.get(identity)
         if row is not None:
             return EarlierVersion.of(self.record(row), row) if row and self.rows.is_live(row) else None
         for version in known:
             if version.identity == identity and self.rows.is_live(version.row):
                 return version
         return None
-
-    def earliest(self, entry: EntryId) -> Row:
-        """Return the row of the indexed live page of least ordinal with this entry; 0 for none."""
-        return self.rows.earliest(entry)
 
     def advance(self, time: int) -> None:
         """Advance stream time to a readable page's time, and remove pages that are outside the window now."""
@@ -246,7 +228,7 @@ class LivePages:
             joined = lone_cluster(row)
             self.sizes.note_joined(1)
         else:
-            joined = self.clusters.join(cluster, row, Age(int(self._changes.batch.ordinals[number])))
+            joined = self.clusters.join(cluster, row, Age(int(self.changes.batch.ordinals[number])))
             self.sizes.note_joined(self.clusters.size(joined))
         if not self.canonical_only:
             self._index(number, row, entry)
@@ -260,20 +242,20 @@ class LivePages:
         Each must be a lone page (see `ClosestFinder.find_lone`) with an identity that comes once in the batch. Call
         this after all other changes of the batch. Cost: about .5 us a page.
         """
-        batch = self._changes.batch
+        batch = self.changes.batch
         rows = batch.rows[numbers]
         self.rows.table.column("state")[rows] = LIVE
         self.live_pages += len(numbers)
         self.sizes.note_alone(len(numbers))
         if self._expiry is not None:
             self._expiry.add_many(batch.times[numbers], rows, batch.colds[numbers])
-        self._changes.entries(numbers)
+        self.changes.entries(numbers)
 
     def renew(self, number: BatchPlace, entry: EntryId, old: Row, age: Age, cluster: ClusterRef) -> ClusterRef:
         """Let page `number` of the batch replace its earlier version, which leaves."""
         alone = self.rows.table.state[old] == LIVE | INDEXED | FOUNDER
         own_entry = EntryId(old)
-        if alone and entry == own_entry and own_entry not in self._changes.batch.founders:
+        if alone and entry == own_entry and own_entry not in self.changes.batch.founders:
             self._stay(number, old, age)
             return cluster
         row = self._arrive(number)
@@ -281,13 +263,13 @@ class LivePages:
         self.clusters.replace(old, row)
         if not self.canonical_only or self.rows.table.state[old] & INDEXED:
             self._index(number, row, entry)
-        self._forget(old, self._changes.batch.identity(number))
+        self._forget(old, self.changes.batch.identity(number))
         return lone_cluster(row) if is_lone(cluster) else cluster
 
     def _stay(self, number: BatchPlace, row: Row, age: Age) -> None:
         """Give page `number` of the batch the row of its earlier version, which was alone with the same key."""
-        batch, table = self._changes.batch, self.rows.table
-        self._changes.replace(table.cold[row])
+        batch, table = self.changes.batch, self.rows.table
+        self.changes.replace(table.cold[row])
         cold = RecordNumber(int(batch.colds[number]))
         self._amend(cold, age, row)
         table.cold[row] = cold
@@ -306,16 +288,16 @@ class LivePages:
         self.clusters.leave(row)
         self._forget(row, identity)
         if self.canonical_only and indexed and size > 1:
-            self._changes.promote(self.clusters.oldest(cluster))
+            self.changes.promote(self.clusters.oldest(cluster))
 
     def leave_at_once(self, number: BatchPlace) -> None:
         """Do what `leave` does for page `number` of the batch."""
-        batch = self._changes.batch
+        batch = self.changes.batch
         self.leave(batch.rows[number].item(), batch.identity(number))
 
     def settle(self) -> None:
         """Store the remaining pages of the batch; remove the others from index, clusters, directory and store."""
-        self._changes.settle()
+        self.changes.settle()
         self.clusters.settle()
         self._drop_buckets()
         self.index.sweep()
@@ -330,7 +312,7 @@ class LivePages:
         self.pages.amend(cold, age=age, row=row)
 
     def _arrive(self, number: BatchPlace) -> Row:
-        batch, row = self._changes.batch, Row(int(self._changes.batch.rows[number]))
+        batch, row = self.changes.batch, Row(int(self.changes.batch.rows[number]))
         self.rows.table.state[row] = LIVE
         batch.live[batch.identity(number)] = row
         self.live_pages += 1
@@ -339,23 +321,23 @@ class LivePages:
 
     def _expires(self, number: BatchPlace, row: Row) -> None:
         if self._expiry is not None:
-            batch = self._changes.batch
+            batch = self.changes.batch
             self._expiry.add(int(batch.times[number]), row, RecordNumber(int(batch.colds[number])))
 
     def _index(self, number: BatchPlace, row: Row, entry: EntryId) -> None:
         """Let a live page of the batch answer for an entry: a known entry, an entry of the batch, or its own."""
         if not self._indexes:
             return
-        batch = self._changes.batch
+        batch = self.changes.batch
         if not self.canonical_only:
             entry = entry or batch.entry_of(batch.groups[number])
             if entry:
                 self.rows.join(entry, row)
                 return
-        self._changes.entry(number, row)
+        self.changes.entry(number, row)
 
     def _forget(self, row: Row, identity: bytes) -> None:
-        self._changes.leave(row, identity)
+        self.changes.leave(row, identity)
         self.live_pages -= 1
 
     def _drop_buckets(self) -> None:

@@ -235,7 +235,7 @@ class ShardMatcher(LiveState):
         ties = {store.clusters.of(earlier.row)} if earlier else set()
         if owned:
             entry = self._closest.find_twin(number)
-            twin = store.earliest(entry or batch.entry_of(batch.groups[number]))
+            twin = store.rows.earliest(entry or batch.entry_of(batch.groups[number]))
             if twin:  # pages of one entry are in one cluster
                 ties.add(store.clusters.of(twin))
         self._tie_and_store(number, time_ms, earlier, ties, entry)
