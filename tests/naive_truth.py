@@ -1,4 +1,4 @@
-"""J, containment, intervals and measures of clusters as plain Python says them: the oracle of `evaluate`."""
+"""J, shares, intervals and measures of clusters as plain Python says them: the oracle of `evaluate`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,6 @@ def share(a: str, b: str) -> float:
     """The share of the shingles of `a` that `b` has too."""
     left, right = shingles(a), shingles(b)
     return len(left & right) / max(1, len(left))
-
-
-def containment(a: str, b: str) -> float:
-    """Shared shingles over those of the text that has fewer."""
-    left, right = shingles(a), shingles(b)
-    return len(left & right) / max(1, min(len(left), len(right)))
 
 
 def rand(cluster: list[int], group: list[int]) -> float:

@@ -127,7 +127,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
         f"{grown / size:.2f} by the system"
     )
     asked = colds[rng.integers(0, size - size % 65536, 20_000)].tolist()
-    for name, call in (("read", store.read), ("id", store.id), ("order", store.order)):
+    for name, call in (("read", store.read), ("order", store.order)):
         began = perf_counter()
         for cold in asked:
             call(cold)
@@ -140,7 +140,7 @@ def pages(keys: U64, rows: NDArray[np.uint32], folder: Path) -> None:
     began, after, steps, longest = perf_counter(), None, 256, 0.0
     for step in range(1, steps + 1):
         one = perf_counter()
-        store.due(after, after := size * step // steps)
+        list(store.due_by_chunk(after, after := size * step // steps))
         longest = max(longest, perf_counter() - one)
     each = (perf_counter() - began) / size * 1e9
     line(f"pages: due in {steps} steps {each:.0f} ns a page, longest {longest * 1e3:.1f} ms")

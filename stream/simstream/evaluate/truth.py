@@ -1,9 +1,9 @@
-"""Computes the truth that recipes are compared with: J and containment of character 5-shingles.
+"""Computes the truth that recipes are compared with: J of character 5-shingles.
 
 A text is lower-cased and reduced to its word characters (letters, digits and marks of any script; no spaces,
 punctuation or underscore: Python's `[^\\W_]`). Its shingles are all runs of five such characters; a text of fewer
-is one shingle. J is the number of shingles that two texts share over that of all they have; containment is over
-the smaller text's alone.
+is one shingle. J is the number of shingles that two texts share over that of all they have; a share is over that of
+one text alone.
 """
 
 from __future__ import annotations
@@ -48,11 +48,6 @@ class PairSimilarity(NamedTuple):
     jaccard: NDArray[np.float64]  # (n,)
     of_a: NDArray[np.float64]  # (n,) share of text a that is also in text b
     of_b: NDArray[np.float64]  # (n,)
-
-    @property
-    def containment(self) -> NDArray[np.float64]:
-        """The share of the smaller text that is also in the larger one (n,)."""
-        return np.maximum(self.of_a, self.of_b)
 
 
 def shingle_sets(texts: Sequence[str], threads: int = 1) -> ShingleSets:

@@ -119,14 +119,6 @@ class PageDirectory:
             beat()
         return before - self._count
 
-    def rows(self) -> NDArray[np.uint32]:
-        """Return all rows, in the order of their identities' hashes. Cost: linear."""
-        out = np.empty(self._count, np.uint32)
-        done = 0
-        for slots in self._slots:
-            done += kernels.rows_of(slots, out[done:])
-        return out
-
     def nbytes(self) -> int:
         """Return the bytes of memory that the directory takes."""
         return sum(slots.nbytes for slots in self._slots) + self._partitions.nbytes + self._spread.nbytes
@@ -162,15 +154,6 @@ class PageDirectory:
         if part.facts.get("count") != fresh._count or not fresh._map():
             raise _damaged("its partitions are not all of it")
         self.__dict__.update(fresh.__dict__)
-
-    def check(self) -> None:
-        """Check that every slot is in its place. Raises StateDamaged. Cost: linear."""
-        for i, (slots, prefix) in enumerate(zip(self._slots, self._prefixes, strict=True)):
-            row = self._partitions[i]
-            if kernels.in_order(slots, prefix, int(row[DEPTH]), int(row[HOMES])) != row[COUNT]:
-                raise _damaged(f"partition {i} is not in order")
-        if self._partitions[:, COUNT].sum() != self._count:
-            raise _damaged("its partitions are not all of it")
 
     def _remove(self, identities: U64, rows: NDArray[np.uint32], end: int) -> None:
         missing = int(kernels.remove(identities, rows, end, self._spread, self._partitions, self._secret))

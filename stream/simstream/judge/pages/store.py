@@ -113,11 +113,6 @@ class PageStore:
             out[here] = self._chunks.of(slot << 16).some(places[here])
         return out
 
-    def id(self, cold: RecordNumber) -> str:
-        """Return a page's id alone."""
-        chunk = self._chunks.of(cold)
-        return chunk.raw_id(chunk.fields(int(cold) & 0xFFFF)).decode()
-
     def identity(self, cold: RecordNumber) -> bytes:
         """Return a page's identity alone."""
         return self._chunks.of(cold).fields(int(cold) & 0xFFFF).identity
@@ -131,10 +126,10 @@ class PageStore:
         """Return per slot the first number of `order`. It is valid until the next `append` or `compact`."""
         return self._chunks.ranks
 
-    def note_left(self, colds: NDArray[np.uint32] | int) -> None:
+    def note_left(self, colds: NDArray[np.uint32]) -> None:
         """Note that the pages of these records are no longer live. Raises ValueError if a chunk has fewer live
         records."""
-        slots = np.atleast_1d(np.asarray(colds, np.uint32)) >> 16
+        slots = colds >> 16
         live = self._chunks.live
         np.subtract.at(live, slots, 1)
         least = live[slots].min(initial=1)
@@ -144,24 +139,14 @@ class PageStore:
         if least == 0 or self._deaths >= self._chunks.capacity // 16:
             self._look = True
 
-    def due(
-        self, after: int | None, until: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-        """Return times, numbers, rows and ordinals (n,) of all records with `after < time <= until`, by time and
-        ordinal.
+    def due_by_chunk(self, after: int | None, until: int) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.void]]]:
+        """Yield the records with `after < time <= until`, chunk by chunk: numbers (n,), and entries (n,) of
+        `due_times.DUE`, by time.
 
         It includes records that left. `after` None is before all times. Cost: it skips chunks without such times.
         In other chunks it reads only these records if `after` is the last call's `until`, else some seven blocks
         more.
         """
-        found = [*self.due_by_chunk(after, until)]
-        due = np.concatenate([np.empty(0, page_due.DUE), *(entries for _, entries in found)])
-        colds = np.concatenate([np.empty(0, np.uint32), *(numbers for numbers, _ in found)])
-        order = np.lexsort((due["ordinal"], due["time"]))
-        return due["time"][order], colds[order], due["row"][order], due["ordinal"][order]
-
-    def due_by_chunk(self, after: int | None, until: int) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.void]]]:
-        """Do what `due` does, chunk by chunk: numbers (n,), and entries (n,) of `due_times.DUE`, by time."""
         begin = page_due.MIN_TIME_MS if after is None else after
         for chunk in self._chunks.in_order:
             due = chunk.due(begin, until)

@@ -301,17 +301,6 @@ def in_order(slots: U64, prefix: int, depth: int, homes: int) -> int:
 
 
 @kernel
-def rows_of(slots: U64, out: NDArray[np.uint32]) -> int:
-    """Write the rows of a partition in the order of its slots, and return how many."""
-    count = 0
-    for i in range(slots.size):
-        if slots[i] != uint64(0):
-            out[count] = np.uint32((slots[i] & _ROW) - uint64(1))
-            count += 1
-    return count
-
-
-@kernel
 def clear_others(slots: U64, state: NDArray[np.uint8], wanted: int) -> int:
     """Empty the slots of rows whose state lacks the bit `wanted`, and return how many. Then lay the rest out
     again."""
