@@ -12,7 +12,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Protocol
+from typing import IO
 
 from simstream.errors import InputError
 from simstream.files.zstandard import zstd
@@ -97,7 +97,7 @@ def unpacked(handle: io.RawIOBase, path: str) -> io.BufferedReader:
     packed: io.BufferedReader = io.BufferedReader(handle, _BUFFER_BYTES)
     path = path.lower()
     if path.endswith(".gz"):
-        return io.BufferedReader(_CompressedStreams(packed, _GzipMember, (b"\x1f\x8b",), b"\0"), _BUFFER_BYTES)
+        return io.BufferedReader(_CompressedStreams(packed, ZlibDecompressor, (b"\x1f\x8b",), b"\0"), _BUFFER_BYTES)
     if path.endswith(".xz"):
         return io.BufferedReader(_CompressedStreams(packed, _xz, (b"\xfd7zXZ", b"]\0\0"), b"\0"), _BUFFER_BYTES)
     if path.endswith(".zst"):
@@ -175,26 +175,14 @@ def _xz() -> lzma.LZMADecompressor:
     return lzma.LZMADecompressor(memlimit=_MAX_XZ_MEMORY_BYTES)
 
 
-class _Decompressor(Protocol):
-    """What `lzma`, `zstd` and _GzipMember have in common."""
+class ZlibDecompressor:
+    """Unpacks one member of a gzip file; with window 15 one stream of zlib, with -15 of bare deflate.
 
-    @property
-    def needs_input(self) -> bool: ...
+    (`gzip.GzipFile` loses up to a whole buffer before damage.)
+    """
 
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-class _GzipMember:
-    """Unpacks one member of a gzip file. (`gzip.GzipFile` loses up to a whole buffer before damage.)"""
-
-    def __init__(self) -> None:
-        self._unpacker = zlib.decompressobj(31)
+    def __init__(self, window: int = 31) -> None:
+        self._unpacker = zlib.decompressobj(window)
         self._has_more = False
 
     @property
@@ -209,10 +197,15 @@ class _GzipMember:
     def unused_data(self) -> bytes:
         return self._unpacker.unused_data
 
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+    def decompress(self, data: bytes | memoryview, max_length: int = -1) -> bytes:
+        """Return at most `max_length` bytes, as `lzma.LZMADecompressor` does."""
         out = self._unpacker.decompress(self._unpacker.unconsumed_tail + data, max(0, max_length))
         self._has_more = bool(self._unpacker.unconsumed_tail) or len(out) == max_length
         return out
+
+
+Decompressor = lzma.LZMADecompressor | zstd.ZstdDecompressor | ZlibDecompressor
+"""Unpacks one stream, member or frame in steps."""
 
 
 class _CompressedStreams(io.RawIOBase):
@@ -226,7 +219,7 @@ class _CompressedStreams(io.RawIOBase):
     def __init__(
         self,
         handle: io.BufferedReader,
-        make: Callable[[], _Decompressor],
+        make: Callable[[], Decompressor],
         magics: tuple[bytes, ...],
         padding: bytes = b"",
     ) -> None:

@@ -6,9 +6,12 @@ import contextlib
 import io
 import re
 import zlib
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
 
 from simstream.files.zstandard import zstd
+from simstream.sources.lines import Decompressor, ZlibDecompressor
 
 _HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _STATUS: Final = re.compile(rb"(?:HTTP/\d(?:\.\d)?|ICY)[ \t]+(\d{3})(?!\d)")
@@ -17,18 +20,16 @@ _MAX_HEAD_BYTES: Final = 1 << 16
 """Header fields beyond so many bytes are not read."""
 _STEP_BYTES: Final = 1 << 12
 _GZIP_MEMBER: Final = b"\x1f\x8b"
-_GZIP_WINDOW: Final = 31
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 _WINDOW: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, which is what browsers allow."""
+_ZLIB: Final = partial(ZlibDecompressor, 15)
+_DEFLATE: Final = partial(ZlibDecompressor, -15)
+_ZSTD: Final = partial(zstd.ZstdDecompressor, options=_WINDOW)
 _MAX_ENCODINGS: Final = 4
 """At most so many encodings of one body are decoded."""
 _MAX_FRAMES: Final = 1_000
 """At most so many members of gzip or frames of Zstandard in one body are decoded: a stranger's may all be empty."""
-
-
-class _ReadableBody(Protocol):
-    def read(self, size: int, /) -> bytes: ...
 
 
 class HttpResponse(NamedTuple):
@@ -90,32 +91,29 @@ def _unchunked(body: bytes) -> bytes:
 
 def _decoded(body: bytes, encoding: bytes, limit: int) -> bytes:
     if encoding in (b"gzip", b"x-gzip"):
-        return _inflated(body, limit, _GZIP_WINDOW) if body.startswith(_GZIP_MEMBER) else body
+        return _unpacked(body, limit, ZlibDecompressor, _GZIP_MEMBER) if body.startswith(_GZIP_MEMBER) else body
     if encoding == b"deflate":
-        return _inflated(body, limit, 15) or _inflated(body, limit, -15) or body
+        return _unpacked(body, limit, _ZLIB) or _unpacked(body, limit, _DEFLATE) or body
     if encoding == b"br":
         return _brotli(body, limit) or body
     if encoding == b"zstd" and body.startswith(_ZSTD_FRAME):
-        return _zstd(body, limit) or body
+        return _unpacked(body, limit, _ZSTD, _ZSTD_FRAME) or body
     return body
 
 
-def _inflated(body: bytes, limit: int, window: int) -> bytes:
+def _unpacked(body: bytes, limit: int, make: Callable[[], Decompressor], magic: bytes = b"") -> bytes:
+    """Return the content of the first stream, and of all directly behind it that begin with `magic`."""
     out, rest, at = bytearray(), memoryview(body), 0
-    with contextlib.suppress(zlib.error):
+    with contextlib.suppress(zlib.error, zstd.ZstdError):
         for _ in range(_MAX_FRAMES):
-            unpacker = zlib.decompressobj(window)
-            while not unpacker.eof and len(out) <= limit:
+            unpacker = make()
+            while not unpacker.eof and len(out) <= limit and (not unpacker.needs_input or at < len(body)):
                 # In steps, to get the bytes before damage.
-                packed: bytes | memoryview = unpacker.unconsumed_tail
-                if not packed:
-                    packed = rest[at : at + _STEP_BYTES]
-                    at += len(packed)
-                if not packed:
-                    break
+                packed = rest[at : at + _STEP_BYTES] if unpacker.needs_input else b""
+                at += len(packed)
                 out += unpacker.decompress(packed, limit + 1 - len(out))
             at -= len(unpacker.unused_data)
-            if window != _GZIP_WINDOW or not body.startswith(_GZIP_MEMBER, at) or len(out) > limit:
+            if not magic or not body.startswith(magic, at) or len(out) > limit:
                 break
     return bytes(out)
 
@@ -123,29 +121,8 @@ def _inflated(body: bytes, limit: int, window: int) -> bytes:
 def _brotli(body: bytes, limit: int) -> bytes:
     from fastwarc.stream_io import BrotliReader
 
-    return _read(BrotliReader(io.BytesIO(body)), limit)
-
-
-def _zstd(body: bytes, limit: int) -> bytes:
-    out, rest, at = bytearray(), memoryview(body), 0
-    with contextlib.suppress(zstd.ZstdError):
-        for _ in range(_MAX_FRAMES):
-            if not body.startswith(_ZSTD_FRAME, at) or len(out) > limit:
-                break
-            unpacker = zstd.ZstdDecompressor(options=_WINDOW)
-            while not unpacker.eof and len(out) <= limit and (not unpacker.needs_input or at < len(body)):
-                packed = rest[at : at + _STEP_BYTES] if unpacker.needs_input else b""
-                at += len(packed)
-                out += unpacker.decompress(packed, limit + 1 - len(out))
-            at -= len(unpacker.unused_data)
-    return bytes(out)
-
-
-def _read(source: _ReadableBody, limit: int) -> bytes:
-    out = bytearray()
-    try:
+    source, out = BrotliReader(io.BytesIO(body)), bytearray()
+    with contextlib.suppress(OSError):
         while len(out) <= limit and (data := source.read(min(1 << 16, limit + 1 - len(out)))):
             out += data
-    except OSError:
-        pass
     return bytes(out)
