@@ -122,32 +122,31 @@ class _OneSeed:
             *identity(truth),
             *self._other_digest(truth),
         ]
-        found = self._store.get("counts", depends, RecipeCounts)
-        if found is None:
+
+        def make() -> RecipeCounts:
             made = self.prints(truth)
             judged = {str(link): judge(truth.corpus, made, policy) for link, policy in policies.items()}
-            found = count(truth, made, self.policy, self._run.reach, judged)
-            self._store.put("counts", depends, found)
-        return found
+            return count(truth, made, self.policy, self._run.reach, judged)
+
+        return self._store.kept("counts", depends, RecipeCounts, make)
 
     def between(self, truths: Sequence[CorpusTruth]) -> CrossCorpusPairs:
         """Return the counts between all corpora."""
         depends = [self.policy.id, self._run.reach, [self._read(truth).digest for truth in truths]]
-        found = self._store.get("between", depends, CrossCorpusPairs)
-        if found is None:
+
+        def make() -> CrossCorpusPairs:
             everything = [self.prints(truth) for truth in truths]
-            found = between(everything, self.policy, self._run.reach, self._threads)
-            self._store.put("between", depends, found)
-        return found
+            return between(everything, self.policy, self._run.reach, self._threads)
+
+        return self._store.kept("between", depends, CrossCorpusPairs, make)
 
     def cost(self, truth: CorpusTruth) -> FingerprintCost | None:
         """Return what fingerprinting costs on this corpus."""
         corpus = self._read(truth)
         depends = [self.policy.recipe_id, corpus.digest]
-        found = self._store.get("cost", depends, FingerprintCost)
-        if found is None and (found := cost(self._fingerprinter, corpus.texts(), self._tables)) is not None:
-            self._store.put("cost", depends, found)
-        return found
+        return self._store.kept(
+            "cost", depends, FingerprintCost, lambda: cost(self._fingerprinter, corpus.texts(), self._tables)
+        )
 
     def prints(self, truth: CorpusTruth) -> CorpusPrints:
         """Return the fingerprints of one corpus, from memory, from the store's folder, or made now."""
@@ -160,7 +159,6 @@ class _OneSeed:
                 done = self._watcher.task(title, len(corpus.pages))
                 found = stored_fingerprints.make(self._fingerprinter, corpus, self._threads, done)
                 stored_fingerprints.write(path, found)
-                self._store.made += 1
             self._prints[corpus.digest] = found
         return self._prints[corpus.digest]
 
@@ -217,22 +215,23 @@ class PeerRun:
 
     def _count(self, truth: CorpusTruth, seed: int, marks: dict[str, minhash.Signatures]) -> RecipeCounts:
         depends = [seed, self.least, *identity(truth)]
-        found = self._store.get("minhash", depends, RecipeCounts)
-        if found is None:
-            found = minhash.count(truth, _marks(truth, seed, marks), self.least)
-            self._store.put("minhash", depends, found)
-        return found
+        return self._store.kept(
+            "minhash",
+            depends,
+            RecipeCounts,
+            lambda: minhash.count(truth, _marks(truth, seed, marks), self.least),
+        )
 
     def _between(
         self, truths: Sequence[CorpusTruth], seed: int, marks: dict[str, minhash.Signatures]
     ) -> CrossCorpusPairs:
         depends = [seed, self.least, [truth.corpus.digest for truth in truths]]
-        found = self._store.get("minhash-between", depends, CrossCorpusPairs)
-        if found is None:
+
+        def make() -> CrossCorpusPairs:
             everything = [_marks(truth, seed, marks) for truth in truths]
-            found = minhash.between(truths, everything, self.least, truths[0].threads)
-            self._store.put("minhash-between", depends, found)
-        return found
+            return minhash.between(truths, everything, self.least, truths[0].threads)
+
+        return self._store.kept("minhash-between", depends, CrossCorpusPairs, make)
 
 
 def _tables(folder: Path, cache: Path) -> Path:

@@ -146,9 +146,9 @@ def _label_one(truth: CorpusTruth, pairs: list[LabelledPair], path: str, store: 
     corpus, grouped_by = truth.corpus, "group"
     if pairs:
         depends = [corpus.digest, [(pair.a, pair.b, pair.jaccard5) for pair in pairs]]
-        jaccard = store.get("jaccard", depends, CompletedPairs)
-        if jaccard is None:
-            jaccard = store.put("jaccard", depends, complete(pairs, corpus, truth.sets, truth.threads))
+        jaccard = store.kept(
+            "jaccard", depends, CompletedPairs, lambda: complete(pairs, corpus, truth.sets, truth.threads)
+        )
         truth.pairs = placed(pairs, corpus, jaccard)
     if (corpus.group == NO_GROUP).all():
         same = truth.pairs.label == SAME

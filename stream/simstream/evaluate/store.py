@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,7 +15,8 @@ from simstream.errors import UsageError
 
 FORMAT: Final = 1
 """Increase it whenever the same inputs would give other numbers."""
-T = TypeVar("T")
+Found = TypeVar("Found")
+Made = TypeVar("Made")
 
 
 class ResultStore:
@@ -22,8 +24,6 @@ class ResultStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.made = 0
-        """The number of values that were put: 0 if a run only repeats another."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -31,22 +31,17 @@ class ResultStore:
                 f"the folder {folder} cannot be made ({error.strerror})", "name another folder with -o"
             ) from error
 
-    def get(self, kind: str, depends: object, of: type[T]) -> T | None:
-        """Return the value that was put for these dependencies, or None."""
-        try:
-            return msgspec.json.decode(self._path(kind, depends).read_bytes(), type=of)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-
-    def put(self, kind: str, depends: object, value: T) -> T:
-        """Keep a value, and return it."""
-        self.made += 1
-        write_atomically(self._path(kind, depends), msgspec.json.encode(value))
-        return value
-
-    def _path(self, kind: str, depends: object) -> Path:
+    def kept(self, kind: str, depends: object, of: type[Found], make: Callable[[], Made]) -> Found | Made:
+        """Return the value that is kept for these dependencies. Without one, make it, and keep it unless it is
+        None."""
         key = blake2b(msgspec.json.encode([FORMAT, kind, depends]), digest_size=12).hexdigest()
-        return self.folder / f"{kind}-{key}.json"
+        path = self.folder / f"{kind}-{key}.json"
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(path.read_bytes(), type=of)
+        value = make()
+        if value is not None:
+            write_atomically(path, msgspec.json.encode(value))
+        return value
 
 
 def write_atomically(path: Path, content: bytes) -> None:
