@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from simstream.errors import SettingsError
 
 Links = Literal["probe", "drop", "deprioritize", "follow"]
+_LEAST: Final = {
+    "trials": 1,
+    "held": 0,
+    "duplicate_depth": 0,
+    "wait": 0,
+    "room_wait": 0,
+    "in_flight": 1,
+    "give_up_after": 1,
+}
+"""The least value of each number that has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +67,13 @@ class CrawlOptions:
 def options_of(settings: Any) -> CrawlOptions:
     """Return the options in Scrapy's settings. Raises SettingsError for a value that does not fit, and for an
     unknown name SIMSTREAM_*."""
-    defaults = CrawlOptions()
     known = [f"SIMSTREAM_{field.name.upper()}" for field in fields(CrawlOptions)]
     for name in settings:
         if name.startswith("SIMSTREAM_") and name not in known:
             close = get_close_matches(name, known, 1, 0.85)
             todo = f"use {close[0]}, if you mean that" if close else f"remove it, or use one of {', '.join(known)}"
             raise SettingsError(f"{name} is no setting of a crawler", todo)
-    options = CrawlOptions(
-        log=settings.get("SIMSTREAM_LOG"),
-        prefix=settings.get("SIMSTREAM_PREFIX"),
-        pages_topic=settings.get("SIMSTREAM_PAGES_TOPIC"),
-        verdicts_topic=settings.get("SIMSTREAM_VERDICTS_TOPIC"),
-        config=settings.get("SIMSTREAM_CONFIG"),
-        links=settings.get("SIMSTREAM_LINKS", defaults.links),
-        trials=_number(settings.getint, "TRIALS", defaults.trials, least=1),
-        priority=_number(settings.getint, "PRIORITY", defaults.priority),
-        held=_number(settings.getint, "HELD", defaults.held, least=0),
-        duplicate_depth=_number(settings.getint, "DUPLICATE_DEPTH", defaults.duplicate_depth, least=0),
-        patterns=settings.get("SIMSTREAM_PATTERNS"),
-        drop_items=_number(settings.getbool, "DROP_ITEMS", defaults.drop_items),
-        wait=_number(settings.getfloat, "WAIT", defaults.wait, least=0),
-        room_wait=_number(settings.getfloat, "ROOM_WAIT", defaults.room_wait, least=0),
-        in_flight=_number(settings.getint, "IN_FLIGHT", defaults.in_flight, least=1),
-        give_up_after=_number(settings.getint, "GIVE_UP_AFTER", defaults.give_up_after, least=1),
-    )
+    options = CrawlOptions(**{field.name: _value(settings, field) for field in fields(CrawlOptions)})
     if options.links not in get_args(Links):
         raise SettingsError(
             f"SIMSTREAM_LINKS is {options.links!r}", f"use {', '.join(get_args(Links)[:-1])} or follow"
@@ -89,14 +81,16 @@ def options_of(settings: Any) -> CrawlOptions:
     return options
 
 
-def _number(get: Any, name: str, default: Any, least: float | None = None) -> Any:
-    full = f"SIMSTREAM_{name}"
+def _value(settings: Any, field: Field[Any]) -> Any:
+    """Return the value of a setting, read as the type of its default says."""
+    full, default, least = f"SIMSTREAM_{field.name.upper()}", field.default, _LEAST.get(field.name)
+    readers = {int: settings.getint, float: settings.getfloat, bool: settings.getbool}
     try:
-        value = get(full, default)
+        value = readers.get(type(default), settings.get)(full, default)
     except (TypeError, ValueError, OverflowError) as error:
         raise SettingsError(
             f"{full} cannot be read ({error})", f"give a value such as its default, {default!r}"
         ) from None
     if least is not None and not value >= least:
-        raise SettingsError(f"{full} is {value!r}", f"give {least:g} or more")
+        raise SettingsError(f"{full} is {value!r}", f"give {least} or more")
     return value
