@@ -263,7 +263,7 @@ def test_a_skipped_address_is_counted_among_the_dropped_ones(links: LinkRouter) 
     fetched(links, "article/1", "1", "print/1")
     fetched(links, "article/2", "2", "print/1")
     links._closed("finished")
-    assert links._crawler.stats.get_value("simstream/links/dropped") == 1
+    assert links._dropped._crawler.stats.get_value("simstream/links/dropped") == 1
 
 
 @pytest.mark.parametrize("content", [None, b"{}", b'{"format": "simstream-patterns/9", "patterns": []}'])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request, signals
@@ -24,6 +25,7 @@ class DroppedLinks:
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
+        self._name: Callable[[Request], bytes] = crawler.request_fingerprinter.fingerprint
         self._fetched = SeenSet()
         self._kind_of: dict[bytes, str] = {}
         self._further = 0
@@ -66,7 +68,3 @@ class DroppedLinks:
             kinds.total(),
             named,
         )
-
-    def _name(self, request: Request) -> bytes:
-        name: bytes = self._crawler.request_fingerprinter.fingerprint(request)
-        return name

@@ -6,6 +6,7 @@ import itertools
 import logging
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request, signals
@@ -64,7 +65,7 @@ class LinkRouter:
 
     def __init__(self, crawler: Any, channel: VerdictChannel) -> None:
         self.channel = channel
-        self._crawler = crawler
+        self._name: Callable[[Request], bytes] = crawler.request_fingerprinter.fingerprint
         options = channel.options
         self._probes = options.links == "probe"
         self._yields = KindYields(options.trials)
@@ -228,10 +229,6 @@ class LinkRouter:
                 self._at_risk.popitem(last=False)
         elif self._at_risk and (name := self._name(request)) in self._at_risk:
             self._at_risk[name] = SHARED
-
-    def _name(self, request: Request) -> bytes:
-        name: bytes = self._crawler.request_fingerprinter.fingerprint(request)
-        return name
 
     def is_pruned(self, request: Request) -> bool:
         """Return whether a queued request must not be fetched now.

@@ -45,6 +45,7 @@ class WaitingLinks:
         `kind_now(link)`: the kind that a link has now, if what was fetched meanwhile may have changed it.
         """
         self._crawler = crawler
+        self._name: Callable[[Request], bytes] = crawler.request_fingerprinter.fingerprint
         self._most = most
         self.trials = trials
         self._kind_now = kind_now
@@ -145,7 +146,3 @@ class WaitingLinks:
         if taken:
             self._crawler.stats.inc_value("simstream/links/tried", len(taken))
             raise DontCloseSpider
-
-    def _name(self, request: Request) -> bytes:
-        name: bytes = self._crawler.request_fingerprinter.fingerprint(request)
-        return name
