@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -38,7 +38,6 @@ class PublisherClaim:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
-        self._group = claim_group(cluster)
         self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
 
     def make(self) -> None:
@@ -51,50 +50,54 @@ class PublisherClaim:
         def claim(consumer: Any, timeout: float) -> None:
             # Ask something first that fails quickly: without permission for the group a commit takes most of a
             # minute.
-            consumer.committed(self._where(), timeout=min(timeout, FIRST_TRY_S))
+            consumer.committed(_where(self._cluster), timeout=min(timeout, FIRST_TRY_S))
             consumer.commit(offsets=mine, asynchronous=False)
 
-        self._ask(claim)
+        ask_group(self._cluster, claim_group(self._cluster), claim)
 
     def check(self) -> None:
         """Raise TakenOver if another publisher started later; write the sign again if none is left.
 
         Takes a few ms. Also raises BrokerUnreachable, LogError.
         """
-        [found] = self._ask(lambda consumer, timeout: consumer.committed(self._where(), timeout=timeout))
-        if not found.metadata:
+        if not self._is_left():
             self.make()
-        elif found.metadata != self._sign:
-            raise taken_over(self._cluster)
 
     def look(self, patience: float) -> None:
         """Raise TakenOver if another publisher started later.
 
         Read-only, and takes a few ms: returns if there is no answer in time. Also raises LogError.
         """
-        try:
-            [found] = self._ask(
-                lambda consumer, timeout: consumer.committed(self._where(), timeout=timeout), patience
-            )
-        except BrokerUnreachable:
-            return
-        if found.metadata and found.metadata != self._sign:
+        with suppress(BrokerUnreachable):
+            self._is_left(patience)
+
+    def _is_left(self, patience: float | None = None) -> bool:
+        """Return whether the broker still has this publisher's sign. Raises TakenOver if it has another one."""
+        found = _last_sign(self._cluster, patience)
+        if found and found != self._sign:
             raise taken_over(self._cluster)
-
-    def _where(self) -> list[TopicPartition]:
-        return [TopicPartition(self._cluster.name(POSITIONS), 0)]
-
-    def _ask(self, call: Callable[[Any, float], Any], patience: float | None = None) -> Any:
-        return ask_group(self._cluster, self._group, call, patience)
+        return bool(found)
 
 
 def last_claim(cluster: KafkaCluster) -> str | None:
     """Return the machine and process of the last publisher that started; None if the broker has forgotten it."""
-    where = [TopicPartition(cluster.name(POSITIONS), 0)]
+    return _last_sign(cluster).partition(" ")[2] or None
+
+
+def _last_sign(cluster: KafkaCluster, patience: float | None = None) -> str:
+    """Return the sign that was written last; empty if the broker has forgotten it."""
     [found] = ask_group(
-        cluster, claim_group(cluster), lambda consumer, timeout: consumer.committed(where, timeout=timeout)
+        cluster,
+        claim_group(cluster),
+        lambda consumer, timeout: consumer.committed(_where(cluster), timeout=timeout),
+        patience,
     )
-    return (found.metadata or "").partition(" ")[2] or None
+    sign: str = found.metadata or ""
+    return sign
+
+
+def _where(cluster: KafkaCluster) -> list[TopicPartition]:
+    return [TopicPartition(cluster.name(POSITIONS), 0)]
 
 
 def taken_over(cluster: KafkaCluster) -> TakenOver:

@@ -77,17 +77,12 @@ def fingerprinters(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
     return tuple(sorted(map(_name, members)))
 
 
-def matchers_of(cluster: KafkaCluster, copy: int) -> str:
-    """Return the name of the group of the matchers that share the shards of a copy."""
-    return cluster.options.matchers_group(copy)
-
-
 def matchers(cluster: KafkaCluster) -> tuple[ShardMember, ...]:
     """Return the matchers of the first MAX_COPIES copies, with the shards that they own, by copy and name."""
     members = [
         ShardMember(_name(member), tuple(sorted(one.partition for one in member.assignment.topic_partitions)), copy)
         for copy in range(1, MAX_COPIES + 1)
-        for member in group_state(cluster, matchers_of(cluster, copy)).members
+        for member in group_state(cluster, cluster.options.matchers_group(copy)).members
     ]
     return tuple(sorted(members, key=lambda member: (member.copy, member.name)))
 

@@ -19,7 +19,7 @@ from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import GROUP, GROUP_REQUEST_S, KafkaCluster, make, member_name
 from simstream.log.kafka.groups import ask_group
 from simstream.log.kafka.missing_offsets import OUT_OF_RANGE, MissingOffsets
-from simstream.log.kafka.reader import DEFAULTS, FIXED, STEP_S, consume, damaged, to_record
+from simstream.log.kafka.reader import DEFAULTS, FIXED, STEP_S, consume, damaged, seek, to_record
 from simstream.log.kafka.topic_identity import KafkaTopicIdentity
 from simstream.log.kafka.topics import group_state
 from simstream.log.options import FINGERPRINTS, PAGES
@@ -282,13 +282,7 @@ class KafkaPageConsumer(PageConsumer):
         return [TopicPartition(self._name, p, offset, self._metadata) for p, offset in offsets.items()]
 
     def _seek(self, partition: int, offset: int) -> None:
-        try:
-            self._consumer.seek(TopicPartition(self._name, partition, offset))
-        except KafkaException:
-            # The partition came a moment ago and is not being read yet: assign it again, at the right offset.
-            where = [TopicPartition(self._name, partition, offset)]
-            self._consumer.incremental_unassign(where)
-            self._consumer.incremental_assign(where)
+        seek(self._consumer, TopicPartition(self._name, partition, offset))
 
 
 def usable_commits(cluster: KafkaCluster) -> dict[int, int]:

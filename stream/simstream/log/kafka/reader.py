@@ -54,6 +54,15 @@ _TRUNCATED = ("truncation", "No epoch found")
 """Words of the client about a log that was cut at its end: other records may be at the next offset by now."""
 
 
+def seek(consumer: Any, place: TopicPartition) -> None:
+    """Go on at this place: a client drops what it has fetched when a partition is paused."""
+    try:
+        consumer.seek(place)
+    except KafkaException:  # the partition came a moment ago and is not being read yet: assign it again
+        consumer.incremental_unassign([place])
+        consumer.incremental_assign([place])
+
+
 def to_record(message: Any) -> Record:
     """Return a client's message as a record. Cost: about 1.5 us."""
     try:
@@ -139,7 +148,7 @@ class KafkaReader(Reader):
             self._same.check()
             self._take_up_new()
             for place in self._places(self._missing.look(self._next)):
-                self._seek(place)
+                seek(self._consumer, place)
             if self._watch.has_lost_brokers:
                 end_client(self._consumer.close)
                 self._open()
@@ -175,7 +184,7 @@ class KafkaReader(Reader):
         if to_resume:
             self._consumer.resume(to_resume)
         for place in to_resume:
-            self._seek(place)
+            seek(self._consumer, place)
 
     def answers(self) -> bool:
         """See Reader. Also lets the client report: if nobody polls, its statistics would pile up.
@@ -226,14 +235,6 @@ class KafkaReader(Reader):
     def _pause_client(self, partitions: Collection[int]) -> None:
         if places := self._places(partitions):
             self._consumer.pause(places)
-
-    def _seek(self, place: TopicPartition) -> None:
-        """Go on at this place: a client drops what it has fetched when a partition is paused."""
-        try:
-            self._consumer.seek(place)
-        except KafkaException:  # the client has not begun with this partition yet
-            self._consumer.incremental_unassign([place])
-            self._consumer.incremental_assign([place])
 
     def _records(self, messages: list[Any]) -> list[Record]:
         records = []

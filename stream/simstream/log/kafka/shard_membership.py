@@ -17,7 +17,6 @@ from confluent_kafka import KafkaError
 from simstream.errors import LogError
 from simstream.log.base import ShardMembership
 from simstream.log.kafka.cluster import KafkaCluster
-from simstream.log.kafka.groups import matchers_of
 from simstream.log.kafka.polled_member import MemberKind, PolledMember
 from simstream.log.options import MATCHES
 
@@ -40,7 +39,7 @@ class KafkaShardMembership(PolledMember, ShardMembership):
             MemberKind(
                 "matcher",
                 MATCHES,
-                matchers_of(cluster, copy),
+                cluster.options.matchers_group(copy),
                 "the membership",
                 defaults=STATIC if static else {},
                 fixed=static,
