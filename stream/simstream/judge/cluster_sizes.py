@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,20 +34,18 @@ class ClusterSizes:
     """Counts clusters by size, and learns of every change. Cost: O(1) a change, and O(1) for each tied cluster."""
 
     def __init__(self, alert: SizeAlert) -> None:
-        self.largest = 0
-        """The number of live members of the largest cluster."""
         self.noticed: dict[ClusterId, ClusterRef] = {}
         """Noticed clusters that were not yet reported, by their ids. The caller that reports them empties it."""
         self._alert = alert
-        self._clusters: dict[int, int] = {}
+        self.clusters: dict[int, int] = {}
         """The number of clusters by their number of live members."""
         self._next: dict[ClusterId, int] = {}
         """Per noticed cluster the size at which it is noticed again."""
 
     @property
-    def clusters(self) -> Mapping[int, int]:
-        """The number of clusters by their number of live members."""
-        return self._clusters
+    def largest(self) -> int:
+        """The number of live members of the largest cluster. Cost: linear in the different sizes."""
+        return max(self.clusters, default=0)
 
     def note_joined(self, size: int) -> None:
         """Note that a page has joined a cluster, which has `size` members now."""
@@ -56,8 +54,7 @@ class ClusterSizes:
     def note_alone(self, count: int) -> None:
         """Note that `count` pages have come, each in a cluster of its own."""
         if count:
-            self._clusters[1] = self._clusters.get(1, 0) + count
-            self.largest = max(self.largest, 1)
+            self.clusters[1] = self.clusters.get(1, 0) + count
 
     def note_left(self, cluster_id: Callable[[], ClusterId], size: int) -> None:
         """Note that a member has left a cluster, which has `size` members now."""
@@ -76,7 +73,6 @@ class ClusterSizes:
         self._count(*np.unique(shrunk.before, return_counts=True), -1)
         if shrunk.alone:
             self._count(np.ones(1, np.uint32), np.array([shrunk.alone]), -1)
-        self.largest = max(self._clusters, default=0)
         if self._next:
             for number in (*shrunk.ids[2 * shrunk.after.astype(np.int64) < self._alert.pages].tolist(), *alone):
                 self._next.pop(number, None)
@@ -122,29 +118,25 @@ class ClusterSizes:
     def restore(self, sizes: NDArray[np.uint32], alone: int) -> None:
         """Begin with clusters of these sizes (n,), and `alone` clusters of one page."""
         found, counts = np.unique(sizes, return_counts=True)
-        self._clusters = dict(zip(found.tolist(), counts.tolist(), strict=True))
+        self.clusters = dict(zip(found.tolist(), counts.tolist(), strict=True))
         if alone:
-            self._clusters[1] = self._clusters.get(1, 0) + alone
-        self.largest = max(self._clusters, default=0)
+            self.clusters[1] = self.clusters.get(1, 0) + alone
 
     def _count(self, sizes: NDArray[np.uint32], counts: NDArray[np.int64], sign: int) -> None:
         """Add (1) or subtract (-1) clusters of these sizes."""
         for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
-            number = self._clusters.get(size, 0) + sign * count
+            number = self.clusters.get(size, 0) + sign * count
             if number:
-                self._clusters[size] = number
+                self.clusters[size] = number
             else:
-                del self._clusters[size]
+                del self.clusters[size]
 
     def _change(self, before: int, after: int) -> None:
-        clusters = self._clusters
+        clusters = self.clusters
         if after:
             clusters[after] = clusters.get(after, 0) + 1
-            self.largest = max(self.largest, after)
         if before:
             if clusters[before] > 1:
                 clusters[before] -= 1
             else:
                 del clusters[before]
-        while self.largest and self.largest not in clusters:
-            self.largest -= 1  # one step: the single largest cluster has lost one member

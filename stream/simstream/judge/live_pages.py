@@ -33,6 +33,7 @@ from simstream.judge.numbers import (
     is_lone,
     lone_cluster,
 )
+from simstream.judge.pages.due_times import MIN_TIME_MS
 from simstream.judge.pages.store import PageRecord, PageStore
 from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
@@ -197,17 +198,12 @@ class LivePages:
                     self.leave(row, self.record(row).identity)
         self._departures.promote()
 
-    def are_late(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each time (n,) whether a page of this time is already outside the window."""
+    @property
+    def late_until(self) -> int:
+        """The greatest time of a page that is already outside the window; before all times without a window."""
         if self.window_ms is None or self.stream_time is None:
-            return np.zeros(len(times), np.bool_)
-        return times <= self.stream_time - self.window_ms
-
-    def is_late(self, time: int) -> bool:
-        """Whether a page of this time is already outside the window."""
-        if self.window_ms is None or self.stream_time is None:
-            return False
-        return time <= self.stream_time - self.window_ms
+            return MIN_TIME_MS
+        return self.stream_time - self.window_ms
 
     def tie(self, clusters: Collection[ClusterRef]) -> tuple[ClusterRef, list[ClusterId]]:
         """Merge distinct clusters, as `Clusters.tie` does."""

@@ -35,7 +35,8 @@ class RecordTable:
         self._layout = dict(layout)
         self._free_column = next(iter(layout))
         self._columns: dict[str, NDArray[Any]] = {}
-        self._used = 1
+        self.used = 1
+        """One more than the greatest number ever given."""
         self._free = NONE
         self._free_count = 0
         self._room = 0
@@ -46,12 +47,7 @@ class RecordTable:
 
     def __len__(self) -> int:
         """Return the number of records in use."""
-        return self._used - 1 - self._free_count
-
-    @property
-    def used(self) -> int:
-        """Return one more than the greatest number ever given."""
-        return self._used
+        return self.used - 1 - self._free_count
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column (room,) as an array; records from `used` on mean nothing."""
@@ -64,10 +60,10 @@ class RecordTable:
             self._free = getattr(self, self._free_column)[number]
             self._free_count -= 1
             return number
-        number = self._used
+        number = self.used
         if number == self._room:
             self._make_room(1)
-        self._used += 1
+        self.used += 1
         return number
 
     def take(self, count: int) -> NDArray[np.uint32]:
@@ -81,8 +77,8 @@ class RecordTable:
         self._free_count -= again
         fresh = count - again
         self._make_room(fresh)
-        out[again:] = np.arange(self._used, self._used + fresh, dtype=np.uint32)
-        self._used += fresh
+        out[again:] = np.arange(self.used, self.used + fresh, dtype=np.uint32)
+        self.used += fresh
         return out
 
     def free(self, number: int) -> None:
@@ -102,11 +98,11 @@ class RecordTable:
 
     def nbytes(self) -> int:
         """Return the bytes of the records ever used."""
-        return sum(column.itemsize for column in self._columns.values()) * self._used
+        return sum(column.itemsize for column in self._columns.values()) * self.used
 
     def part(self) -> SnapshotPart:
         """Return the table as a part of a snapshot."""
-        arrays = {name: column[: self._used] for name, column in self._columns.items()}
+        arrays = {name: column[: self.used] for name, column in self._columns.items()}
         facts: dict[str, Fact] = {"free": self._free, "free_count": self._free_count, "used": len(self)}
         return SnapshotPart(self.name, "table", facts, arrays, changes=True)
 
@@ -124,18 +120,18 @@ class RecordTable:
             or not (0 <= free < shape[0] and 0 <= count < shape[0])
         ):
             raise StateDamaged(f"the table {self.name} of the state does not fit together", START_OVER)
-        self._used = 1
+        self.used = 1
         self._grow(shape[0])
         for name, array in part.arrays.items():
             self._columns[name][: shape[0]] = array
-        self._used, self._free, self._free_count = shape[0], free, count
+        self.used, self._free, self._free_count = shape[0], free, count
 
     def free_numbers(self) -> NDArray[np.uint32]:
         """Return the free numbers, without an order. Raises StateDamaged. Cost: linear in them."""
         found, at = np.empty(self._free_count, np.uint32), self._free
         threads = getattr(self, self._free_column)
         for i in range(self._free_count):
-            if not 0 < at < self._used:
+            if not 0 < at < self.used:
                 raise StateDamaged(f"the list of free records of the table {self.name} is broken", START_OVER)
             found[i] = at
             at = threads[at]
@@ -145,19 +141,19 @@ class RecordTable:
 
     def _make_room(self, count: int) -> None:
         """Make room for `count` records that were never used. Raises StateError if there are not so many."""
-        if self._used + count > MAX_RECORDS + 1:
+        if self.used + count > MAX_RECORDS + 1:
             raise StateError(
                 f"all {MAX_RECORDS:,} numbers of {self.name} are in use", "set a window under another prefix"
             )
-        if self._used + count > self._room:
-            self._grow(self._used + count)
+        if self.used + count > self._room:
+            self._grow(self.used + count)
 
     def _grow(self, least: int) -> None:
         room = max(least, FIRST_ROOM_RECORDS, min(self._room + self._room // 2, MAX_RECORDS + 1))
         for name, kind in self._layout.items():
             column = memory.zeros(room, kind)
-            if self._used > 1:
-                column[: self._used] = self._columns[name][: self._used]
+            if self.used > 1:
+                column[: self.used] = self._columns[name][: self.used]
             self._columns[name] = column
             setattr(self, name, memoryview(column.data))
         self._room = room

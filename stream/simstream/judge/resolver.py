@@ -160,7 +160,7 @@ class Resolver(QueryableState):
             age, kind = Age(page.ordinal), VerdictKind.NEAR_DUPLICATE if best else VerdictKind.NEW
             cluster = store.add(number, entry, tied)
         verdict = self._verdicts.of(page, kind, cluster, age, merged, best)
-        if store.is_late(page.time):
+        if page.time <= store.late_until:
             store.leave_at_once(number)
         else:
             store.look(cluster)

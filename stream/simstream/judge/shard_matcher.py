@@ -192,7 +192,7 @@ class ShardMatcher(LiveState):
             store.advance(int(stream_times[-1]))
         chosen = numbers[lone]
         chosen = chosen[owned[chosen]]
-        store.add_lone(chosen[~store.are_late(batch.times[chosen])])
+        store.add_lone(chosen[batch.times[chosen] > store.late_until])
         store.settle()
 
     def _stream_times(self, time: NDArray[np.int64], readable: NDArray[np.bool_]) -> NDArray[np.int64] | None:
@@ -272,7 +272,7 @@ class ShardMatcher(LiveState):
             store.renew(number, entry, earlier.row, earlier.age, tied)
         else:
             store.add(number, entry, tied)
-        if store.is_late(time_ms):
+        if time_ms <= store.late_until:
             store.leave_at_once(number)
 
     def _tie(self, ties: Collection[ClusterRef]) -> ClusterRef | None:
