@@ -53,10 +53,6 @@ class Corpus:
         """Return the text of each page; empty for a page without text."""
         return [page.text or "" for page in self.pages]
 
-    def with_groups(self, group: NDArray[np.int32]) -> Corpus:
-        """Return the same pages in other groups."""
-        return replace(self, group=group)
-
 
 @dataclass(frozen=True, slots=True)
 class InputReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -57,16 +57,11 @@ class EvaluationRequest:
     settings: Settings
     fields: FieldNames = field(default_factory=FieldNames)
 
-    @property
-    def threads(self) -> int:
-        """Threads for kernels."""
-        return self.settings.threads
-
 
 def evaluate(request: EvaluationRequest, watcher: RunWatcher) -> EvaluationResults:
     """Measure everything. Raises UsageError and InputError; finished measurements are kept."""
     store = ResultStore(request.folder / CACHE)
-    truths = [CorpusTruth(corpus, request.threads) for corpus in _read(request, watcher)]
+    truths = [CorpusTruth(corpus, request.settings.threads) for corpus in _read(request, watcher)]
     infos = _label(request, truths, store, watcher)
     contenders = []
     left_out: list[str] = []
@@ -153,7 +148,7 @@ def _label_one(truth: CorpusTruth, pairs: list[LabelledPair], path: str, store: 
     if (corpus.group == NO_GROUP).all():
         same = truth.pairs.label == SAME
         group = components(len(corpus.pages), truth.pairs.a[same], truth.pairs.b[same])
-        truth.corpus, grouped_by = corpus.with_groups(group), "pairs"
+        truth.corpus, grouped_by = replace(corpus, group=group), "pairs"
     groups = len(np.unique(truth.corpus.group[truth.corpus.group != NO_GROUP]))
     bins = bin_of(truth.pairs.jaccard[truth.pairs.label != DIFFERENT])
     return CorpusInfo(

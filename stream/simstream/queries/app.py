@@ -29,10 +29,10 @@ from simstream.queries.limits import MAX_BYTES
 from simstream.queries.media_types import JSON, NDJSON
 from simstream.queries.page_lines import (
     MAX_LINES,
+    NdjsonRoute,
     detail_of,
     explain_bad_page,
     judge_lines,
-    ndjson_router,
     page_lines,
     status_of,
 )
@@ -177,7 +177,7 @@ def make_app(
 
 def _judging(judge: VerdictCaller) -> APIRouter:
     """Return `POST /judge` for one page (JSON), and for the pages of lines (NDJSON)."""
-    routes, of_lines = APIRouter(), ndjson_router()
+    routes, of_lines = APIRouter(), APIRouter(route_class=NdjsonRoute)
 
     @of_lines.post("/judge", include_in_schema=False)
     async def judged_lines(request: Request, timeout: Timeout = 10.0) -> Response:

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import msgspec
-from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.routing import Match
@@ -35,17 +34,12 @@ _NO_OBJECT: Final = frozenset({"model_type", "model_attributes_type", "dict_type
 _encode = msgspec.json.encode
 
 
-class _NdjsonRoute(APIRoute):
+class NdjsonRoute(APIRoute):
     """A route for bodies of lines alone."""
 
     def matches(self, scope: Any) -> tuple[Match, Any]:
         match, more = super().matches(scope)
         return (match, more) if media_type_of(scope) == NDJSON else (Match.NONE, {})
-
-
-def ndjson_router() -> APIRouter:
-    """Return a router whose routes take only bodies of lines."""
-    return APIRouter(route_class=_NdjsonRoute)
 
 
 def page_lines(body: bytes) -> list[tuple[int, bytes]]:

@@ -29,7 +29,9 @@ def words_of(fingerprinter: Fingerprinter, asked: TokensQuestion) -> list[list[A
     count = 0
     for text in map(without_lone_surrogates, asked.texts):  # no answer could hold these
         results.append(
-            _weighted(fingerprinter, asked, text) if asked.mode == "weights" else _cut(fingerprinter, asked, text)
+            _weighted(fingerprinter, asked, text)
+            if asked.mode == "weights"
+            else fingerprinter.jieba_tokens(text, asked.mode, asked.hmm)
         )
         count += len(results[-1])
         if count > MAX_TOKENS:
@@ -38,10 +40,6 @@ def words_of(fingerprinter: Fingerprinter, asked: TokensQuestion) -> list[list[A
                 f"the texts have more than {MAX_TOKENS} words: send fewer texts, or set `top`",
             )
     return results
-
-
-def _cut(fingerprinter: Fingerprinter, asked: TokensQuestion, text: str) -> list[str]:
-    return fingerprinter.jieba_tokens(text, None if asked.mode == "weights" else asked.mode, asked.hmm)
 
 
 def _weighted(fingerprinter: Fingerprinter, asked: TokensQuestion, text: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from simstream.errors import ExtractionNotStarted
 from simstream.text.extraction.extract import ExtractedText
-from simstream.text.extraction.worker import READY, ExtractionRequest, reader, receive_answer, send_requests
+from simstream.text.extraction.worker import READY, ExtractionRequest, receive_answer, send_requests
 
 PATIENCE: Final = 5
 """A process without an answer for this many times a page's CPU time counts as dead."""
@@ -85,7 +85,7 @@ class ExtractionProcess:
                 except OSError:
                     ours.close()
                     raise
-            self._socket, self._answers = ours, reader(ours)
+            self._socket, self._answers = ours, ours.makefile("rb")
         self._socket.settimeout(_START_S)
         if self._answers.read(1) != READY:
             raise ConnectionResetError("the process ended before it was asked")

@@ -99,8 +99,3 @@ def _exactly(source: BinaryIO, size: int) -> bytes:
     if len(data) < size:
         raise ConnectionResetError("the other side closed the socket")
     return data
-
-
-def reader(of: socket.socket) -> BinaryIO:
-    """Return a buffered reader of answers; it reads ahead."""
-    return of.makefile("rb")
