@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from simstream.log import base
+from simstream.log import base, options
 from simstream.model import VerdictKind
 from simstream.settings import Settings
 from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM
@@ -37,24 +37,24 @@ CONFLUENT: Final = {
 """Where the id of a value's schema is."""
 BINARY: Final = "application/octet-stream"
 TOPICS: Final = {
-    base.PAGES: (
+    options.PAGES: (
         "Pages in: crawled pages that are to be judged. The service reads committed records.",
         ("page", "fetchedPage", "withdrawal"),
     ),
-    base.VERDICTS: (
+    options.VERDICTS: (
         "One verdict for each page, exactly once to readers of committed records.",
         ("verdict", "avroVerdict", "protobufVerdict", "registeredVerdict"),
     ),
-    base.DEAD_LETTERS: ("The records of unreadable pages.", ("deadLetter", "mark")),
-    base.FINGERPRINTS: ("The log: frames of fingerprints. Only simstream reads and writes it.", ("frame",)),
-    base.POSITIONS: ("How far the judge has published. Only simstream writes it.", ("position",)),
-    base.MATCHES: ("Answers of matchers. Only simstream reads and writes it.", ("answer",)),
+    options.DEAD_LETTERS: ("The records of unreadable pages.", ("deadLetter", "mark")),
+    options.FINGERPRINTS: ("The log: frames of fingerprints. Only simstream reads and writes it.", ("frame",)),
+    options.POSITIONS: ("How far the judge has published. Only simstream writes it.", ("position",)),
+    options.MATCHES: ("Answers of matchers. Only simstream reads and writes it.", ("answer",)),
 }
 """Each topic, what it holds, and its kinds of records."""
 OPERATIONS: Final = {
-    base.PAGES: ("receive", "Judge the pages that others send."),
-    base.VERDICTS: ("send", "Publish verdicts."),
-    base.DEAD_LETTERS: ("send", "Append the records of unreadable pages."),
+    options.PAGES: ("receive", "Judge the pages that others send."),
+    options.VERDICTS: ("send", "Publish verdicts."),
+    options.DEAD_LETTERS: ("send", "Append the records of unreadable pages."),
 }
 """What the service does with the topics that other programs use, too."""
 
