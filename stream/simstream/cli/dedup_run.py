@@ -28,8 +28,9 @@ from simstream.tools.dedup.exact_pairs import ExactPairs
 from simstream.tools.dedup.input_copy import InputCopier, make_copier
 from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
 from simstream.tools.dedup.run_state import RunState
+from simstream.tools.dedup.text_rows import TextRows
 from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
-from simstream.tools.dedup.verdict_spool import VerdictSpool
+from simstream.wire import verdict as wire
 
 if TYPE_CHECKING:
     from simstream.cli.dedup import DedupOptions
@@ -86,11 +87,14 @@ class DedupRun:
         layout = FINAL_VERDICT_ROWS if given.final else VERDICT_ROWS
         names = [file.path for file in self.inputs]
         out = stack.enter_context(written_rows(given.output, names, layout))
-        held = stack.enter_context(VerdictSpool()) if given.final else None
+        held = stack.enter_context(TextRows()) if given.final else None
         extras.begin(given.places, self.inputs, stack, copy)
         try:
             for verdict in self._verdicts(judge, copy):
-                (out if held is None else held).write(verdict)
+                if held is None:
+                    out.write(verdict)
+                else:
+                    held.add(wire.encode(verdict))
                 self.kinds[verdict.verdict] += 1
                 self.unread.take(verdict)
         except InputError as error:

@@ -9,7 +9,7 @@ import msgspec
 
 from simstream.deduper.verdict_columns import verdict_columns, verdict_schema
 from simstream.model import Verdict
-from simstream.tools.dedup.groups import DuplicateGroup, FinalCluster
+from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.table_file import ColumnLayout
 from simstream.wire import verdict as wire
 
@@ -47,13 +47,6 @@ class FinalRecord(Verdict, frozen=True):
     """The id of its oldest page."""
 
 
-class FinalVerdict(NamedTuple):
-    """A verdict, and the cluster that its page is in at the end of the run."""
-
-    verdict: Verdict
-    final: FinalCluster | None
-
-
 class RowLayout(NamedTuple):
     """How rows are written: `line` returns the JSON of a row, without a line end."""
 
@@ -61,11 +54,10 @@ class RowLayout(NamedTuple):
     table: ColumnLayout
 
 
-def _final_line(row: FinalVerdict) -> bytes:
-    cluster_id, size, canonical = row.final or (None, None, None)
-    more = _JSON(cluster_id), _JSON(size), _JSON(canonical)
+def _final_line(row: FinalRecord) -> bytes:
+    more = _JSON(row.final_cluster_id), _JSON(row.final_size), _JSON(row.final_canonical)
     fields = b',"final_cluster_id":%b,"final_size":%b,"final_canonical":%b}' % more
-    return wire.encode(row.verdict).removesuffix(b"}") + fields
+    return wire.encode(row).removesuffix(b"}") + fields
 
 
 def _final_schema(arrow: Any) -> Any:
@@ -73,12 +65,12 @@ def _final_schema(arrow: Any) -> Any:
     return arrow.schema([*verdict_schema(arrow), *((f"final_{name}", kind) for name, kind in kinds.items())])
 
 
-def _final_columns(arrow: Any, rows: Sequence[FinalVerdict]) -> list[Any]:
+def _final_columns(arrow: Any, rows: Sequence[FinalRecord]) -> list[Any]:
     return [
-        *verdict_columns(arrow, [row.verdict for row in rows]),
-        [None if row.final is None else int(row.final.cluster_id) for row in rows],
-        [None if row.final is None else row.final.size for row in rows],
-        [None if row.final is None else row.final.canonical for row in rows],
+        *verdict_columns(arrow, rows),
+        [None if row.final_cluster_id is None else int(row.final_cluster_id) for row in rows],
+        [row.final_size for row in rows],
+        [row.final_canonical for row in rows],
     ]
 
 
