@@ -20,69 +20,39 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     Asks no broker. Takes a few seconds.
     """
     from simstream.registry.schemas import check_registry
+    from simstream.telemetry.callers import callers_of
     from simstream.telemetry.tracing import check_tracing
 
     yield from misspelt_variables().values()
-    yield from _recipe(settings)
-    yield from _log(settings)
+    yield from _raised(lambda: _check_recipe(settings))
+    yield from _raised(lambda: _check_log(settings))
     yield from _raised(lambda: check_registry(settings))
     if "query" in roles:
-        yield from _callers(settings)
+        yield from _raised(lambda: callers_of(settings.allowed_hosts, settings.query_host, settings.token_file))
     if {"judge", "match"} & {*roles}:
         yield from _raised(lambda: check_tracing(settings))
-        yield from _state(settings)
+        yield from _raised(lambda: refuse_bad_state(settings))
         yield from _shards(settings, roles)
     yield from _hosts(settings, roles)
-    yield from _ports(settings, roles)
+    yield from _raised(lambda: refuse_shared_port(settings, roles))
 
 
 def refuse_shared_port(settings: Settings, roles: Sequence[str]) -> None:
     """Raise SettingsError if metrics and the role `query` would ask for one port of one address."""
-    for error in _ports(settings, roles):
-        raise error
+    is_one_port = "query" in roles and settings.http_port == settings.query_port != 0
+    if is_one_port and all(_share_ports(settings.http_host, settings.query_host) for _ in range(_PORT_TRIALS)):
+        raise SettingsError(
+            f"http_port and query_port are both {settings.http_port}, on {settings.http_host} and "
+            f"{settings.query_host}",
+            "give one of them another port, or 0 for any free port",
+        )
 
 
 def refuse_bad_state(settings: Settings) -> None:
-    """Raise SettingsError if the state cannot be in the folder that is named."""
-    for error in _state(settings):
-        raise error
+    """Raise SettingsError if the state cannot be in the folder that is named.
 
-
-def _recipe(settings: Settings) -> Iterator[SimstreamError]:
-    """Check the recipe with its files, and the policy that the settings make of it."""
-    from simstream.cli.options import policy_of
-    from simstream.text import dictionary, weights
-    from simstream.text.fingerprinter import changes_of
-    from simstream.text.recipe_file import load_recipe
-
-    def check() -> None:
-        recipe = load_recipe(settings.recipe)
-        policy_of(settings, recipe, "")
-        weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
-
-    yield from _raised(check)
-
-
-def _log(settings: Settings) -> Iterator[SimstreamError]:
-    from simstream.cli.options import open_log
-
-    def check() -> None:
-        with open_log(settings) as log:
-            log.check()
-
-    yield from _raised(check)
-
-
-def _callers(settings: Settings) -> Iterator[SimstreamError]:
-    from simstream.telemetry.callers import callers_of
-
-    yield from _raised(lambda: callers_of(settings.allowed_hosts, settings.query_host, settings.token_file))
-
-
-def _state(settings: Settings) -> Iterator[SimstreamError]:
-    """Check the folder of the state; a missing folder is fine, `serve` makes it.
-
-    The cache is not checked: a cache that cannot be used only costs time.
+    A missing folder is fine, `serve` makes it. The cache is not checked: a cache that cannot be used only costs
+    time.
     """
     from simstream.files.names import check_own
 
@@ -91,14 +61,33 @@ def _state(settings: Settings) -> Iterator[SimstreamError]:
     folder = Path(settings.state)
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not there.is_dir():
-        yield SettingsError(f"state is {folder}, but {there} is not a folder", "set `state` to a folder")
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield SettingsError(
+        raise SettingsError(f"state is {folder}, but {there} is not a folder", "set `state` to a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise SettingsError(
             f"state is {folder}, but this user cannot write to {there}",
             "allow it, or set `state` to another folder",
         )
-    elif folder.is_dir():
-        yield from _raised(lambda: check_own(folder, os.listdir(folder)))
+    if folder.is_dir():
+        check_own(folder, os.listdir(folder))
+
+
+def _check_recipe(settings: Settings) -> None:
+    """Check the recipe with its files, and the policy that the settings make of it."""
+    from simstream.cli.options import policy_of
+    from simstream.text import dictionary, weights
+    from simstream.text.fingerprinter import changes_of
+    from simstream.text.recipe_file import load_recipe
+
+    recipe = load_recipe(settings.recipe)
+    policy_of(settings, recipe, "")
+    weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
+
+
+def _check_log(settings: Settings) -> None:
+    from simstream.cli.options import open_log
+
+    with open_log(settings) as log:
+        log.check()
 
 
 def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
@@ -108,14 +97,14 @@ def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError
     from simstream.judge.shard_matcher import check_link
     from simstream.text.recipe_file import load_recipe
 
-    if {"judge", "match"} & set(roles) and settings.shards:
+    if settings.shards:
         yield from _raised(lambda: check_count(settings.shards or 0))
     elif "match" not in roles:
         return
     try:
         policy = policy_of(settings, load_recipe(settings.recipe), "")
     except SimstreamError:
-        return  # `_recipe` reports it
+        return  # `_check_recipe` reports it
     yield from _raised(lambda: check_link(policy))
 
 
@@ -127,17 +116,6 @@ def _hosts(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]
             _probe(host, 0).close()
         except OSError as error:
             yield SettingsError(f"{name} is {host}: {error.strerror}", "give an address of this machine")
-
-
-def _ports(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
-    """Check that metrics and the role `query` do not ask for one port of one address."""
-    is_one_port = "query" in roles and settings.http_port == settings.query_port != 0
-    if is_one_port and all(_share_ports(settings.http_host, settings.query_host) for _ in range(_PORT_TRIALS)):
-        yield SettingsError(
-            f"http_port and query_port are both {settings.http_port}, on {settings.http_host} and "
-            f"{settings.query_host}",
-            "give one of them another port, or 0 for any free port",
-        )
 
 
 def _share_ports(one: str, other: str) -> bool:
