@@ -50,6 +50,9 @@ SimstreamError                what happened, and what to do
 └── Unavailable               exit 2: this installation does not have the part that was asked for
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SimstreamError(Exception):
     """An error that a user can act on; the root of all errors that simstream raises on purpose.
@@ -267,3 +270,15 @@ class AnswerDamaged(SimstreamError):
 
 class Unavailable(UsageError):
     """This installation does not have the part that was asked for."""
+
+
+@contextmanager
+def needs(what: str, extra: str) -> Iterator[None]:
+    """Raise Unavailable if an import within fails: `what` needs the package, and `extra` installs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise Unavailable(
+            f"{what} needs {error.name or 'a package'}, which is not installed",
+            f"run pip install 'simstream[{extra}]'",
+        ) from error

@@ -49,7 +49,7 @@ def refuse_shared_port(settings: Settings, roles: Sequence[str]) -> None:
 
 
 def refuse_bad_state(settings: Settings) -> None:
-    """Raise SettingsError if the state cannot be in the folder that is named.
+    """Raise UsageError if the state cannot be in the folder that is named.
 
     A missing folder is fine, `serve` makes it. The cache is not checked: a cache that cannot be used only costs
     time.

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from simstream.cli.options import caller_options, log_options, open_log, resolve_settings, settings_options
-from simstream.errors import Unavailable, UsageError
+from simstream.errors import UsageError, needs
 from simstream.log import KAFKA
 from simstream.settings import Settings, resolve
 from simstream.telemetry.logging import log_to_stderr
@@ -45,13 +45,9 @@ def command(config: str | None, webhook: str | None, webhook_updates: bool, **fl
             f"the news page reads pages in JSON, and pages_format is {settings.pages_format}",
             "read the topic `verdicts` with a program of yours",
         )
-    try:
+    with needs("the news page", "feed"):
         from simstream.feeds.run import WebhookOptions, run
         from simstream.feeds.webhook import SECRET_VARIABLE, WebhookTarget
-    except ModuleNotFoundError as error:
-        raise Unavailable(
-            f"the news page needs {error.name}, which is not installed", "run pip install 'simstream[feed]'"
-        ) from None
     told = None
     if webhook is not None:
         told = WebhookOptions(WebhookTarget(webhook, os.environ.get(SECRET_VARIABLE, "")), webhook_updates)

@@ -31,7 +31,7 @@ from simstream.cli.options import (
 )
 from simstream.cli.progress import say
 from simstream.cli.signals import StartSignals, stop_on_signals
-from simstream.errors import BrokerUnreachable, SimstreamError, Unavailable
+from simstream.errors import BrokerUnreachable, SimstreamError, needs
 from simstream.interrupts import is_interrupt
 from simstream.telemetry.callers import callers_of, url_of
 from simstream.telemetry.logging import log_to_stderr
@@ -259,15 +259,11 @@ def _queries(
     """Serve the API of the role `query`. Returns the role's loop and the API's port."""
     from simstream.roles.query import QueryRole
 
-    try:
+    with needs("the role query", "query"):
         from simstream.client.aio import AsyncClient
         from simstream.queries.app import make_app
         from simstream.queries.server import QueryServer
         from simstream.queries.verdict_caller import VerdictCaller
-    except ModuleNotFoundError as error:
-        raise Unavailable(
-            f"the role query needs {error.name}, which is not installed", "run pip install 'simstream[query]'"
-        ) from error
     settings = context.settings
     role = QueryRole(log, policy, fingerprinter, context)
     judge = VerdictCaller(

@@ -10,14 +10,10 @@ links that wait, `jobdir` those of a stopped crawl. `patterned_links` skips link
 service. `options` reads the settings SIMSTREAM_*. `pipeline` adds verdicts to items.
 """
 
-from simstream.errors import Unavailable
+from simstream.errors import needs
 
-try:
+with needs("simstream.crawlers", "scrapy"):
     import scrapy as scrapy
-except ImportError as error:
-    raise Unavailable(
-        "simstream.crawlers needs Scrapy, which is not installed", "run pip install 'simstream[scrapy]'"
-    ) from error
 
 from simstream.crawlers.middleware import FrontierAddon as Addon
 from simstream.crawlers.middleware import FrontierMiddleware, LateVerdictMiddleware

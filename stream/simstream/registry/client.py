@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from simstream.errors import RegistryFailed, SchemaRefused, SettingsError, Unavailable
+from simstream.errors import RegistryFailed, SchemaRefused, SettingsError, needs
 from simstream.setting_groups import RegistrySettings
 from simstream.wire.bad_value import BadValueError
 from simstream.wire.registered import MAX_SCHEMA_ID, RegisteredSchema, bad_schema
@@ -60,15 +60,13 @@ class RegistryClient:
 
     def __init__(self, settings: RegistrySettings, is_protobuf: bool = False) -> None:
         """Raises SettingsError, and Unavailable if a package is missing."""
-        try:
+        with needs("a schema registry", "registry"):
             from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
             from confluent_kafka.schema_registry.common._httpx_compat import httpx
             from confluent_kafka.schema_registry.error import SchemaRegistryError
 
             if is_protobuf:
                 import google.protobuf  # noqa: F401
-        except ImportError as error:
-            raise _missing(error) from error
         self.url = settings.url
         self._settings, self._kind, self._stream_of = settings, SchemaRegistryClient, httpx.ByteStream
         self._format = "serialized" if is_protobuf else None  # a file descriptor, not the text of a .proto file
@@ -282,9 +280,3 @@ def _secret(name: str, path: str) -> str:
     if not text or len(text) > MAX_SECRET_BYTES or not text.isprintable():
         raise SettingsError(f"registry.{name} names {path}, which holds no secret in one line", "put only it there")
     return text
-
-
-def _missing(error: ImportError) -> Unavailable:
-    return Unavailable(
-        f"a schema registry needs {error.name}, which is not installed", "run pip install 'simstream[registry]'"
-    )

@@ -6,13 +6,9 @@ fingerprints. `forest` ties them to clusters. Each works on partitions. `compari
 `session` is the Spark session that the job runs in. `places` refuses inputs that the job cannot read.
 """
 
-from simstream.errors import Unavailable
+from simstream.errors import needs
 
-try:
+with needs("the batch job", "spark"):
     import pyspark as pyspark
-except ImportError as error:
-    raise Unavailable(
-        "the batch job needs PySpark, which is not installed", "run pip install 'simstream[spark]'"
-    ) from error
 
 from simstream.spark.frames import near_duplicates as near_duplicates

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simstream.closing import Closing
-from simstream.errors import SettingsError, Unavailable
+from simstream.errors import SettingsError, needs
 from simstream.model import PageSource
 from simstream.sources.addresses import names_web_server
 from simstream.version import __version__
@@ -69,13 +69,9 @@ def check_tracing(settings: Settings) -> None:
             "otlp_endpoint is set, and verdict_headers does not name traceparent",
             "add traceparent to verdict_headers",
         )
-    try:
+    with needs("otlp_endpoint", "tracing"):
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace.export  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise Unavailable(
-            f"otlp_endpoint needs {error.name}, which is not installed", "run pip install 'simstream[tracing]'"
-        ) from None
 
 
 class PageSpans(Closing):

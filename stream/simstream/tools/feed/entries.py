@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simstream.errors import InputError, Unavailable
+from simstream.errors import InputError, needs
 
 CPU_S: Final = 10
 MEMORY_BYTES: Final = 1 << 30
@@ -53,12 +53,8 @@ def read_entries(feed: RssBody, cpu_s: int = CPU_S) -> list[RssEntry]:
 
     Cost: about 0.2 s for the process.
     """
-    try:
+    with needs("a feed", "rss"):
         import feedparser  # noqa: F401
-    except ImportError as error:
-        raise Unavailable(
-            "feeds need feedparser, which is not installed", "run pip install 'simstream[rss]'"
-        ) from error
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(cpu_s)],

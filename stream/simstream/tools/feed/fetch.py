@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from simstream.errors import InputError, Unavailable
+from simstream.errors import InputError, needs
 from simstream.sources.addresses import public_address
 from simstream.tools.feed.entries import RssBody
 from simstream.version import __version__
@@ -40,12 +40,8 @@ def fetch(sources: Sequence[RssSource]) -> list[Fetched]:
     """Get these feeds at once. Raises Unavailable if an address needs aiohttp, which is not installed."""
     if not any(source.is_address for source in sources):
         return [_read(source) for source in sources]
-    try:
+    with needs("a feed at an address", "rss"):
         import aiohttp
-    except ImportError as error:
-        raise Unavailable(
-            "feeds at addresses need aiohttp, which is not installed", "run pip install 'simstream[rss]'"
-        ) from error
     return asyncio.run(_fetch_all(aiohttp, sources))
 
 
