@@ -21,7 +21,7 @@ from simstream.evaluate.clusters import compare
 from simstream.evaluate.corpus import Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.intervals import mean, share, student, wilson
 from simstream.evaluate.measure import bin_of, class_of
-from simstream.evaluate.near_pairs import NearPlaces, in_parts, sample, within
+from simstream.evaluate.near_pairs import NearPlaces, sample, within
 from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, read_pairs
 from simstream.evaluate.run import distances_of
 from simstream.evaluate.truth import jaccard, shingle_sets
@@ -30,6 +30,7 @@ from simstream.judge.candidates import confirms
 from simstream.judge.policy import Policy
 from simstream.kernels.text.minhash import similar
 from simstream.model import Record
+from simstream.processors import in_parts
 from simstream.text.extraction.article import article_of
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset

@@ -18,10 +18,11 @@ from simstream.evaluate.measure import (
     bin_of,
     classes_of_kinds,
 )
-from simstream.evaluate.near_pairs import MAX_PART_PAIRS, NearPlaces, in_parts, sample
+from simstream.evaluate.near_pairs import MAX_PART_PAIRS, NearPlaces, sample
 from simstream.evaluate.pairs import DIFFERENT
 from simstream.evaluate.truth import ShingleSets
 from simstream.kernels.text.minhash import similar
+from simstream.processors import in_parts
 
 NAME: Final = "MinHash LSH"
 PERMUTATIONS: Final = 128

@@ -7,9 +7,7 @@ pages cost the square of their number.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from simstream.kernels.index.hamming import scan
 from simstream.model import U64
+from simstream.processors import in_parts
 
 _BATCH_QUERIES: Final = 256
 _ROOM_HITS: Final = 1 << 16
@@ -71,18 +70,6 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
 
     queries_a_part = min(_BATCH_QUERIES, max(8, MAX_PART_PAIRS // max(1, len(known))))
     yield from in_parts(part, range(0, len(left), queries_a_part), threads)
-
-
-def in_parts(work: Callable[[int], NearPlaces], begins: range, threads: int) -> Iterator[NearPlaces]:
-    """Yield `work(begin)` of each begin, in their order, by so many threads. Holds at most 2 parts a thread."""
-    with ThreadPoolExecutor(threads, thread_name_prefix="pairs") as pool:
-        waiting: deque[Future[NearPlaces]] = deque()
-        for begin in begins:
-            if len(waiting) == 2 * threads:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(work, begin))
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int = MAX_SAMPLE_PAIRS) -> SampledPairs:

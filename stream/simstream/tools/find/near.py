@@ -6,9 +6,7 @@ queries' tables fit into memory, the corpus does not have to.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,7 +16,7 @@ from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.packed import SegmentTables
 from simstream.model import U64
-from simstream.processors import cores
+from simstream.processors import cores, in_parts
 from simstream.tools.find.pairs import distinct, tables_over
 
 CHUNK_FINGERPRINTS: Final = 1 << 14
@@ -36,19 +34,15 @@ class NearestDistances(NamedTuple):
     """The number of fingerprints in the corpus."""
 
 
-class _BestSoFar(NamedTuple):
-    """The same as `NearestDistances`, up to now."""
-
-    distance: NDArray[np.uint8]
-    fingerprint: U64
-
-
 class _NearestHits(NamedTuple):
     """The places (h,) of queries, each once, and the nearest of the compared fingerprints."""
 
     place: NDArray[np.int64]
     distance: NDArray[np.uint8]
     fingerprint: U64
+
+
+_NO_HITS: Final = _NearestHits(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint64))
 
 
 def nearest(
@@ -61,26 +55,19 @@ def nearest(
     Memory: 9 bytes a query, and 6 to 8 bytes for each of its tables. Cost: a query of the index for each
     fingerprint of the corpus; many similar queries cost each match.
     """
-    best = _BestSoFar(np.full(len(queries), NO_MATCH, np.uint8), np.zeros(len(queries), np.uint64))
-    tables = tables_over(queries, distance) if len(queries) else None
-    threads, done = cores(), 0
-    waiting: deque[tuple[int, Future[_NearestHits]]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
-        try:
-            for size, values in _chunks(corpus):
-                if tables is None:
-                    done += size  # read the corpus nevertheless: a line that is not a number is an error
-                    continue
-                waiting.append((size, pool.submit(_look_up, tables, values)))
-                if len(waiting) > 2 * threads:
-                    done += _take(best, *waiting.popleft())
-                    heard(done)
-            while waiting:
-                done += _take(best, *waiting.popleft())
-            heard(done)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-    return NearestDistances(best.distance, best.fingerprint, done)
+    best = NearestDistances(np.full(len(queries), NO_MATCH, np.uint8), np.zeros(len(queries), np.uint64), 0)
+    tables, done = tables_over(queries, distance) if len(queries) else None, 0
+
+    def look_up(chunk: tuple[int, U64]) -> tuple[int, _NearestHits]:
+        size, values = chunk
+        return size, _NO_HITS if tables is None else _look_up(tables, values)
+
+    # Without queries, read the corpus nevertheless: a line that is not a number is an error.
+    for size, hits in in_parts(look_up, _chunks(corpus), cores()):
+        _take(best, hits)
+        done += size
+        heard(done)
+    return best._replace(compared=done)
 
 
 def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
@@ -92,19 +79,18 @@ def _chunks(corpus: Iterable[U64]) -> Iterator[tuple[int, U64]]:
             yield len(chunk) + (len(part) - len(values) if first + CHUNK_FINGERPRINTS >= len(values) else 0), chunk
 
 
-def _take(best: _BestSoFar, size: int, future: Future[_NearestHits]) -> int:
-    """Keep the matches that are nearer than earlier ones. Returns `size`."""
-    place, distance, fingerprint = future.result()
+def _take(best: NearestDistances, hits: _NearestHits) -> None:
+    """Keep the matches that are nearer than earlier ones."""
+    place, distance, fingerprint = hits
     before = best.distance[place]
     nearer = (distance < before) | ((distance == before) & (fingerprint < best.fingerprint[place]))
     best.distance[place[nearer]] = distance[nearer]
     best.fingerprint[place[nearer]] = fingerprint[nearer]
-    return size
 
 
 def _look_up(tables: SegmentTables, values: U64) -> _NearestHits:
     hits, at = HitBuffers(), 0
-    best = _NearestHits(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint64))
+    best = _NO_HITS
     asked = frozen(values, np.uint64)
     while at < len(asked):
         following, count = tables.find(asked, at, hits)

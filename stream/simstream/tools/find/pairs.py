@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ from simstream.index.keys import frozen
 from simstream.index.packed import SegmentTables, TableBuild, build
 from simstream.index.plan import MAX_DISTANCE, SCAN, choose
 from simstream.model import U64
-from simstream.processors import cores
+from simstream.processors import cores, in_parts
 
 BATCH_QUERIES: Final = 2048
 """The number of fingerprints that a thread looks up at a time."""
@@ -56,28 +54,17 @@ def near_pairs(
     if len(column) < 2:
         return
     tables = tables_over(column, distance)
-    threads = cores()
-    waiting: deque[tuple[int, Future[tuple[int, FingerprintPairs]]]] = deque()
-    starts = iter(range(0, len(column), BATCH_QUERIES))
-    with ThreadPoolExecutor(threads, thread_name_prefix="find") as pool:
-        try:
-            while True:
-                for first in starts:
-                    stop = min(first + BATCH_QUERIES, len(column))
-                    waiting.append((stop, pool.submit(_look_up, tables, column, first, stop)))
-                    if len(waiting) > 2 * threads:
-                        break
-                if not waiting:
-                    return
-                stop, future = waiting.popleft()
-                following, pairs = future.result()
-                yield pairs
-                while following < stop:
-                    following, pairs = _look_up(tables, column, following, stop)
-                    yield pairs
-                heard(stop)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    batches = [(first, min(first + BATCH_QUERIES, len(column))) for first in range(0, len(column), BATCH_QUERIES)]
+
+    def look_up(batch: tuple[int, int]) -> tuple[int, FingerprintPairs]:
+        return _look_up(tables, column, *batch)
+
+    for (_, stop), (following, pairs) in zip(batches, in_parts(look_up, batches, cores()), strict=True):
+        yield pairs
+        while following < stop:
+            following, pairs = look_up((following, stop))
+            yield pairs
+        heard(stop)
 
 
 def _look_up(tables: SegmentTables, column: U64, first: int, stop: int) -> tuple[int, FingerprintPairs]:
