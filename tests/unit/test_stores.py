@@ -360,10 +360,10 @@ def test_an_output_that_cannot_be_put_stays_on_the_disk_and_loses_no_other_outpu
     here, table = tmp_path / "v.jsonl", tmp_path / "v.parquet"
     outputs = ExitStack()
     verdicts = outputs.enter_context(written(str(here), []))
-    rows = outputs.enter_context(written_rows(str(table), [], PAIR_ROWS))
+    write = outputs.enter_context(written_rows(str(table), [], PAIR_ROWS))
     second = outputs.enter_context(written("memory://unput/second.jsonl", []))
     first = outputs.enter_context(written("memory://unput/first.jsonl", []))
-    rows.write(NearPair("a", "b", 1, 0.5))
+    write(NearPair("a", "b", 1, 0.5))
     for out in (verdicts, second, first):
         out.write(b"a line")
     if failure is None:

@@ -13,7 +13,7 @@ import msgspec
 
 from simstream.cli.output import places_of, refuse_input, refuse_missing_folder, written
 from simstream.cli.progress import counting, say
-from simstream.cli.row_output import RowFile, written_rows
+from simstream.cli.row_output import RowWriter, written_rows
 from simstream.errors import UsageError
 from simstream.model import ENDING_KINDS, Verdict
 from simstream.sources.arrow import load_pyarrow
@@ -61,7 +61,7 @@ class FurtherOutputs:
         self.wants_pairs = PAIRS in options
         self._groups = DuplicateGroups() if {CLUSTERS, FINAL} & set(options) else None
         self._keeping = KeepSelector(policy) if KEEP in options else None
-        self._rows: dict[str, RowFile] = {}
+        self._rows: dict[str, RowWriter] = {}
         self._kept: BinaryIO | None = None
         self._copy: InputCopier | None = None
         self._kinds: deque[int] = deque()
@@ -88,13 +88,13 @@ class FurtherOutputs:
             self._take_pair(verdict)
 
     def _take_pair(self, verdict: Verdict) -> None:
-        pair, out = None, self._rows.get(PAIRS)
-        if verdict.near_duplicate_of is not None and out is not None:
+        pair, write = None, self._rows.get(PAIRS)
+        if verdict.near_duplicate_of is not None and write is not None:
             pair = NearPair(verdict.near_duplicate_of, verdict.id, verdict.distance, verdict.similarity)
         if self._exact is not None:
             self._exact.take(verdict, None if pair is None else _JSON(pair))
-        elif pair is not None and out is not None:
-            out.write(pair)
+        elif pair is not None and write is not None:
+            write(pair)
 
     def judge_by(self, matcher: TrueMatcher) -> None:
         """Take the pairs from `take_pairs`, and let the true J confirm which pages are alike."""
@@ -102,9 +102,9 @@ class FurtherOutputs:
 
     def take_pairs(self, pairs: Sequence[TruePair]) -> None:
         """Take all pairs of the next page. Until `begin` is called, they belong to pages of the corpus."""
-        if out := self._rows.get(PAIRS):
+        if write := self._rows.get(PAIRS):
             for pair in pairs:
-                out.write(_exact(*pair))
+                write(_exact(*pair))
 
     def begin(
         self, places: Mapping[str, str], inputs: Sequence[InputFile], stack: ExitStack, copy: InputCopier | None
@@ -127,7 +127,7 @@ class FurtherOutputs:
             return CLUSTER_ROWS
         return PAIR_ROWS if self._exact is None and self._matcher is None else EXACT_PAIR_ROWS
 
-    def write_finals(self, held: TextRows, out: RowFile) -> None:
+    def write_finals(self, held: TextRows, write: RowWriter) -> None:
         """Write the verdicts of all pages from `begin` on, with their final clusters. Needs the option --final.
 
         `held`: the JSON of these verdicts, in their order. Cost: about 20 us a verdict.
@@ -137,7 +137,7 @@ class FurtherOutputs:
             with counting("writing final clusters", len(held)) as heard:
                 for number, final in zip(range(len(held)), finals, strict=True):
                     verdict = msgspec.structs.astuple(wire.decode(held.read(number)))
-                    out.write(FinalRecord(*verdict, *(final or (None, None, None))))
+                    write(FinalRecord(*verdict, *(final or (None, None, None))))
                     if (number + 1) % 1000 == 0:
                         heard(number + 1)
 
@@ -146,11 +146,11 @@ class FurtherOutputs:
 
         Raises InputChanged if a page to keep has changed.
         """
-        if self._exact is not None and (out := self._rows.get(PAIRS)):
-            self._write_exact(self._exact, out)
-        if self._groups is not None and (out := self._rows.get(CLUSTERS)):
+        if self._exact is not None and (write := self._rows.get(PAIRS)):
+            self._write_exact(self._exact, write)
+        if self._groups is not None and (write := self._rows.get(CLUSTERS)):
             for group in self._groups.groups(self._first):
-                out.write(group)
+                write(group)
         if self._keeping is not None and self._kept is not None and self._copy is not None:
             with counting("choosing the pages to keep", self._pages) as heard:
                 confirm = None if self._matcher is None else self._matcher.confirm
@@ -162,11 +162,11 @@ class FurtherOutputs:
             say(f"{len(kept.ordinals):,} of {total:,} pages kept; left out: {without or 'none'}")
 
     @staticmethod
-    def _write_exact(exact: ExactPairs, out: RowFile) -> None:
+    def _write_exact(exact: ExactPairs, write: RowWriter) -> None:
         with counting("comparing texts", exact.pairs) as heard:
             for number, (line, alike) in enumerate(exact.lines(), 1):
                 pair = _decode_pair(line)
-                out.write(_exact(pair.a, pair.b, pair.distance, pair.similarity, alike))
+                write(_exact(pair.a, pair.b, pair.distance, pair.similarity, alike))
                 if number % 100 == 0:
                     heard(number)
 

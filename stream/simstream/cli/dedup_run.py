@@ -86,13 +86,13 @@ class DedupRun:
             self._compare_with(judge)
         layout = FINAL_VERDICT_ROWS if given.final else VERDICT_ROWS
         names = [file.path for file in self.inputs]
-        out = stack.enter_context(written_rows(given.output, names, layout))
+        write = stack.enter_context(written_rows(given.output, names, layout))
         held = stack.enter_context(TextRows()) if given.final else None
         extras.begin(given.places, self.inputs, stack, copy)
         try:
             for verdict in self._verdicts(judge, copy):
                 if held is None:
-                    out.write(verdict)
+                    write(verdict)
                 else:
                     held.add(wire.encode(verdict))
                 self.kinds[verdict.verdict] += 1
@@ -100,7 +100,7 @@ class DedupRun:
         except InputError as error:
             self.damage = error  # what was read before the damage counts
         if held is not None:
-            extras.write_finals(held, out)
+            extras.write_finals(held, write)
         extras.finish()
         if self.damage is not None:
             raise self.damage
