@@ -39,8 +39,9 @@ class StateFolder(Closing):
         raises StateDamaged or StateFormat, and removes nothing.
         """
         self.path = Path(path)
-        self._files = files or FileSystem()
-        self._lock = _locked(self._files, self.path)
+        self.files = files or FileSystem()
+        """The way to the disk."""
+        self._lock = _locked(self.files, self.path)
         try:
             self.snapshots, self.damaged = self._read(mends)
             """The snapshots, the newest first, at most two; and each damaged manifest with its error."""
@@ -61,7 +62,7 @@ class StateFolder(Closing):
         """Unlock the folder for other processes; may be called again."""
         if self._lock >= 0:
             with contextlib.suppress(OSError):  # closing released the lock all the same
-                self._files.close(self._lock)
+                self.files.close(self._lock)
             self._lock = -1
 
     def load(self, trusted: Collection[str] = ()) -> LoadedSnapshot | None:
@@ -75,7 +76,7 @@ class StateFolder(Closing):
 
     def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> LoadedSnapshot:
         """Do what `load` does with one of `snapshots`. The next snapshot replaces every newer one."""
-        loaded, self._base = load(self._files, snapshot, trusted)
+        loaded, self._base = load(self.files, snapshot, trusted)
         self._loaded = snapshot.manifest.number
         return loaded
 
@@ -85,7 +86,7 @@ class StateFolder(Closing):
 
         Removes the files of earlier snapshots there; other files stay. Raises StateUnwritable.
         """
-        files, aside = self._files, self.path / ASIDE
+        files, aside = self.files, self.path / ASIDE
         kept = [each for each in self.snapshots if each not in bad]
         named = {file.file for each in kept for file in each.manifest.files()}
         with writing(aside):
@@ -105,7 +106,7 @@ class StateFolder(Closing):
     def aside(self) -> int:
         """Return how many files of snapshots lie in the folder `damaged`."""
         try:
-            return sum(map(is_of_snapshot, self._files.listdir(self.path / ASIDE)))
+            return sum(map(is_of_snapshot, self.files.listdir(self.path / ASIDE)))
         except OSError:
             return 0
 
@@ -113,7 +114,7 @@ class StateFolder(Closing):
     def suspected(self) -> bool:
         """Return whether a file of the state was found damaged in use. Raises StateUnwritable."""
         with writing(self.path):
-            return SUSPECT in self._files.listdir(self.path)
+            return SUSPECT in self.files.listdir(self.path)
 
     def suspect(self, suspected: bool) -> None:
         """Note that a file was found damaged in use, or that all files are verified.
@@ -122,10 +123,10 @@ class StateFolder(Closing):
         """
         with contextlib.suppress(OSError):
             if suspected:
-                self._files.close(self._files.create(self.path / SUSPECT))
+                self.files.close(self.files.create(self.path / SUSPECT))
             else:
-                self._files.unlink(self.path / SUSPECT)
-            self._files.sync_folder(self.path)
+                self.files.unlink(self.path / SUSPECT)
+            self.files.sync_folder(self.path)
 
     def prepare(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Fact]) -> PreparedSnapshot:
         """Return a snapshot of the parts as they are now, which another thread can write.
@@ -146,18 +147,13 @@ class StateFolder(Closing):
         self._last = PreparedSnapshot(self, self._base, self._number, parts, facts)
         return self._last
 
-    @property
-    def files(self) -> FileSystem:
-        """The way to the disk."""
-        return self._files
-
     def place(self, path: Path, again: bool) -> None:
         """Make the file at `path` the newest manifest, and the newest one the previous; for `PreparedSnapshot`.
 
         If this process passed the newest one over, it is dropped instead. `again` repeats the last rename only.
         Raises OSError.
         """
-        files, newest, previous = self._files, self.path / NEWEST, self.path / PREVIOUS
+        files, newest, previous = self.files, self.path / NEWEST, self.path / PREVIOUS
         if not again:
             names = files.listdir(self.path)
             passed_over = self._loaded is not None and self._loaded != self.snapshots[0].manifest.number
@@ -172,18 +168,18 @@ class StateFolder(Closing):
         """Note that a manifest is the newest one now, and base the next snapshot on it; for `PreparedSnapshot`."""
         self._base = base
         with contextlib.suppress(StateError, OSError):  # the next commit removes what cannot be removed now
-            self.snapshots = manifest.read_all(self._files, self.path)
+            self.snapshots = manifest.read_all(self.files, self.path)
             self._settle_names()
             self._clean()
 
     def _read(self, mends: bool) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
         if mends:
-            return manifest.read_each(self._files, self.path)
-        return manifest.read_all(self._files, self.path), {}
+            return manifest.read_each(self.files, self.path)
+        return manifest.read_all(self.files, self.path), {}
 
     def _settle_names(self) -> None:
         """Give manifests their usual names after a crash between two renames. Raises OSError."""
-        files, newest, previous, oldest = self._files, *(self.path / name for name in IN_ORDER)
+        files, newest, previous, oldest = self.files, *(self.path / name for name in IN_ORDER)
         names = set(files.listdir(self.path))
         if NEWEST not in names and PREVIOUS in names:
             files.rename(previous, newest)
@@ -197,10 +193,10 @@ class StateFolder(Closing):
         """Remove the state's files that no snapshot names."""
         kept = {named.file for snapshot in self.snapshots for named in snapshot.manifest.files()}
         with contextlib.suppress(OSError):
-            for name in self._files.listdir(self.path):
+            for name in self.files.listdir(self.path):
                 if SEALED.fullmatch(name) and name not in kept:
                     with contextlib.suppress(OSError):
-                        self._files.unlink(self.path / name)
+                        self.files.unlink(self.path / name)
 
 
 def _locked(files: FileSystem, path: Path) -> int:

@@ -5,34 +5,22 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from simstream.files import blocks, manifest, sealed
 from simstream.files.failures import writing
-from simstream.files.file_system import FileSystem, write_whole
+from simstream.files.file_system import write_whole
 from simstream.files.manifest import NEXT, Manifest, ManifestFile, to_manifest_file
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_loading import SnapshotBase
 from simstream.files.snapshot_part import Fact, SnapshotPart
 
+if TYPE_CHECKING:
+    from simstream.files.folder import StateFolder
+
 SUFFIX: Final = ".sealed"
 PARTIAL: Final = ".part"
 PART_NAME: Final = re.compile(r"(?!blocks-)[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-
-
-class SnapshotHome(Protocol):
-    """What a snapshot needs of the folder that it goes into; see `StateFolder`."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def files(self) -> FileSystem: ...
-
-    def place(self, path: Path, again: bool) -> None: ...
-
-    def note_commit(self, base: SnapshotBase) -> None: ...
 
 
 class PreparedSnapshot:
@@ -44,7 +32,7 @@ class PreparedSnapshot:
 
     def __init__(
         self,
-        folder: SnapshotHome,
+        folder: StateFolder,
         base: SnapshotBase,
         number: int,
         parts: Sequence[SnapshotPart],
