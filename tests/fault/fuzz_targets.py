@@ -33,8 +33,9 @@ from simstream.errors import (
     UsageError,
     WrongAnswer,
 )
-from simstream.files import SnapshotPart, checksum, header, manifest, sealed
+from simstream.files import checksum, header, manifest, sealed
 from simstream.files.file_system import FileSystem
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.files.zstandard import zstd
 from simstream.index.index import Index
 from simstream.judge.acceptor import Acceptor

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.hash_secret import Secret
 from simstream.judge import directory as module
 from simstream.judge.directory import MAX_ROW, PLACED, PageDirectory

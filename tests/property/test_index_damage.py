@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index import Plan
 from simstream.index.index import Index
 from tests.property.test_index import random_words

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from numpy.typing import NDArray
 
-from simstream.files import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index import SCAN, Plan
 from simstream.index.index import Index
 from simstream.index.matches import Matches

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from simstream.files import SnapshotPart
 from simstream.files.folder import StateFolder
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index import crowds
 from simstream.index.index import Index
 from simstream.judge import best_match, expiry, live_pages

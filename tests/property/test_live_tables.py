@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simstream.errors import StateDamaged, StateError
-from simstream.files import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge import record_table
 from simstream.judge.clusters import Clusters
 from simstream.judge.record_table import RecordTable

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from simstream.files import SnapshotPart
 from simstream.files.folder import StateFolder
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.pages.record import PageRecord
 from simstream.judge.pages.store import PageStore
 from simstream.model import U64

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from simstream.errors import StateDamaged, StateError, StateUnwritable
-from simstream.files import SnapshotPart
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.sealed import write as write_sealed
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.pages import chunks
 from simstream.judge.pages.chunk import SealedChunk
 from simstream.judge.pages.record import PageRecord

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.index.keys import KeyColumns, frozen
 from simstream.index.packed import is_like
 from simstream.kernels.index.entry_numbers import NUMBER_MASK

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError, StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.index.answers import ONE_THREAD, SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import SettingsError, StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.index import packed
 from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
 from simstream.index.fresh_entries import FreshEntries

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.merge import ReleasedCounter, SegmentMerger, fitting, to_merge
 from simstream.index.merge_worker import BackgroundWorker, InlineWorker

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.numbers import (
     NO_NODE,
     Age,

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from simstream import memory
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.hash_secret import Secret, make_secret, new_secret, secret_hex
 from simstream.kernels.judge import directory as kernels
 from simstream.kernels.judge.directory import ADDRESS, COUNT, DEPTH, HOMES, LIMIT, SLOTS

@@ -9,11 +9,11 @@ import numpy as np
 
 from simstream.closing import Closing
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart, sealed
+from simstream.files import sealed
 from simstream.files.failures import START_OVER
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.index.index import Index
 from simstream.judge import live_pages_check
 from simstream.judge.directory import has_secret

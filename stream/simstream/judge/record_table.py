@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from simstream import memory
 from simstream.errors import StateDamaged, StateError
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 
 FIRST_ROOM_RECORDS = 1024
 MAX_RECORDS = (1 << 31) - 2

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.numbers import NO_ENTRY, NO_NODE, NO_ROW, EntryId, NodeNumber, Row
 from simstream.judge.record_table import NONE, RecordTable
 from simstream.kernels.judge.best_match import CHAINED, FOUNDER, INDEXED, LIVE

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from simstream.closing import Closing
 from simstream.errors import WrongPolicy, WrongRecipe
-from simstream.files import SnapshotPart
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
-from simstream.files.snapshot_part import Fact
+from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.index.index import Index
 from simstream.index.plan import divided_plan
 from simstream.index.shard import WHOLE, Shard

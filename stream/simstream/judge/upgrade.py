@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.files import SnapshotPart
 from simstream.files.header import FORMAT
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.pages.chunk import damaged_store
 from simstream.judge.pages.record import RecordLayout
 from simstream.judge.pages.store import PageStore

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
-from simstream.files import SnapshotPart
 from simstream.files.failures import START_OVER
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.numbers import Slot
 from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages.chunk_source import ChunkSource, FileChunk, MemoryChunk

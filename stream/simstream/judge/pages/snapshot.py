@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.files import SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.numbers import NO_SLOT, Slot
 from simstream.judge.pages.chunk import BYTES, SEALED, SealedChunk, damaged_store, from_part
 from simstream.judge.pages.chunks import ChunkList

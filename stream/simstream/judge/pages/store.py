@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from simstream.files import SnapshotPart
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.judge.numbers import Age, RecordNumber, Row
 from simstream.judge.pages import compaction as page_compaction
 from simstream.judge.pages import due_times as page_due
