@@ -147,7 +147,7 @@ def read_all(files: FileSystem, folder: Path) -> tuple[Snapshot, ...]:
 def read_each(files: FileSystem, folder: Path) -> tuple[tuple[Snapshot, ...], dict[Path, StateDamaged]]:
     """Return the snapshots as `read_all` does, and each damaged manifest with its error.
 
-    Only for the one process that holds the folder's lock.
+    It reads once: if another process replaces the manifests meanwhile, one of them may be missing.
     """
     found: dict[int, Snapshot] = {}
     bad: dict[Path, StateDamaged] = {}

@@ -10,7 +10,7 @@ import msgspec
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
-from simstream.files.manifest import IN_ORDER, MAX_SNAPSHOTS, ManifestFile, Snapshot
+from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.snapshot_loading import LoadedSnapshot, load
 from simstream.index.shard import WHOLE, Shard
 from simstream.judge.policy import Link, Policy
@@ -84,17 +84,8 @@ def verify(folder: Path, progress: Progress = lambda done: None, files: FileSyst
 
 def _manifests(files: FileSystem, folder: Path) -> tuple[list[Snapshot], list[FileCheck]]:
     """Return the readable manifests, the newest first, and the unreadable ones."""
-    found: dict[int, Snapshot] = {}
-    damaged = []
-    for name in IN_ORDER:
-        try:
-            snapshot = manifest.read(files, folder / name)
-        except StateDamaged as error:
-            damaged.append(FileCheck(name, size_of(folder / name), error.what))
-        else:
-            if snapshot is not None:
-                found[snapshot.manifest.number] = snapshot
-    return [found[number] for number in sorted(found, reverse=True)[:MAX_SNAPSHOTS]], damaged
+    found, bad = manifest.read_each(files, folder)
+    return list(found), [FileCheck(path.name, size_of(path), error.what) for path, error in bad.items()]
 
 
 def _numbers(snapshots: Iterable[Snapshot]) -> list[int]:
