@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 from simstream.errors import OutputError
-
-
-class _WritableStream(Protocol):
-    def write(self, data: Any, /) -> int: ...
-
-    def flush(self) -> None: ...
-
-    def fileno(self) -> int: ...
-
-    def isatty(self) -> bool: ...
 
 
 class ReaderGoneError(Exception):
@@ -28,7 +18,7 @@ class CheckedWriter(io.RawIOBase):
     `path` is that of the file; `-` is stdout. If the reader of stdout went away, it raises ReaderGoneError.
     """
 
-    def __init__(self, handle: _WritableStream, path: str) -> None:
+    def __init__(self, handle: BinaryIO, path: str) -> None:
         self._handle, self._path = handle, path
 
     def writable(self) -> bool:
