@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import re
 import urllib.error
-import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
@@ -14,6 +13,7 @@ import msgspec
 
 from simstream.cli.options import make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
+from simstream.sources.addresses import names_web_server
 from simstream.sources.lines import standard_input
 from simstream.telemetry.callers import url_of
 from simstream.terminal import printable
@@ -152,16 +152,8 @@ def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator
 def _check_api(url: str) -> None:
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--api is {url!r}, which is no address", f"write http://{url.partition('://')[2] or url}")
-    if re.search(r"[\x00-\x20\x7f]", url) or not _has_host(url):
+    if re.search(r"[\x00-\x20\x7f]", url) or not names_web_server(url):
         raise UsageError(f"--api is {url!r}, which is no address", "write http://HOST:PORT")
-
-
-def _has_host(url: str) -> bool:
-    try:
-        parts = urllib.parse.urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[Any]:
