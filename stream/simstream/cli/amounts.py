@@ -37,6 +37,7 @@ def _amount(option: str, text: str, units: dict[str, int], wanted: str) -> int:
 
 
 def say_bytes(number: int) -> str:
+    """Return bytes as a person reads them, such as `1.5 MiB`."""
     for unit, name in _UNITS:
         if number >= unit:
             return f"{number / unit:,.1f} {name}"

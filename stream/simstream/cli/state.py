@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import say_count
+from simstream.cli.amounts import say_bytes, say_count
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting
 from simstream.cli.wide_table import console_for, make_table
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from simstream.tools.state.inspect import FolderInspection, SnapshotDescription, StatePart
 
-UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 
@@ -57,12 +56,12 @@ def verify(folder: Path, verbose: bool) -> None:
         if each.error is not None:
             click.echo(f"{click.style('damaged', fg='red')}  {printable(each.error)}")
         elif verbose:
-            click.echo(f"{click.style('sound', fg='green')}    {folder / each.name}  {size(each.size)}")
+            click.echo(f"{click.style('sound', fg='green')}    {folder / each.name}  {say_bytes(each.size)}")
     if found.wrong:
         names = ", ".join(each.name for each in found.wrong[:3]) + (", …" if len(found.wrong) > 3 else "")
         raise StateDamaged(f"{folder} is damaged ({names})", found.todo)
     total, count = sum(each.size for each in found.checked), len(found.sound)
-    what = f"{say_count(count, 'snapshot')}, {say_count(len(found.checked), 'file')}, {size(total)}"
+    what = f"{say_count(count, 'snapshot')}, {say_count(len(found.checked), 'file')}, {say_bytes(total)}"
     click.echo(f"{folder} is whole: {what}; every checksum, order and count agrees")
 
 
@@ -84,14 +83,6 @@ def upgrade(old: Path, new: Path) -> None:
         f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, upgraded from format "
         f"{done.number}: use it as --state; {old} is unchanged"
     )
-
-
-def size(number: int) -> str:
-    """Return bytes as a person reads them, such as 1.5 MB."""
-    for unit, name in UNITS:
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number} bytes"
 
 
 def _print(inspection: FolderInspection) -> None:
@@ -127,7 +118,7 @@ def _snapshots(snapshots: list[SnapshotDescription]) -> Table:
     table.add_row("digest", *(printable(str(each.get("digest", "-"))) for each in facts))
     table.add_row("stream time", *(_time(each.get("stream_time")) for each in facts))
     table.add_row("live pages", *(_number(each.get("live_pages")) for each in facts))
-    table.add_row("on disk", *(size(sum(each.disk.values())) for each in snapshots))
+    table.add_row("on disk", *(say_bytes(sum(each.disk.values())) for each in snapshots))
     return table
 
 
@@ -153,7 +144,7 @@ def _segments(parts: list[StatePart]) -> Table | None:
     table = make_table("bucket", "plan", "segments", "entries", "bytes", left=("bucket",))
     for (bucket, plan), pieces in sorted(groups.items()):
         entries, total = sum(piece.facts["count"] for piece in pieces), sum(piece.bytes for piece in pieces)
-        table.add_row(str(bucket), plan, str(len(pieces)), _number(entries), size(total))
+        table.add_row(str(bucket), plan, str(len(pieces)), _number(entries), say_bytes(total))
     return table
 
 
@@ -173,12 +164,12 @@ def _disk(inspection: FolderInspection) -> Table:
     table = make_table("kind", "parts", "bytes held", "bytes on disk", left=("kind",))
     for kind in sorted(held.keys() | inspection.disk.keys()):
         pieces, disk = held.get(kind, []), inspection.disk.get(kind)
-        on_disk = "in blocks" if disk is None else size(disk)
-        table.add_row(kind, str(len(pieces) or "-"), size(sum(pieces)) if pieces else "-", on_disk)
+        on_disk = "in blocks" if disk is None else say_bytes(disk)
+        table.add_row(kind, str(len(pieces) or "-"), say_bytes(sum(pieces)) if pieces else "-", on_disk)
     if inspection.rest:
-        table.add_row("not named", "-", "-", size(inspection.rest))
+        table.add_row("not named", "-", "-", say_bytes(inspection.rest))
     table.add_section()
-    table.add_row("all", "", "", size(sum(inspection.disk.values()) + inspection.rest))
+    table.add_row("all", "", "", say_bytes(sum(inspection.disk.values()) + inspection.rest))
     return table
 
 
