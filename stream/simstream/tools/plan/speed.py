@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log2
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -65,14 +65,6 @@ class MachineSpeed(msgspec.Struct, frozen=True):
         return SizeCosts(nbytes, table, probe, candidate)
 
 
-class _RandomTables(NamedTuple):
-    """Return the first so many entries of random columns, which stand for packed tables."""
-
-    entries: int
-    high: NDArray[np.uint32]
-    low: NDArray[np.uint16]
-
-
 def measure(distance: int, flips: int = 0) -> MachineSpeed:
     """Measure all costs at a distance from 0 to 16, on one thread. Takes about a second, and 250 MB of memory.
 
@@ -85,9 +77,8 @@ def measure(distance: int, flips: int = 0) -> MachineSpeed:
     low = frozen(rng.integers(0, 1 << 16, SIZES[-1], np.uint16), np.uint16)
     queries = frozen(np.sort(rng.integers(0, 1 << 64, 1 << 14, np.uint64)), np.uint64)
     for entries in SIZES:
-        tables = _RandomTables(entries, high, low)
         few, many, lone = (
-            _probe(tables, _plan(entries, count, each, own), within, queries)
+            _probe(high[:entries], low[:entries], _plan(entries, count, each, own), within, queries)
             for count, each, own in ((1, FEW, 1), (1, MANY, 1), (TABLES, FEW, 0))
         )
         candidate = max(many - few, 0.0) / ((1 << MANY) - (1 << FEW))
@@ -103,13 +94,12 @@ def _plan(entries: int, tables: int, each: int, flips: int) -> Plan:
     return Plan(tables, (bits,) * tables, flips)
 
 
-def _probe(tables: _RandomTables, plan: Plan, within: int, queries: U64) -> float:
-    """Return ns a probe of the tables of this plan, with its flips."""
+def _probe(high: NDArray[np.uint32], low: NDArray[np.uint16], plan: Plan, within: int, queries: U64) -> float:
+    """Return ns a probe of the tables of this plan, with its flips, over columns that stand for packed tables."""
     layout, masks, groups = plan.layout(plan.complete_for)
-    each = tables.entries // plan.tables
+    each = len(high) // plan.tables
     parts = [_directory(bits, each) + np.uint32(t * each) for t, bits in enumerate(plan.prefix_bits)]
     directory = frozen(np.concatenate(parts), np.uint32)
-    high, low = tables.high[: tables.entries], tables.low[: tables.entries]
     hits = HitBuffers()
     hits.make(ROOM_HITS)
 
