@@ -18,7 +18,7 @@ from simstream.judge.acceptor import IgnoreReason
 from simstream.judge.answer_book import AnswerIssue
 from simstream.model import REASONS, VerdictKind
 from simstream.telemetry import process_memory
-from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, MetricRegistry
+from simstream.telemetry.registry import LabellingRegistry, MetricLabel, MetricRegistry
 
 PREFIX_LABEL = "prefix"
 """The label on every series of a service."""
@@ -64,7 +64,9 @@ class Metrics:
     def __init__(self, prefix: str = "") -> None:
         """`prefix` is the prefix of the topics that this process publishes to. It becomes a label of every series,
         so that the judges of one log can be told apart. If it is empty, there is no such label."""
-        make = self._registry = MetricRegistry()
+        make = MetricRegistry()
+        self.described = make.described
+        """The descriptions of all metrics, in the order of the table."""
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.registry = make.collectors
         self._keepers: dict[object, tuple[Callable[[], float], Callable[[], int]]] = {}
@@ -297,11 +299,6 @@ class Metrics:
         self._memory_limit.set_function(process_memory.limit)
         self.info = make.gauge("info", "Version, recipe and policy in force.", VERSION, RECIPE, POLICY, unit="1")
         ProcessCollector(registry=self.registry)
-
-    @property
-    def described(self) -> list[MetricDescription]:
-        """Return the descriptions of all metrics, in the order of the table."""
-        return self._registry.described
 
     def describe(self, version: str, recipe: str, recipe_id: str, policy_id: str, window_ms: int | None) -> None:
         """Set the metrics of the version, recipe, policy and window in force."""

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import generate_latest
 
 from simstream.telemetry.metrics import PREFIX_LABEL
-from simstream.telemetry.registry import LabellingRegistry, MetricDescription, MetricLabel, MetricRegistry
+from simstream.telemetry.registry import LabellingRegistry, MetricLabel, MetricRegistry
 
 WEBHOOK_RESULT: Final = MetricLabel("result", ("delivered", "refused", "expired", "overflow"))
 
@@ -16,7 +16,9 @@ class NewsMetrics:
     """The counters of one news process. `prefix` is the prefix of the verdicts that it shows."""
 
     def __init__(self, prefix: str = "") -> None:
-        make = self._registry = MetricRegistry()
+        make = MetricRegistry()
+        self.described = make.described
+        """The descriptions of all metrics, in the order of the table."""
         self._exposed = LabellingRegistry(make.collectors, {PREFIX_LABEL: prefix} if prefix else {})
         self.webhooks = make.counter(
             "webhooks",
@@ -35,11 +37,6 @@ class NewsMetrics:
             "Requests to the receiver of webhooks after the first one of a webhook.",
             unit="requests",
         )
-
-    @property
-    def described(self) -> list[MetricDescription]:
-        """Return the descriptions of all metrics."""
-        return self._registry.described
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
