@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from simstream.errors import SettingsError, SimstreamError
 from simstream.settings import Settings, misspelt_variables
+from simstream.telemetry.callers import bound, callers_of
 
 _PORT_TRIALS = 3
 
@@ -20,7 +20,6 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     Asks no broker. Takes a few seconds.
     """
     from simstream.registry.schemas import check_registry
-    from simstream.telemetry.callers import callers_of
     from simstream.telemetry.tracing import check_tracing
 
     yield from misspelt_variables().values()
@@ -113,7 +112,7 @@ def _hosts(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]
     query_host = {"query_host": settings.query_host} if "query" in roles else {}
     for name, host in ({"http_host": settings.http_host} | query_host).items():
         try:
-            _probe(host, 0).close()
+            bound(host, 0).close()
         except OSError as error:
             yield SettingsError(f"{name} is {host}: {error.strerror}", "give an address of this machine")
 
@@ -121,27 +120,10 @@ def _hosts(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]
 def _share_ports(one: str, other: str) -> bool:
     """Return whether this machine refuses one port on both hosts. A port that is in use elsewhere counts, too."""
     try:
-        with _probe(one, 0) as first:
-            first.listen()
-            with _probe(other, first.getsockname()[1]):
-                return False
+        with bound(one, 0, listens=True) as first, bound(other, first.getsockname()[1]):
+            return False
     except OSError as error:
         return error.errno == errno.EADDRINUSE
-
-
-def _probe(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound as the servers bind theirs. Raises OSError."""
-    probe = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, port))
-    except OSError:
-        probe.close()
-        raise
-    except (TypeError, UnicodeError) as error:  # a name with NUL or broken UTF-8
-        probe.close()
-        raise OSError(errno.EINVAL, str(error)) from None
-    return probe
 
 
 def _raised(check: Callable[[], object]) -> Iterator[SimstreamError]:

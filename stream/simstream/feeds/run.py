@@ -37,7 +37,7 @@ from simstream.log.kafka.topics import create_table
 from simstream.log.options import PAGES, VERDICTS
 from simstream.roles.stop_deadline import StopDeadline
 from simstream.settings import Settings
-from simstream.telemetry.callers import callers_of, url_of
+from simstream.telemetry.callers import bound, callers_of, url_of
 from simstream.telemetry.news_metrics import NewsMetrics
 from simstream.wire.page import PageLimits
 
@@ -133,18 +133,14 @@ async def _serve(
 
 def _listen(host: str, port: int) -> socket.socket:
     """Return a socket with this address; port 0 is any free port. Raises UsageError."""
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
+        return bound(host, port)
     except OSError as error:
-        listening.close()
         where = f"{host} port {port}"
         raise UsageError(
             f"the page cannot listen on {where} ({error.strerror})",
             "choose another port with --http-port, or another address with --http-host",
         ) from None
-    return listening
 
 
 def _named(error: BaseException | None) -> SimstreamError:

@@ -13,7 +13,7 @@ from simstream.errors import SettingsError
 from simstream.queries.connection import QueryConnection
 from simstream.queries.guard import CallerGuard
 from simstream.queries.limits import App, BodyLimiter, QueryLimits
-from simstream.telemetry.callers import CallerRules
+from simstream.telemetry.callers import CallerRules, bound
 
 MAX_CONNECTIONS = 256
 IDLE_S = 5
@@ -56,17 +56,10 @@ class QueryServer(Closing):
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # only of a socket that says TCP does asyncio send small answers at once; else each waits for 40 ms
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()  # a client that asks before the loop runs waits for it
+        return bound(host, port, listens=True)  # a client that asks before the loop runs waits for it
     except OSError as error:
-        listening.close()
         raise SettingsError(
             f"port {port} on {host} cannot be opened ({error.strerror})",
             "choose another port with --query-port, or another address with --query-host",
         ) from error
-    return listening

@@ -1,4 +1,4 @@
-"""Decides who may ask over HTTP: by allowed host names, web origins and the token.
+"""Decides who may ask over HTTP: by the address of the port, allowed host names, web origins and the token.
 
 A web page's script may send requests anywhere. With a host name that resolves to 127.0.0.1 (DNS rebinding), a
 foreign web page could read a port that only this machine reaches. Such a request has that name in its `Host`.
@@ -6,9 +6,11 @@ foreign web page could read a port that only this machine reaches. Such a reques
 
 from __future__ import annotations
 
+import errno
 import hmac
 import ipaddress
 import re
+import socket
 from base64 import b64decode
 from collections.abc import Collection
 from pathlib import Path
@@ -85,6 +87,28 @@ def callers_of(allowed_hosts: str | None, listens_on: str, token_file: str | Non
 def url_of(host: str, port: int) -> str:
     """Return the URL of a port; an IPv6 address stands in brackets there."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def bound(host: str, port: int, *, listens: bool = False) -> socket.socket:
+    """Return a socket with this address; port 0 is any free port. If it `listens`, clients may connect at once.
+
+    Raises OSError.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Only of a socket that says TCP does asyncio send small answers at once; else each waits for 40 ms.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        if listens:
+            made.listen()
+    except OSError:
+        made.close()
+        raise
+    except (TypeError, UnicodeError) as error:  # a name with NUL or broken UTF-8
+        made.close()
+        raise OSError(errno.EINVAL, str(error)) from None
+    return made
 
 
 def read_token(path: Path) -> str:
