@@ -83,17 +83,10 @@ def _exact_pair_schema(arrow: Any) -> Any:
     return _pair_schema(arrow).append(arrow.field("jaccard", arrow.float64(), nullable=False))
 
 
-def _pair_columns(_arrow: Any, pairs: Sequence[NearPair]) -> list[Any]:
-    return [
-        [pair.a for pair in pairs],
-        [pair.b for pair in pairs],
-        [pair.distance for pair in pairs],
-        [pair.similarity for pair in pairs],
-    ]
-
-
-def _exact_pair_columns(arrow: Any, pairs: Sequence[ExactPair]) -> list[Any]:
-    return [*_pair_columns(arrow, pairs), [pair.jaccard for pair in pairs]]
+def _columns_of(kind: type[NearPair]) -> Callable[[Any, Sequence[NearPair]], list[Any]]:
+    """Return what makes a column of each field of these pairs: their order is that of the schema."""
+    names = kind.__struct_fields__
+    return lambda _arrow, pairs: [[getattr(pair, name) for pair in pairs] for name in names]
 
 
 def _cluster_schema(arrow: Any) -> Any:
@@ -111,6 +104,6 @@ def _cluster_columns(_arrow: Any, groups: Sequence[DuplicateGroup]) -> list[Any]
 
 VERDICT_ROWS: Final = RowLayout(wire.encode, ColumnLayout(verdict_schema, verdict_columns))
 FINAL_VERDICT_ROWS: Final = RowLayout(_final_line, ColumnLayout(_final_schema, _final_columns))
-PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_pair_schema, _pair_columns))
-EXACT_PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_exact_pair_schema, _exact_pair_columns))
+PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_pair_schema, _columns_of(NearPair)))
+EXACT_PAIR_ROWS: Final = RowLayout(_JSON, ColumnLayout(_exact_pair_schema, _columns_of(ExactPair)))
 CLUSTER_ROWS: Final = RowLayout(_JSON, ColumnLayout(_cluster_schema, _cluster_columns))
