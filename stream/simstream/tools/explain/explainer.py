@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from simstream.tools.explain.explanation import AppliedRules, Explanation, TextD
 from simstream.tools.explain.reasons import sentences
 from simstream.tools.explain.rejudge import Rejudge, VerdictCase
 from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, PageHistory, WantedIds
-from simstream.tools.explain.texts import PageText, TextReader
+from simstream.tools.explain.texts import PageText, read_text
 from simstream.tools.text_shares import text_shares
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits
@@ -77,7 +78,7 @@ class Explainer:
     def __init__(self, fingerprinter: Fingerprinter, policy: Policy, limits: PageLimits) -> None:
         self._fingerprinter = fingerprinter
         self._policy = policy
-        self._texts = TextReader(fingerprinter, limits)
+        self._read = partial(read_text, fingerprinter, limits)
         self._rules = rules_of(fingerprinter.recipe, policy)
 
     def explain(self, history: PageHistory, request: ExplainRequest) -> ExplainAnswer:
@@ -98,10 +99,10 @@ class Explainer:
         originals = history.originals(dict.fromkeys(wanted))
         made = []
         for page, case, other in zip(pages, cases, others, strict=True):
-            text = self._texts.read(originals[case.origin], case.verdict.id, case.fingerprint)
+            text = self._read(originals[case.origin], case.verdict.id, case.fingerprint)
             made.append(self._explanation(case, text, page.published, request))
             if other:
-                theirs = self._texts.read(originals[rejudge.origins[other.ordinal]], other.id)
+                theirs = self._read(originals[rejudge.origins[other.ordinal]], other.id)
                 made[-1] = msgspec.structs.replace(
                     made[-1],
                     difference=self._difference(other, theirs, text) if request.diff else None,

@@ -21,28 +21,27 @@ class PageText(NamedTuple):
     cut: bool = False
 
 
-class TextReader:
-    """Reads texts of pages as the fingerprinter does."""
+def read_text(
+    fingerprinter: Fingerprinter,
+    limits: PageLimits,
+    original: Record | str,
+    page_id: str,
+    fingerprint: int | None = None,
+) -> PageText:
+    """Return the text of the page with this id and, if given, this fingerprint (0: it has none).
 
-    def __init__(self, fingerprinter: Fingerprinter, limits: PageLimits) -> None:
-        self._fingerprinter = fingerprinter
-        self._limits = limits
-
-    def read(self, original: Record | str, page_id: str, fingerprint: int | None = None) -> PageText:
-        """Return the text of the page with this id and, if given, this fingerprint (0: it has none).
-
-        `original` is the page's record, or why it is gone.
-        """
-        if isinstance(original, str):
-            return PageText(None, original)
-        page = decode(original, self._limits)
-        columns = self._fingerprinter.columns([page])
-        if page.id != page_id:
-            return PageText(None, f"another page, {page.id}, is there now")
-        now = int(columns.fingerprint[0])
-        if fingerprint is not None and now != fingerprint:
-            sketch = int.from_bytes(columns.sketch[0].tobytes(), "little")
-            shown = fingerprint_hex(now, sketch, self._fingerprinter.recipe.fingerprints)
-            what = f"the page there now has the fingerprint {shown}: its text changed, or was read differently"
-            return PageText(None, what, page.detail or None)
-        return PageText(page.text, None, page.detail or None, page.cut)
+    `original` is the page's record, or why it is gone. It is read as `fingerprinter` reads it.
+    """
+    if isinstance(original, str):
+        return PageText(None, original)
+    page = decode(original, limits)
+    columns = fingerprinter.columns([page])
+    if page.id != page_id:
+        return PageText(None, f"another page, {page.id}, is there now")
+    now = int(columns.fingerprint[0])
+    if fingerprint is not None and now != fingerprint:
+        sketch = int.from_bytes(columns.sketch[0].tobytes(), "little")
+        shown = fingerprint_hex(now, sketch, fingerprinter.recipe.fingerprints)
+        what = f"the page there now has the fingerprint {shown}: its text changed, or was read differently"
+        return PageText(None, what, page.detail or None)
+    return PageText(page.text, None, page.detail or None, page.cut)
