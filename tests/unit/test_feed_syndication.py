@@ -214,6 +214,7 @@ def test_control_characters_of_a_title_never_reach_the_xml() -> None:
         "ftp://a.example",
         "https://[::1",
         "https://a.example:99999/",
+        "https://a.example:0/",
         "https://a.example/" + "x" * 3000,
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,6 +20,7 @@ from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard
 from simstream.feeds.sites import site_of
 from simstream.feeds.web_objects import safe_url
+from simstream.sources.addresses import names_web_server
 from simstream.text.titles import tidy
 
 ATOM: Final = "application/atom+xml"
@@ -134,14 +135,9 @@ def story_urn(log: str, cluster: int) -> str:
 
 def web_address(url: str | None) -> str | None:
     """Return an address of the web in ASCII, which a reader may follow; None for any other address."""
-    if not (url := safe_url(url)) or len(url) > MAX_URL_CHARS:
+    if not (url := safe_url(url)) or len(url) > MAX_URL_CHARS or not names_web_server(url):
         return None
-    try:
-        parts = urlsplit(url)
-        known = bool(parts.hostname) and (parts.port or 0) >= 0
-    except ValueError:
-        return None
-    return quote(url, safe=_KEPT_IN_URLS, errors="replace") if known else None
+    return quote(url, safe=_KEPT_IN_URLS, errors="replace")
 
 
 def _atom_entry(entry: FeedEntry) -> ET.Element:
