@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,7 +54,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     )
     with tempfile.TemporaryDirectory(prefix="simstream-demo-") as folder, open_log(folder) as log:
         log.create_topics(1)
-        verdicts, seconds = _run(log, settings, records, None if quiet else _show)
+        verdicts, seconds = _run(log, settings, records, quiet)
     _summary(verdicts, seconds)
     report_merged(names)
     if damage:
@@ -69,13 +69,7 @@ def _to_the_damage(records: Iterable[Record], damage: list[InputError]) -> Itera
         damage.append(error)
 
 
-def _show(verdict: Verdict) -> None:
-    click.echo(verdict_table.line(verdict))
-
-
-def _run(
-    log: Log, settings: Settings, records: Iterable[Record], show: Callable[[Verdict], None] | None
-) -> tuple[list[Verdict], float]:
+def _run(log: Log, settings: Settings, records: Iterable[Record], quiet: bool) -> tuple[list[Verdict], float]:
     """Feed and serve until every page has its verdict. Returns also the seconds that it took."""
     from simstream.cli.serve import service
     from simstream.log.options import VERDICTS
@@ -97,10 +91,10 @@ def _run(
                 while not (fed and len(verdicts) >= fed[0].sent) and not context.stop.is_set():
                     for record in reader.poll(1000, 0.2):
                         verdict = wire.decode(record.value or b"")
-                        if show:
+                        if not quiet:
                             if not verdicts:
                                 click.echo(verdict_table.header())
-                            show(verdict)
+                            click.echo(verdict_table.line(verdict))
                         verdicts.append(verdict)
             seconds = time.perf_counter() - started
         finally:
