@@ -61,7 +61,7 @@ def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
 def test_a_reader_without_a_map_finds_each_array_where_the_layout_says(tmp_path: Path) -> None:
     what = part(a=np.arange(100, dtype=np.uint16), b=np.arange(3, dtype=np.uint64))
     path = write(tmp_path / "a", what)
-    for name, extent in sealed.layout(path).items():
+    for name, extent in sealed.describe(path).layout.items():
         with path.open("rb") as file:
             file.seek(extent.offset)
             read = np.frombuffer(file.read(extent.nbytes), extent.dtype).reshape(extent.shape)

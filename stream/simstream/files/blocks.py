@@ -195,7 +195,7 @@ class _BlockFiles(Closing):
         """Read and verify one block into `target`. Raises StateDamaged and StateFormat."""
         path = self._paths[file]
         if file not in self._open:
-            extent = sealed.layout(path, self._files).get(_CONTENT)
+            extent = sealed.describe(path, self._files).layout.get(_CONTENT)
             if extent is None:
                 raise damaged(path, "it is not a file of blocks")
             with reading(path):

@@ -143,11 +143,6 @@ def describe(path: Path, files: FileSystem | None = None, verify: bool = False, 
             files.close(descriptor)
 
 
-def layout(path: Path, files: FileSystem | None = None) -> Mapping[str, ArrayExtent]:
-    """Return where each array lies, for readers that do not map it. Raises StateDamaged and StateFormat."""
-    return describe(path, files).layout
-
-
 def check(files: FileSystem, descriptor: int, path: Path, *, verify: bool, pace: Pace = at_once) -> SealedFile:
     """Return what the open file says about itself. Calls `pace` after each verified piece.
 
