@@ -88,11 +88,9 @@ def write(files: FileSystem, path: Path, part: SnapshotPart) -> SealedFile:
     try:
         sealed = _write(files, descriptor, path, part)
         files.fsync(descriptor)
-    except BaseException:
+        return sealed
+    finally:
         files.close(descriptor)
-        raise
-    files.close(descriptor)
-    return sealed
 
 
 def _write(files: FileSystem, descriptor: int, path: Path, part: SnapshotPart) -> SealedFile:
