@@ -72,7 +72,6 @@ class DedupRun:
             with ExitStack() as stack:
                 self._write(deduper, copy, stack)
             if self.state is not None:
-                self.state.finish()
                 self.state.remove()  # while the folder is still locked
 
     def _write(self, deduper: Deduper, copy: InputCopier | None, stack: ExitStack) -> None:

@@ -129,12 +129,12 @@ class RunState(Closing):
         if self._journal is not None:
             self._journal.sync()
 
-    def finish(self) -> None:
-        """Note that all outputs are whole: nothing is saved any more."""
-        self.is_open = False
-
     def remove(self) -> None:
-        """Remove the folder of a finished run, except files of others. A kill at any step leaves no broken run."""
+        """Remove the folder of a run whose outputs are whole, except files of others. Nothing is saved any more.
+
+        A kill at any step leaves no broken run.
+        """
+        self.is_open = False
         self.close()
         with suppress(OSError):
             self.judge_folder.rename(self.path / _FINISHED)
