@@ -34,7 +34,8 @@ class FeedCondition:
         self._clock = clock
         self._heard_at = clock()
         self._next: dict[FeedPartition, int] = {}
-        self._ends: Ends = {}
+        self.ends: Ends = {}
+        """The ends of the partitions, by the last answer of a broker."""
         self._goal: Ends | None = None
         self._goal_at = 0.0
         self._fresh_at: float | None = None
@@ -57,25 +58,20 @@ class FeedCondition:
     @property
     def behind(self) -> int:
         """Return the number of records to read, by the last answer of a broker."""
-        return sum(max(0, end - self._next.get(where, 0)) for where, end in self._ends.items())
+        return sum(max(0, end - self._next.get(where, 0)) for where, end in self.ends.items())
 
     def hear(self, ends: Ends) -> None:
         """Note a broker's answer: the ends of the partitions.
 
         A partition that ends earlier than before was created again: its records are still to be read.
         """
-        for where, end in self._ends.items():
+        for where, end in self.ends.items():
             if ends.get(where, 0) < end:
                 self._next.pop(where, None)
-        self._heard_at, self._ends = self._clock(), ends
+        self._heard_at, self.ends = self._clock(), ends
         if self._goal is None or self._reaches_goal() or self._has_shrunk():
             self._goal, self._goal_at = ends, self._heard_at
             self._reaches_goal()
-
-    @property
-    def ends(self) -> Ends:
-        """Return the ends by the last answer of a broker."""
-        return self._ends
 
     def take(self, where: FeedPartition, offset: int) -> None:
         """Note that the news page has taken in all records of a partition below this offset."""
@@ -103,7 +99,7 @@ class FeedCondition:
 
     def _has_shrunk(self) -> bool:
         """Return whether a topic was created again and ends before the goal, which is then never reached."""
-        return any(self._ends.get(where, 0) < end for where, end in (self._goal or {}).items())
+        return any(self.ends.get(where, 0) < end for where, end in (self._goal or {}).items())
 
     def _reaches_goal(self) -> bool:
         """Return whether all records up to the goal were read; then note the goal's time as fresh."""
