@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from simstream.cli.find_options import opened
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import counting, say
-from simstream.errors import InputMissing, UsageError
+from simstream.errors import UsageError
 
 if TYPE_CHECKING:
     from simstream.model import U64
@@ -64,10 +63,10 @@ def command(queries: str, corpus: str, distance: int, output: str) -> None:
     from simstream.tools.find.near import nearest
     from simstream.tools.find.pairs import distinct
 
-    with _source(queries) as handle, counting("reading queries") as heard:
+    with opened(queries) as handle, counting("reading queries") as heard:
         column = distinct(read_fingerprints(handle, _shown(queries), heard))
     say(f"{len(column):,} distinct queries read")
-    with _source(corpus) as handle, counting("comparing") as heard:
+    with opened(corpus) as handle, counting("comparing") as heard:
         found = nearest(column, read_parts(handle, _shown(corpus)), distance, heard)
     matched = 0
     with written(output, [queries, corpus]) as out:
@@ -99,13 +98,6 @@ def _lines(column: U64, nearest: NearestDistances) -> Iterator[tuple[int, bytes]
         columns = (column[places].tolist(), nearest.fingerprint[places].tolist(), nearest.distance[places].tolist())
         lines = [f"[{query}, {near}, {bits}]\n" for query, near, bits in zip(*columns, strict=True)]
         yield len(lines), "".join(lines).encode()
-
-
-def _source(name: str) -> AbstractContextManager[IO[bytes]]:
-    try:
-        return opened(name)
-    except OSError as error:
-        raise InputMissing(f"{name} cannot be read ({error.strerror})", "check the path") from error
 
 
 def _shown(name: str) -> str:

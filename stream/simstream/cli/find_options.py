@@ -14,7 +14,7 @@ import click
 from simstream.cli.amounts import say_count
 from simstream.cli.output import written
 from simstream.cli.progress import counting, say
-from simstream.errors import UsageError
+from simstream.errors import InputMissing, UsageError
 
 if TYPE_CHECKING:
     from simstream.model import U64
@@ -114,8 +114,8 @@ def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
         return _fail(*refused)
     try:
         source = opened(wish.input)
-    except OSError as error:
-        return _fail(UNREADABLE, f"{wish.input} cannot be read ({error.strerror}): check the path")
+    except InputMissing as error:
+        return _fail(UNREADABLE, str(error))
     with source as handle:
         column = _column(handle, wish.input)
     try:
@@ -147,14 +147,17 @@ def _column(handle: IO[bytes], name: str) -> U64:
 
 
 def opened(name: str) -> AbstractContextManager[IO[bytes]]:
-    """Return a file to read, unpacked according to its ending, or stdin for `-`. Raises OSError."""
+    """Return a file to read, unpacked according to its ending, or stdin for `-`. Raises InputMissing."""
     if name == "-":
         from simstream.sources.lines import standard_input, unpacked
 
         return nullcontext(unpacked(standard_input(), name))
-    if os.path.isdir(name):
-        raise IsADirectoryError(0, "it is a folder")
-    return _unpacked(open(name, "rb", buffering=0), name)
+    try:
+        if os.path.isdir(name):
+            raise IsADirectoryError(0, "it is a folder")
+        return _unpacked(open(name, "rb", buffering=0), name)
+    except OSError as error:
+        raise InputMissing(f"{name} cannot be read ({error.strerror})", "check the path") from error
 
 
 @contextmanager
