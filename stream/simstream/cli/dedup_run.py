@@ -14,7 +14,6 @@ from simstream.cli.dedup_judging import FileJudge
 from simstream.cli.dedup_outputs import FINAL, FurtherOutputs
 from simstream.cli.options import make_deduper
 from simstream.cli.progress import say, shown
-from simstream.cli.repeated_names import separate
 from simstream.cli.row_output import written_rows
 from simstream.errors import InputError
 from simstream.model import INCOMPARABLE_VERDICTS, Verdict
@@ -133,7 +132,8 @@ class DedupRun:
             self.state.go_on(reader)
         title = "reading the corpus to compare with" if of_corpus else "judging"
         read = shown(reader, title, size_of(self.against if of_corpus else self.inputs))
-        yield from judge.stream(separate(read if copy is None else copy.noted(read), self.names), self.state)
+        noted = read if copy is None else copy.noted(read)
+        yield from judge.stream(noted if self.names is None else self.names.separate(noted), self.state)
 
     def _reader(self, files: list[InputFile]) -> PageReader:
         read = self.settings.read

@@ -23,7 +23,6 @@ from simstream.cli.options import (
 )
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting, with_progress
-from simstream.cli.repeated_names import separate
 from simstream.errors import BrokerUnreachable, PageUnknown, UsageError, WrongVerdict
 
 if TYPE_CHECKING:
@@ -180,7 +179,8 @@ def _again_and_again(files: FileInputs) -> Iterator[Records]:
 
         def records(title: str) -> Iterable[Record]:
             shown = with_progress(inputs, max_record_bytes, title, fields, transient=True, forgiving=True)
-            return separate(with_stdin() if _STDIN in inputs else shown, None if versions else PageNames())
+            read = with_stdin() if _STDIN in inputs else shown
+            return read if versions else PageNames().separate(read)
 
         yield records
 

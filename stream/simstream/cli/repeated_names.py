@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from simstream.cli.amounts import say_pages
 from simstream.cli.progress import say
 
 if TYPE_CHECKING:
-    from simstream.model import Record
     from simstream.sources.repeated_names import PageNames
-
 
 MAX_WATCHED_NAMES: Final = 5_000_000
 """The number of names that `PageNames` remembers: about 100 MB."""
-
-
-def separate(records: Iterable[Record], names: PageNames | None) -> Iterable[Record]:
-    """Return the records. Different pages of one name get names of their own.
-
-    If `names` is None, all records of one name are versions of one page, and keep the name.
-    """
-    return records if names is None else names.separate(records)
 
 
 def report_merged(names: PageNames) -> None:
