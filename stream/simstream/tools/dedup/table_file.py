@@ -91,36 +91,31 @@ class TableFile:
         self._rows = self._bytes = 0
 
 
-class RowTableFile:
+class RowTableFile(TableFile):
     """Writes rows of one layout to a table. Memory: one row group, and 1,024 rows."""
 
     def __init__(self, out: BinaryIO, path: str, layout: ColumnLayout) -> None:
-        self._arrow = load_pyarrow("writing a table")
-        self._layout, self._schema = layout, layout.schema(self._arrow)
-        self._file = TableFile(out, path, self._schema)
-        self._rows: list[Any] = []
+        super().__init__(out, path, layout.schema(load_pyarrow("writing a table")))
+        self._columns = layout.columns
+        self._waiting: list[Any] = []
 
     def write(self, row: Any) -> None:
         """Append a row."""
-        self._rows.append(row)
-        if len(self._rows) == _BATCH_ROWS:
-            self._write_rows()
+        self._waiting.append(row)
+        if len(self._waiting) == _BATCH_ROWS:
+            self._add_waiting()
 
     def close(self) -> None:
         """Write the rest and the end of the table."""
-        self._write_rows()
-        self._file.close()
+        self._add_waiting()
+        super().close()
 
-    def drop(self) -> None:
-        """Give the table up: write nothing more."""
-        self._file.drop()
-
-    def _write_rows(self) -> None:
-        self._file.add(as_batch(self._arrow, self._schema, self._layout.columns(self._arrow, self._rows)))
-        self._rows.clear()
+    def _add_waiting(self) -> None:
+        self.add(as_batch(self._arrow, self._schema, self._columns(self._arrow, self._waiting)))
+        self._waiting.clear()
 
 
-Table = TypeVar("Table", TableFile, RowTableFile)
+Table = TypeVar("Table", bound=TableFile)
 
 
 @contextmanager
