@@ -104,9 +104,8 @@ class DedupRun:
             raise self.damage
 
     def _deduper(self) -> Deduper:
-        if self.state is None:
-            return make_deduper(self.settings)
-        return make_deduper(self.settings, self.state.judge_folder, self.given.save_every_s)
+        folder = None if self.state is None else self.state.judge_folder
+        return make_deduper(self.settings, folder, self.given.save_every_s)
 
     def _compare_with(self, judge: FileJudge) -> None:
         """Make the pages of a corpus live. Raises InputError if it is damaged, or too much of it is unreadable."""
