@@ -53,7 +53,7 @@ def nearness(pair: CandidateView | EarlierPage, rules: AppliedRules) -> str:
     distance = rules.short_distance if strict else rules.distance
     agreement = rules.short_agreement if strict else rules.agreement
     why = ", as one of them is short" if strict else ""
-    bits = f"they differ in {_bits(pair.distance or 0)} (at most {distance} may{why})"
+    bits = f"they differ in {_number(pair.distance or 0, 'bit')} (at most {distance} may{why})"
     if pair.agreement is None or pair.rejected_by == RejectionRule.DISTANCE:
         return bits
     agree = f"{pair.agreement} of {rules.sketch_bits} bits of their sketches agree (at least {agreement} must)"
@@ -73,7 +73,7 @@ def rejection(candidate: CandidateView, rules: AppliedRules) -> str:
     """Return in a few words which rule rejected a candidate, or that it is a match."""
     words = {
         None: "match",
-        RejectionRule.DISTANCE: f"too far: over {_bits(rules.distance)}",
+        RejectionRule.DISTANCE: f"too far: over {_number(rules.distance, 'bit')}",
         RejectionRule.SKETCH: f"sketches differ: under {rules.agreement} agree",
         RejectionRule.SHORT: "too far for a short page",
         RejectionRule.OWN: "its own earlier version",
@@ -81,10 +81,6 @@ def rejection(candidate: CandidateView, rules: AppliedRules) -> str:
         RejectionRule.UNCHANGED: "not used: the page is unchanged",
     }
     return words[RejectionRule(candidate.rejected_by) if candidate.rejected_by else None]
-
-
-def _bits(number: int) -> str:
-    return "1 bit" if number == 1 else f"{number} bits"
 
 
 def _named(case: VerdictCase) -> CandidateView | None:
