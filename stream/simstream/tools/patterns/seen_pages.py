@@ -60,7 +60,8 @@ class SeenPages:
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._used = 0
+        self.used = 0
+        """The bytes that its pages take, by a generous estimate."""
         self._pages: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
         """Ordinal and cluster of each page, by site and rest of its address."""
         self._taken_by: OrderedDict[int, int] = OrderedDict()
@@ -72,11 +73,6 @@ class SeenPages:
 
     def __len__(self) -> int:
         return len(self._pages)
-
-    @property
-    def used(self) -> int:
-        """The bytes that its pages take, by a generous estimate."""
-        return self._used
 
     def add(self, verdict: PatternVerdict) -> None:
         """Take in the next verdict. Raises LogDamaged for a cluster that has no number. About 10 us."""
@@ -94,7 +90,7 @@ class SeenPages:
             return
         is_compared = verdict.verdict in COMPARED_VERDICTS
         self._pages[key] = verdict.ordinal, _number(verdict.cluster_id) if is_compared else NO_CLUSTER
-        self._used += _cost(key)
+        self.used += _cost(key)
         self._make_room()
 
     def sites(self, run: int = 0) -> Iterator[SitePages]:
@@ -113,7 +109,7 @@ class SeenPages:
         for merged in map(_number, verdict.merged_clusters):
             if merged > into and merged not in self._taken_by:  # the oldest of clusters stays
                 self._taken_by[merged] = into
-                self._used += _MERGE_BYTES
+                self.used += _MERGE_BYTES
         self._make_room()
 
     def _last(self, cluster: int) -> int:
@@ -128,13 +124,13 @@ class SeenPages:
 
     def _forget(self, key: tuple[str, str]) -> None:
         if self._pages.pop(key, None) is not None:
-            self._used -= _cost(key)
+            self.used -= _cost(key)
 
     def _make_room(self) -> None:
-        while self._used > self._room:
+        while self.used > self._room:
             if len(self._taken_by) * _MERGE_BYTES * 2 > self._room or not self._pages:
                 self._taken_by.popitem(last=False)
-                self._used -= _MERGE_BYTES
+                self.used -= _MERGE_BYTES
             else:
                 self._forget(next(iter(self._pages)))
                 self.forgotten += 1
