@@ -27,11 +27,6 @@ class BucketCounts:
             self._counts[place] += times
             self._sum += value * times
 
-    def observe_all(self, values: Mapping[float, int]) -> None:
-        """Count every value as often as `values` says, in one call a distinct value."""
-        for value, times in values.items():
-            self.observe(value, times)
-
     def read(self) -> tuple[list[tuple[str, float]], float]:
         """Return the cumulative counts by upper bound, the last of all values, and the sum of the values."""
         with self._lock:
@@ -68,7 +63,8 @@ class Histogram(Collector):
 
     def observe_all(self, values: Mapping[float, int]) -> None:
         """Count every value as often as `values` says, in a histogram without a label."""
-        self._of[""].observe_all(values)
+        for value, times in values.items():
+            self.observe(value, times)
 
     def observe_since(self, times_ms: Mapping[int, int]) -> None:
         """Count the seconds since each time, in ms of Unix time, as often as `times_ms` says.
