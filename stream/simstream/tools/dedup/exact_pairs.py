@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from simstream.closing import Closing
 from simstream.model import COMPARED_VERDICTS, Page, PageKind, Verdict
+from simstream.tools.dedup.groups import page_numbers
 from simstream.tools.dedup.text_rows import TextRows, encoded, jaccards
 from simstream.wire.identity_hash import identity_of
 
@@ -70,9 +71,7 @@ class ExactPairs(Closing):
     def _versions(self) -> NDArray[np.int64]:
         """Return the ordinals (p,) of the named pages: the last readable version before the near duplicate."""
         both = np.frombuffer(bytes(self._identities + self._named), np.uint64).reshape(-1, 2)
-        order = np.lexsort((both[:, 1], both[:, 0]))
-        number = np.empty(len(both), np.int64)
-        number[order] = np.cumsum((np.diff(both[order], axis=0, prepend=both[order[:1]]) != 0).any(axis=1))
+        number = page_numbers(both)
         ordinals, own = np.array(self._ordinals, np.int64), np.array(self._own, np.int64)
         by_page = np.lexsort((ordinals, number[: len(ordinals)]))
         # One number holds page and ordinal; each is less than 2^31.

@@ -60,7 +60,7 @@ def last_versions(identity: U64, fresh: NDArray[np.bool_]) -> tuple[NDArray[np.i
     return order[last], order[since[last]]
 
 
-def _page_numbers(identity: U64) -> NDArray[np.int64]:
+def page_numbers(identity: U64) -> NDArray[np.int64]:
     """Return a number (n,) for each identity (n, 2); equal identities have one number, below n."""
     order = np.lexsort((identity[:, 1], identity[:, 0]))
     number = np.zeros(len(order), np.int64)
@@ -117,7 +117,7 @@ class DuplicateGroups:
         members = self._members()
         begins = np.flatnonzero(np.diff(members.cluster, prepend=-1))
         sizes = np.diff(np.append(begins, len(members.cluster)))
-        page = _page_numbers(np.frombuffer(bytes(self._identity), np.uint64).reshape(-1, 2))
+        page = page_numbers(np.frombuffer(bytes(self._identity), np.uint64).reshape(-1, 2))
         of_page = np.full(len(page), GONE)
         of_page[page[members.event]] = np.repeat(np.arange(len(begins)), sizes)
         readable = np.array(self._cluster, np.int64) != GONE
