@@ -70,11 +70,6 @@ class HttpServer(Closing):
         )
         self._thread.start()
 
-    @property
-    def open_connections(self) -> int:
-        """Return how many connections are open now."""
-        return self._server.open_connections
-
     def close(self) -> None:
         """Stop answering."""
         self._server.shutdown()
@@ -102,11 +97,6 @@ class _BoundedServer(ThreadingHTTPServer):
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    @property
-    def open_connections(self) -> int:
-        with self._lock:
-            return len(self._open)
 
     def get_request(self) -> Any:
         """Accept a connection. Without a free file descriptor the caller would ask again at once, for ever."""
