@@ -13,11 +13,13 @@ from simstream.cli.main import invoke
 from simstream.errors import SettingsError, UsageError
 from simstream.index.packed import TableBuild, build
 from simstream.index.plan import MAX_DISTANCE, choose
-from simstream.tools.plan.costs import STATE_BYTES, PlanReport, weigh
+from simstream.tools.plan.costs import STATE_BYTES, PageLookups, PlanReport, weigh
 from simstream.tools.plan.designs import ALL, TableDesign, cut_into, designs, least_flips, paper_designs
 from simstream.tools.plan.speed import MachineSpeed, SizeCosts
 
 SPEED = MachineSpeed(0.1, 10.0, (SizeCosts(1 << 20, 10.0, 8.0, 0.1), SizeCosts(1 << 26, 100.0, 32.0, 0.4)))
+ALONE = PageLookups()
+"""Pages that are looked up by their fingerprint alone."""
 PAPER = {"paper's 4": 4, "paper's 10": 10, "paper's 16": 16, "paper's 20": 20}
 
 
@@ -83,7 +85,7 @@ def test_table_bytes_are_those_of_the_tables_that_the_index_builds(distance: int
     column = np.unique(np.random.default_rng(5).integers(0, 1 << 64, entries, np.uint64))
     chosen = choose(distance, entries)
     built = build(column, TableBuild(chosen, distance), lambda: None).arrays()
-    [row] = [row for row in weigh(entries, distance, None, SPEED).designs if row.serves]
+    [row] = [row for row in weigh(entries, distance, None, SPEED, ALONE).designs if row.serves]
     assert row.tables == chosen.tables > 0
     assert sum(array.nbytes for array in built.values()) == pytest.approx(row.table_bytes, rel=1e-3)
 
@@ -91,7 +93,7 @@ def test_table_bytes_are_those_of_the_tables_that_the_index_builds(distance: int
 @pytest.mark.parametrize("entries", [1, 1000, 10**6, 10**10])
 @pytest.mark.parametrize("distance", [0, 3, 8, 16])
 def test_one_design_is_the_services_and_no_table_stands_twice(distance: int, entries: int) -> None:
-    rows = weigh(entries, distance, None, SPEED).designs
+    rows = weigh(entries, distance, None, SPEED, ALONE).designs
     assert sum(row.serves for row in rows) == 1
     assert len({row.name for row in rows}) == len(rows)
     assert all(any(f"{name}" in row.name for row in rows) for name in PAPER)
@@ -105,10 +107,10 @@ def test_blocks_are_as_even_as_can_be_and_cover_all_bits() -> None:
 
 
 def test_what_fits_is_what_tables_and_pages_take_together() -> None:
-    free = weigh(10**7, 3, None, SPEED)
+    free = weigh(10**7, 3, None, SPEED, ALONE)
     assert all(row.fits and row.all_bytes == row.table_bytes + STATE_BYTES * 10**7 for row in free.designs)
     limit = free.served.all_bytes - 1
-    tight = weigh(10**7, 3, limit, SPEED)
+    tight = weigh(10**7, 3, limit, SPEED, ALONE)
     assert not tight.served.fits
     assert tight.fastest.fits
     assert tight.fastest.all_bytes <= limit
@@ -117,14 +119,14 @@ def test_what_fits_is_what_tables_and_pages_take_together() -> None:
 
 def test_where_none_fits_the_error_says_what_would() -> None:
     with pytest.raises(UsageError, match="no design for 10,000,000 pages fits") as error:
-        weigh(10**7, 3, 10**8, SPEED)
+        weigh(10**7, 3, 10**8, SPEED, ALONE)
     assert "give --memory 0.6GB or more" in error.value.todo
-    assert weigh(10**7, 3, nbytes("--memory", "0.6GB"), SPEED).fastest.fits
+    assert weigh(10**7, 3, nbytes("--memory", "0.6GB"), SPEED, ALONE).fastest.fits
 
 
 def test_a_distance_out_of_range_is_refused() -> None:
     with pytest.raises(SettingsError, match="out of range"):
-        weigh(1000, 17, None, SPEED)
+        weigh(1000, 17, None, SPEED, ALONE)
 
 
 def test_between_two_sizes_costs_lie_between() -> None:

@@ -79,9 +79,6 @@ class PlanReport(msgspec.Struct, frozen=True):
         return min((row for row in self.designs if row.fits), key=lambda row: row.microseconds)
 
 
-FINGERPRINT_ALONE: Final = PageLookups()
-
-
 def weigh_here(pages: int, distance: int, memory_bytes: int | None, each: PageLookups) -> PlanReport:
     """Call `weigh` with the speed of this machine, which is measured if that is useful. Takes about a second."""
     weigh(pages, distance, memory_bytes, UNKNOWN, each)
@@ -90,7 +87,7 @@ def weigh_here(pages: int, distance: int, memory_bytes: int | None, each: PageLo
 
 
 def weigh(
-    pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed, each: PageLookups = FINGERPRINT_ALONE
+    pages: int, distance: int, memory_bytes: int | None, speed: MachineSpeed, each: PageLookups
 ) -> PlanReport:
     """Return every design for a number of pages at a distance of 0 to 16.
 
