@@ -14,7 +14,7 @@ import pytest
 
 import simstream
 from deploy import asyncapi, reference
-from simstream.log import base
+from simstream.log import options
 from simstream.settings import Settings
 from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord
@@ -64,7 +64,7 @@ def test_the_reference_says_what_the_code_says() -> None:
 
 def test_the_asyncapi_document_has_every_topic_and_refers_to_what_is_there() -> None:
     found = asyncapi.make_document()
-    assert found["channels"].keys() == {*base.TOPICS, base.MATCHES}
+    assert found["channels"].keys() == {*options.TOPICS, options.MATCHES}
     for target in re.findall(r'"\$ref": "([^"]+)"', json.dumps(found)):
         if target.startswith("./"):
             assert (reference.FOLDER / target).is_file()
