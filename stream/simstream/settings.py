@@ -129,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: str | None = None
     """The folder of the state of judge and matcher; not set: the state is only in memory."""
     snapshot_every: str = "5m"
-    """How often a snapshot of the state is taken."""
+    """How often a snapshot of the state is taken. Copies take at most a twentieth of the judge's time."""
     snapshot_pages: Positive = 1_000_000
     """A snapshot is also taken after so many pages. This bounds what a restart replays."""
     max_record_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 10 << 20

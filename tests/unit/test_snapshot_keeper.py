@@ -40,6 +40,10 @@ class CountedPages:
         self.frame = 0
         self.on_files: list[str] = []
 
+        self.beats = 0
+
+    def beat(self) -> None:
+        self.beats += 1
     def judge(self, frames: int) -> CountedPages:
         for _ in range(frames):
             self.frames[self.frame % 100] = self.frame
@@ -174,6 +178,54 @@ def test_snapshots_come_by_pages_or_by_time_and_only_where_something_came(folder
 
 
 def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> None:
+class ShiftedTime:
+    """The module `time`, with clocks that stand still until the test moves them."""
+
+    time = staticmethod(time.time)
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    perf_counter = monotonic
+
+
+class SlowlyCopiedPages(CountedPages):
+    """A state whose parts take 50 ms to be copied."""
+
+    def __init__(self, clock: ShiftedTime) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def parts(self) -> list[SnapshotPart]:
+        self._clock.now += 0.05
+        more = SnapshotPart("more", "more", {}, {"a": np.zeros(3), "b": np.zeros(3)}, changes=True)
+        return [*super().parts(), more]
+
+
+def test_copies_take_at_most_a_twentieth_of_the_time_and_give_signs_of_life(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ShiftedTime()
+    monkeypatch.setattr(module, "time", clock)
+    state = SlowlyCopiedPages(clock).judge(5)
+    with keeping(folder, state) as keeper:
+        turn(keeper, state, 5)
+        assert keeper.wanted == 5
+        assert state.beats >= 3, "one for each array that is compared"
+        until(keeper, state, 5, lambda: keeper.wanted == 0)
+        state.judge(3)
+        for _ in range(9):
+            clock.now += 0.1
+            turn(keeper, state, 8)
+            assert keeper.wanted == 0
+        clock.now += 0.15
+        turn(keeper, state, 8)
+        assert keeper.wanted == 8
+
+
     state = CountedPages().judge(5)
     with keeping(folder, state, Settings()) as keeper:
         keeper.finish(5, 50, 4)

@@ -222,6 +222,19 @@ def test_a_folder_that_cannot_be_opened_is_given_back(tmp_path: Path) -> None:
             StateFolder(tmp_path)
 
 
+def test_a_sign_of_life_comes_with_each_array_and_every_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(blocks, "BEAT_BLOCKS", 4)
+    beats: list[int] = []
+    parts = [changing(str(i), small=np.zeros(3), large=np.arange(100)) for i in range(2)]
+    cut = blocks.cut(parts, 1, {}, {}, lambda: beats.append(1))
+    compared = 2 * (1 + 4)  # 24 bytes are a block, 800 are thirteen
+    assert len(beats) == compared + 7, "28 blocks are copied"
+    beats.clear()
+    blocks.cut(parts, 2, cut.tables, {1: cut.content.nbytes}, lambda: beats.append(1))
+    assert len(beats) == compared
+
+
 def test_nothing_is_removed_where_a_manifest_cannot_be_read(tmp_path: Path) -> None:
     with StateFolder(tmp_path) as folder:
         take(folder, 1)

@@ -7,7 +7,7 @@ from typing import Final
 
 from simstream.errors import SettingsError
 
-_SHARE: Final = 20
+SHARE: Final = 20
 """Saving takes at most this part of the time: one in so many."""
 
 
@@ -40,4 +40,4 @@ class SavePace:
 
     def note_save(self, pages: int, took_s: float = 0.0) -> None:
         """Note that `pages` pages are saved, and that saving took `took_s` seconds."""
-        self._saved_at, self._rest, self._behind = self._clock(), took_s * _SHARE, pages
+        self._saved_at, self._rest, self._behind = self._clock(), took_s * SHARE, pages

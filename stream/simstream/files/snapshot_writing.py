@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from simstream.files import blocks, manifest, sealed
@@ -37,6 +37,7 @@ class PreparedSnapshot:
         number: int,
         parts: Sequence[SnapshotPart],
         facts: Mapping[str, Fact],
+        beat: Callable[[], None],
     ) -> None:
         self.number = number
         self.sealed: tuple[SealedFile, ...] = ()
@@ -50,7 +51,7 @@ class PreparedSnapshot:
         self._new = [part for part in immutable if part.name not in base.sealed]
         changing = [part for part in parts if part.changes]
         sizes = {number: each.content for number, each in base.blocks.items()}
-        self._cut = blocks.cut(changing, number, base.tables, sizes)
+        self._cut = blocks.cut(changing, number, base.tables, sizes, beat)
         self._changing = tuple(blocks.describe_part(part, self._cut.tables) for part in changing)
         self.changed_bytes = self._cut.content.nbytes
         """The blocks of the changing parts that go to the disk."""

@@ -46,8 +46,10 @@ MAX_MEMTABLE_ENTRIES = 4096
 class LogState(Closing):
     """What one policy makes of a log: an acceptor, and the live pages that its accepted pages lead to."""
 
-    def __init__(self, policy: Policy, live: LiveState, shard: Shard = WHOLE) -> None:
+    def __init__(self, policy: Policy, live: LiveState, beat: Beat, shard: Shard = WHOLE) -> None:
         self.policy = policy
+        self.beat = beat
+        """Called between the steps of long work."""
         self.acceptor = Acceptor(policy.recipe_id, policy.sketch_words)
         self._live = live
         self._shard = shard
@@ -161,7 +163,7 @@ class JudgeState(LogState):
         self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
         self.resolver = Resolver(policy, self.index, alert, book=book, beat=beat)
         self._book = book
-        super().__init__(policy, self.resolver, Shard(0, book.shards) if book else WHOLE)
+        super().__init__(policy, self.resolver, beat, Shard(0, book.shards) if book else WHOLE)
 
     def answer_offsets(self) -> Sequence[int]:
         """See LogState."""
@@ -208,7 +210,7 @@ class ShardState(LogState):
     ) -> None:
         self.index = make_index(policy, shard, background=background, memtable_limit=memtable_limit)
         self.matcher = ShardMatcher(policy, self.index, shard, beat)
-        super().__init__(policy, self.matcher, shard)
+        super().__init__(policy, self.matcher, beat, shard)
 
     def encode_answers(self, records: Sequence[Record], log_id: str) -> list[bytes]:
         """Return the bytes of the answers to the log's next records, usually of one."""
