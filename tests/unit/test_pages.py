@@ -255,6 +255,40 @@ def test_rewritten_chunks_wait_for_a_snapshot_where_many_are_in_memory(small: Pa
     assert len(list(small.pages.chunks())) == 21
 
 
+def test_at_most_half_of_all_records_stay_dead_however_far_apart_snapshots_are(tmp_path: Path):
+    """Random pages are fetched again. Between two snapshots these fill thirty chunks."""
+    filler = PageFiller(PageStore(0, capacity=16), sketch_words=0)
+    pages = len(filler.append(100 * 16))
+    store(filler.pages, tmp_path)
+    for number in range(1, 17):
+        for _ in range(30):
+            old = filler.rng.permutation(sorted(filler.known))[:16].tolist()
+            rows = [filler.known[cold].row for cold in old]
+            for cold, row in zip(filler.append(16), rows, strict=True):
+                filler.pages.amend(cold, row=row)
+                filler.known[cold] = filler.known[cold]._replace(row=row)
+            filler.leave(old)
+            filler.compact()
+        store(filler.pages, tmp_path, number)
+    filler.check()
+    assert len(filler.known) == pages
+    assert sum(len(colds) for colds, _ in filler.pages.chunks()) <= 2.2 * pages
+    filler.pages.close()
+
+
+def test_only_chunks_with_due_records_are_asked(small: PageFiller, monkeypatch: pytest.MonkeyPatch):
+    pages = PageStore(0, capacity=1)
+    filler = PageFiller(pages, sketch_words=0)
+    filler.append(2_001)
+    filler.append(1)
+    asked = []
+    due = SealedChunk.due
+    monkeypatch.setattr(SealedChunk, "due", lambda *given: asked.append(given[0]) or due(*given))
+    times, *_ = pages.due(4_999, 5_000)
+    assert times.tolist() == [5_000]
+    assert len(asked) == 1
+
+
 def test_due_gives_times_in_order_and_each_once(small: PageFiller, tmp_path: Path):
     for batch in range(20):
         small.append(30, time=None if batch % 3 else 1_000)

@@ -233,6 +233,8 @@ def _check_shapes(layout: RecordLayout, facts: ChunkFacts, source: MemoryChunk) 
     ids = found.pop("ids", None)
     if found != expected or ids is None or ids[0] != BYTES or facts.count < 1 or facts.slot >> 16:
         raise source.damaged("its arrays do not have the shapes of a chunk of pages")
+    if not -(1 << 63) <= facts.least <= facts.greatest < 1 << 63:
+        raise source.damaged("its facts have impossible times")
 
 
 def damaged_store(what: str) -> StateDamaged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -16,6 +17,8 @@ from simstream.judge.pages.open_chunk import OpenChunk
 from simstream.judge.pages.record import RecordLayout
 
 MAX_SLOTS: Final = 1 << 16
+COUNT, LEAST, GREATEST = range(3)
+"""The columns of `ChunkList.columns`."""
 
 
 class ChunkList:
@@ -31,6 +34,8 @@ class ChunkList:
         """Live records by slot."""
         self.ranks: NDArray[np.int64] = np.zeros(16, np.int64)
         """Ranks by slot."""
+        self.columns: NDArray[np.int64] = np.zeros((16, 3), np.int64)
+        """By slot the records of a sealed chunk, their least and greatest time; 0 records without such a chunk."""
         self.number = 0
         """The number of the next sealed chunk."""
         self.rank = 0
@@ -39,6 +44,8 @@ class ChunkList:
         """Where sealed chunks go, instead of memory."""
         self._by_slot: list[ChunkReader | None] = []
         self._free: list[Slot] = []
+        self._in_memory: dict[Slot, SealedChunk] = {}
+        """Sealed chunks that lie in memory, and others that have left it since `in_memory` looked last."""
 
     def of(self, cold: RecordNumber) -> ChunkReader:
         """Return the chunk that has a record. Raises ValueError if none has it."""
@@ -47,6 +54,29 @@ class ChunkList:
         if chunk is None:
             raise ValueError(f"there is no record {cold}")
         return chunk
+
+    def sealed_slots(self) -> NDArray[np.int64]:
+        """Return the slots (n,) of the sealed chunks, which are the first n of `in_order`."""
+        slots = np.flatnonzero(self.columns[:, COUNT])
+        return slots[np.argsort(self.ranks[slots])]
+
+    def due(self, after: int, until: int) -> list[ChunkReader]:
+        """Return the chunks, in order, that may have records with `after < time <= until`."""
+        found = self.columns[self.sealed_slots()]
+        due = np.flatnonzero((found[:, GREATEST] > after) & (found[:, LEAST] <= until))
+        return [*(self.in_order[i] for i in due.tolist()), *self.in_order[len(found) :]]
+
+    def in_memory(self) -> Collection[SealedChunk]:
+        """Return the sealed chunks that lie in memory."""
+        known = self._in_memory.items()
+        self._in_memory = {slot: chunk for slot, chunk in known if isinstance(chunk.source, MemoryChunk)}
+        return self._in_memory.values()
+
+    def nbytes(self) -> int:
+        """Return the bytes of memory in use."""
+        still_open = self.in_order[int(np.count_nonzero(self.columns[:, COUNT])) :]
+        tables = self.live.nbytes + self.ranks.nbytes + self.columns.nbytes
+        return sum(chunk.nbytes() for chunk in (*self.in_memory(), *still_open)) + tables
 
     def filling(self) -> OpenChunk:
         """Return an open chunk with room."""
@@ -98,9 +128,10 @@ class ChunkList:
 
     def drop_empty(self) -> bool:
         """Drop sealed chunks without live records. Return whether there were any."""
-        empty = [chunk for chunk in self.in_order if isinstance(chunk, SealedChunk) and not self.live[chunk.slot]]
-        for chunk in empty:
-            self._drop(chunk)
+        slots = self.sealed_slots()
+        empty = np.flatnonzero(self.live[slots] == 0).tolist()
+        for i in empty:
+            self._drop(self.in_order[i])
         if empty:
             self.in_order = [chunk for chunk in self.in_order if self._by_slot[chunk.slot] is chunk]
         return bool(empty)
@@ -135,14 +166,22 @@ class ChunkList:
         if len(self.live) <= chunk.slot:
             more = np.zeros(max(chunk.slot, len(self.live)), np.int64)
             self.live, self.ranks = np.concatenate([self.live, more]), np.concatenate([self.ranks, more])
+            self.columns = np.concatenate([self.columns, np.zeros((len(more), 3), np.int64)])
         self._by_slot[chunk.slot] = chunk
         self.live[chunk.slot], self.ranks[chunk.slot] = live, chunk.rank
+        if isinstance(chunk, SealedChunk):
+            self._note_sealed(chunk)
+
+    def _note_sealed(self, chunk: SealedChunk) -> None:
+        self.columns[chunk.slot] = chunk.count, chunk.facts.least, chunk.facts.greatest
+        self._in_memory[chunk.slot] = chunk
 
     def _seal(self, i: int, chunk: OpenChunk) -> None:
         place = ChunkPlace(self.layout, self.number, chunk.slot, chunk.rank)
         self.number += 1
         made = sealed(place, chunk.records(), memory.copied(chunk.ids()))
         self.in_order[i] = self._by_slot[chunk.slot] = made
+        self._note_sealed(made)
         self._spill(made)
 
     def _spill(self, chunk: SealedChunk) -> None:
@@ -156,5 +195,7 @@ class ChunkList:
         if isinstance(chunk.source, FileChunk):
             chunk.source.close()
         self._by_slot[chunk.slot] = None
+        self._in_memory.pop(chunk.slot, None)
         self.live[chunk.slot] = 0
+        self.columns[chunk.slot] = 0
         self._free.append(chunk.slot)

@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from simstream import memory
 from simstream.judge.numbers import Slot
-from simstream.judge.pages.chunk import BYTES, WORD, ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
+from simstream.judge.pages.chunk import BYTES, WORD, ChunkPlace, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import MemoryChunk
+from simstream.judge.pages.chunks import COUNT, ChunkList
 from simstream.kernels.judge import page_records as kernels
 from simstream.kernels.judge.page_records import ChosenRecords
 
 IsLive = Callable[[NDArray[np.uint32], NDArray[np.uint32]], NDArray[np.bool_]]
 """Returns for rows and numbers of records (n,) whether each record belongs to the live page in its row."""
 MAX_UNSAVED_CHUNKS: Final = 8
-"""How many rewritten chunks may stay in memory until a snapshot has them."""
+"""How many rewritten chunks may stay in memory until a snapshot has them, besides as many records as new chunks
+have."""
 
 
 class RecordMoves(NamedTuple):
@@ -28,29 +30,37 @@ class RecordMoves(NamedTuple):
     colds: NDArray[np.uint32]  # (n,) the new numbers
 
 
-def choose(chunks: Sequence[ChunkReader], live: NDArray[np.int64], capacity: int) -> slice | None:
+def choose(chunks: ChunkList) -> slice | None:
     """Return the chunk or the two neighbours that are worth rewriting as one chunk, or None.
 
     Two are worth it if half of their records are dead, or if both fit into half a chunk; one, if half of it is
     dead. So at most half of all records in sealed chunks stay dead, and a record is rewritten only after as many
-    have died.
+    have died. A fetch adds a record for each record that it lets die. So this holds however many pages lie between
+    two snapshots.
     """
-    if sum(isinstance(chunk, SealedChunk) and _unsaved(chunk) for chunk in chunks) >= MAX_UNSAVED_CHUNKS:
+    if not _has_room(chunks):
         return None
-    for i, chunk in enumerate(chunks):
-        if not isinstance(chunk, SealedChunk):
-            break
-        if i + 1 < len(chunks) and _fit(chunk, chunks[i + 1], live, capacity):
-            return slice(i, i + 2)
-        if 2 * live[chunk.slot] <= chunk.count:
-            return slice(i, i + 1)
-    return None
+    slots = chunks.sealed_slots()
+    live, count = chunks.live[slots], chunks.columns[slots, COUNT]
+    pair_worth = live[:-1] + live[1:] <= np.maximum((count[:-1] + count[1:]) // 2, chunks.capacity // 2)
+    worth = 2 * live <= count
+    worth[:-1] |= pair_worth
+    if not worth.any():
+        return None
+    first = int(worth.argmax())
+    has_pair = first < len(pair_worth) and bool(pair_worth[first])
+    return slice(first, first + 2 if has_pair else first + 1)
 
 
-def _fit(one: ChunkReader, other: ChunkReader, live: NDArray[np.int64], capacity: int) -> bool:
-    """Whether two neighbours can and should become one."""
-    both = int(live[one.slot] + live[other.slot])
-    return isinstance(other, SealedChunk) and both <= max((one.count + other.count) // 2, capacity // 2)
+def _has_room(chunks: ChunkList) -> bool:
+    """Whether memory has room for another rewritten chunk until a snapshot has it."""
+    rewritten = new = 0
+    for chunk in chunks.in_memory():
+        if chunk.rewritten:
+            rewritten += chunk.count
+        else:
+            new += chunk.count
+    return rewritten < MAX_UNSAVED_CHUNKS * chunks.capacity + new
 
 
 def rewrite(
@@ -81,7 +91,3 @@ def rewrite(
     made = sealed(ChunkPlace(layout, number, slot, chunks[0].rank), records, out_ids)
     made.rewritten = any(chunk.rewritten or not isinstance(chunk.source, MemoryChunk) for chunk in chunks)
     return made, moves
-
-
-def _unsaved(chunk: SealedChunk) -> bool:
-    return chunk.rewritten and isinstance(chunk.source, MemoryChunk)

@@ -148,7 +148,7 @@ class PageStore:
         more.
         """
         begin = page_due.MIN_TIME_MS if after is None else after
-        for chunk in self._chunks.in_order:
+        for chunk in self._chunks.due(begin, until):
             due = chunk.due(begin, until)
             yield due["place"] | np.uint32(chunk.slot << 16), due
 
@@ -171,7 +171,7 @@ class PageStore:
         self._deaths = 0
         chunks = self._chunks
         self.compactions += chunks.drop_empty()
-        chosen = page_compaction.choose(chunks.in_order, chunks.live, chunks.capacity)
+        chosen = page_compaction.choose(chunks)
         if chosen is None:
             return None
         old = [chunk for chunk in chunks.in_order[chosen] if isinstance(chunk, SealedChunk)]
@@ -184,7 +184,7 @@ class PageStore:
 
     def nbytes(self) -> int:
         """Return the bytes of memory in use."""
-        return sum(chunk.nbytes() for chunk in self._chunks.in_order) + self._chunks.live.nbytes
+        return self._chunks.nbytes()
 
     def parts(self) -> list[SnapshotPart]:
         """Return the whole store, at a batch boundary. A chunk that is already on disk has no arrays."""
