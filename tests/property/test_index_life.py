@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simstream.errors import SettingsError
-from simstream.index import packed
+from simstream.index import merge_worker, packed
 from simstream.index.index import Index
 from simstream.index.merge import SegmentMerger
 from simstream.index.merge_worker import BackgroundWorker
@@ -169,15 +169,16 @@ def test_memory_of_released_entries_comes_back_without_new_ones(background: bool
 
 
 class HeldMergeWorker:
-    """Merges that begin, say so, and go on only when they are let."""
+    """Merges that begin, say so, and go on only when they are let: those of at least `size` entries."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.begun, self.go_on, self.size = threading.Event(), threading.Event(), 0
         run = SegmentMerger.run
 
         def held(merge: SegmentMerger, pause: Callable[[], None]) -> None:
-            self.begun.set()
-            assert self.go_on.wait(PATIENCE_S)
+            if merge.size >= self.size:
+                self.begun.set()
+                assert self.go_on.wait(PATIENCE_S)
             run(merge, pause)
 
         monkeypatch.setattr(SegmentMerger, "run", held)
@@ -231,9 +232,9 @@ def test_too_many_segments_that_wait_for_a_merge_hold_the_caller_up(
     waits = threading.Event()
     wait = BackgroundWorker.wait
 
-    def noticed(worker: BackgroundWorker) -> None:
+    def noticed(worker: BackgroundWorker, beat: Callable[[], None]) -> None:
         waits.set()
-        wait(worker)
+        wait(worker, beat)
 
     monkeypatch.setattr(BackgroundWorker, "wait", noticed)
     with closing(Index(None, 0, 3, 0, memtable_limit=10, background=True)) as index:
@@ -251,6 +252,40 @@ def test_too_many_segments_that_wait_for_a_merge_hold_the_caller_up(
         assert not more.is_alive()
         index.wait()
         assert found(index, 1000, 110) == [[e] for e in range(1000, 1110)]
+
+
+def test_a_caller_that_waits_for_a_merge_gives_signs_of_life(
+    merges: HeldMergeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge_worker, "BEAT_S", 0.001)
+    beats: list[int] = []
+
+    def beat() -> None:
+        beats.append(1)
+        if len(beats) == 3:
+            merges.go_on.set()
+
+    with closing(Index(None, 0, 3, 0, memtable_limit=10, background=True, beat=beat)) as index:
+        added(index, 0, 11 * (MAX_UNMERGED + 2), step=11)
+        assert len(beats) >= 3
+        index.wait()
+        index.check()
+
+
+def test_small_merges_end_while_a_large_one_takes_a_long_step(merges: HeldMergeWorker) -> None:
+    merges.size = 1000
+    with closing(Index(None, 0, 3, 0, memtable_limit=10, background=True)) as index:
+        added(index, 0, 600)
+        index.wait()
+        added(index, 1000, 600)
+        assert merges.begun.wait(PATIENCE_S)
+        added(index, 2000, 3 * 11 * MAX_UNMERGED, step=11)
+        assert not merges.go_on.is_set()
+        assert index.segments < 2 * MAX_UNMERGED
+        merges.go_on.set()
+        index.wait()
+        assert found(index, 0, 600) == [[e] for e in range(600)]
+        index.check()
 
 
 def merged(index: Index) -> None:
@@ -317,24 +352,62 @@ class NotedStep:
         self._notes.append(f"{self.size} ends")
 
 
-def test_small_work_goes_first_between_two_steps_of_large_work() -> None:
-    notes: list[str] = []
-    begun, submitted = threading.Event(), threading.Event()
+def held_in(begun: threading.Event, go_on: threading.Event) -> Callable[[], None]:
+    """What a step does that begins, and waits until it is let go on."""
 
     def during() -> None:
         begun.set()
-        assert submitted.wait(PATIENCE_S)
+        assert go_on.wait(PATIENCE_S)
 
+    return during
+
+
+def collected(worker: BackgroundWorker) -> list[Any]:
+    worker.wait(lambda: None)
+    return worker.collect()
+
+
+def test_small_work_is_done_beside_a_step_of_large_work() -> None:
+    notes: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
     with closing(BackgroundWorker()) as worker:
-        works: list[Any] = [NotedStep(100, notes, during), NotedStep(90, notes), NotedStep(10, notes)]
+        works: list[Any] = [
+            NotedStep(100, notes, held_in(begun, go_on)),
+            NotedStep(90, notes),
+            NotedStep(10, notes),
+        ]
         worker.submit(works[0])
         assert begun.wait(PATIENCE_S)
         worker.submit(works[1])
         worker.submit(works[2])
-        submitted.set()
-        done: list[Any] = []
+        assert collected(worker) == [works[2]]
+        go_on.set()
+        done = []
         while worker.outstanding:
-            worker.wait()
-            done += worker.collect()
+            done += collected(worker)
     assert notes == ["100 begins", "10 begins", "10 ends", "100 ends", "90 begins", "90 ends"]
+    assert done == works[:2]
+
+
+def test_small_work_goes_first_between_two_steps_of_large_work() -> None:
+    notes: list[str] = []
+    begun, go_on, beside, end = (threading.Event() for _ in range(4))
+    with closing(BackgroundWorker()) as worker:
+        works: list[Any] = [
+            NotedStep(1000, notes, held_in(begun, go_on)),
+            NotedStep(100, notes, held_in(beside, end)),
+            NotedStep(90, notes),
+        ]
+        worker.submit(works[0])
+        assert begun.wait(PATIENCE_S)
+        worker.submit(works[1])
+        assert beside.wait(PATIENCE_S)
+        worker.submit(works[2])
+        go_on.set()
+        done = []
+        while len(done) < 2:
+            done += collected(worker)
+        end.set()
+        done += collected(worker)
+    assert notes == [f"{size} begins" for size in (1000, 100, 90)] + [f"{size} ends" for size in (90, 1000, 100)]
     assert done == [works[2], works[0], works[1]]

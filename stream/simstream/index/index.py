@@ -8,7 +8,7 @@ released entries.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -64,8 +64,9 @@ class Index(Closing):
     find every near entry if each shard has the entries that it owns (`Shard.owns`). A shard may also report near
     entries that it does not own.
 
-    With `background` a thread does the merges, and `close` ends it. Otherwise `add`, `release` and `settle` do
-    them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes.
+    With `background` two threads do the merges, and `close` ends them. Otherwise `add`, `release` and `settle` do
+    them, which then may take 0.3 us a merged entry. `index/merge` says how much memory a merge takes. `beat` is
+    called about every tenth of a second while a call waits for merges.
 
     One thread at a time may call it. Answers depend on the entries alone: not on the plan, `memtable_limit` or the
     time of merges. Only the result of `dropped` depends on these. Raises SettingsError for numbers out of range, or
@@ -88,6 +89,7 @@ class Index(Closing):
         further_fingerprints: int = 0,
         shard: Shard = WHOLE,
         background: bool = False,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._rule = MatchRule(
             sketch_words, MatchLimits(distance, agreement), short, further_draws, further_fingerprints
@@ -102,7 +104,8 @@ class Index(Closing):
         """S: the 64-bit words of the column `sketch`: the further fingerprints, then the sketch."""
         self._memtable = Memtable(memtable_limit, sketch_words, distance)
         self._held = EntryNumbers()
-        self._shelf = SegmentShelf(SegmentBuild(plan, distance, further_draws, shard), self._held, background)
+        build = SegmentBuild(plan, distance, further_draws, shard)
+        self._shelf = SegmentShelf(build, self._held, background, beat)
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
         draws = 1 + further_draws

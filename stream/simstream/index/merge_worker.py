@@ -1,4 +1,4 @@
-"""Runs merges: in the caller's thread, or in a background thread."""
+"""Runs merges: in the caller's thread, or in two background threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from simstream.index.merge import ReleasedCounter, SegmentMerger
 from simstream.index.packed import Pause
 
 SMALLER = 4
-"""Between two steps of long work, work that is this many times smaller goes first."""
-
+"""Work that is this many times smaller than long work goes first: beside it, or between two of its steps."""
+BEAT_S = 0.1
+"""Seconds between two signs of life while the caller waits."""
 
 Work = SegmentMerger | ReleasedCounter
 """The work of a worker; it reads nothing that changes."""
@@ -44,7 +45,7 @@ class InlineWorker:
     def failed(self) -> None:
         """Return nothing: `submit` raises the errors of work."""
 
-    def wait(self) -> None:
+    def wait(self, beat: Pause) -> None:
         """Return at once: no work is ever in progress."""
 
     def close(self) -> None:
@@ -52,10 +53,11 @@ class InlineWorker:
 
 
 class BackgroundWorker(Closing):
-    """One thread that does the smallest work first, also between two steps of longer work.
+    """Two threads that do the smallest work first.
 
-    The thread starts with the first work, and keeps no reference to its submitter. One other thread may call the
-    methods.
+    The second thread only does work that is SMALLER times smaller than the first one's. So small work never waits
+    for a step of large work, which takes seconds. Both do smaller work also between two steps. The threads start
+    with the first work, and keep no reference to its submitter. One other thread may call the methods.
     """
 
     def __init__(self) -> None:
@@ -63,7 +65,9 @@ class BackgroundWorker(Closing):
         self._queue: list[Work] = []
         self._done: list[Work] = []
         self._failed: list[tuple[Work, BaseException]] = []
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._size = 0
+        """The size of the first thread's work; 0 without work."""
         self._stopping = False
         self.outstanding = 0
         """The number of works submitted, and neither collected nor failed."""
@@ -76,9 +80,11 @@ class BackgroundWorker(Closing):
             self.outstanding += 1
             self._queue.append(work)
             self._changed.notify_all()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._loop, name="simstream-merge", daemon=True)
-            self._thread.start()
+        if not self._threads:
+            loops = ("simstream-merge", self._loop), ("simstream-small-merge", self._loop_beside)
+            self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
+            for thread in self._threads:
+                thread.start()
 
     def collect(self) -> list[Work]:
         """Return the work done since the last call. Never waits."""
@@ -95,16 +101,22 @@ class BackgroundWorker(Closing):
             self.outstanding -= 1
             return self._failed.pop(0)
 
-    def wait(self) -> None:
-        """Wait until there is work to collect, or none in progress."""
+    def wait(self, beat: Pause) -> None:
+        """Wait until there is work to collect, or none in progress. Calls `beat` every BEAT_S."""
+        while not self._waited():
+            beat()
+
+    def _waited(self) -> bool:
+        """Wait for BEAT_S, and return whether `wait` is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._done or self._failed or not self.outstanding)
+            return bool(self._changed.wait_for(lambda: self._done or self._failed or not self.outstanding, BEAT_S))
 
     def close(self) -> None:
-        """End the thread at the next step; other work is never done."""
+        """End the threads at their next steps; other work is never done."""
         self.stop()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
 
     def stop(self) -> None:
         """Do what `close` does, without waiting."""
@@ -118,12 +130,31 @@ class BackgroundWorker(Closing):
         while (work := self._next()) is not None:
             self._do(work)
             del work  # otherwise the replaced segments would live on until the next work
+            with self._changed:
+                self._size = 0
 
     def _next(self) -> Work | None:
-        """Wait for work and return it; None at the end."""
+        """Wait for work of any size and return it; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopping)
-            return None if self._stopping else self._take(None)
+            work = None if self._stopping else self._take(None)
+            self._size = work.size if work else 0
+            return work
+
+    def _loop_beside(self) -> None:
+        while (work := self._next_beside()) is not None:
+            self._do(work)
+            del work
+
+    def _next_beside(self) -> Work | None:
+        """Wait for work that is much smaller than the first thread's and return it; None at the end."""
+        with self._changed:
+            while not self._stopping:
+                work = self._take(self._size // SMALLER)
+                if work is not None:
+                    return work
+                self._changed.wait()
+            return None
 
     def _take(self, below: int | None) -> Work | None:
         """Return the smallest waiting work, if it is smaller than `below`."""

@@ -16,6 +16,7 @@ from simstream.files.snapshot_part import SnapshotPart
 from simstream.index.entry_numbers import EntryNumbers
 from simstream.index.merge import ReleasedCounter, SegmentMerger, fitting, to_merge
 from simstream.index.merge_worker import BackgroundWorker, InlineWorker
+from simstream.index.packed import Pause
 from simstream.index.segment import EntryRun, Segment, SegmentBuild
 from simstream.kernels.index.entry_numbers import NUMBER_MASK, count_released
 from simstream.memory import ArrayRoom
@@ -25,8 +26,8 @@ MAX_UNMERGED = 32
 """Segments of one bucket that may wait for their first merge. Beyond it `settle` waits, so that their number is
 bounded.
 
-No other work interrupts a step of a large merge, which takes a second at 10 million entries, or some on a busy
-machine. Meanwhile a query pays 12 us to scan this many small segments.
+A step of a large merge takes a second at 10 million entries, or some on a busy machine. Small merges go on beside
+it. A query pays 12 us to scan this many small segments.
 """
 COUNT_AGAIN = 16
 """Dead entries are counted by segment once a 16th of all entries was released since the last count."""
@@ -39,8 +40,9 @@ class SegmentShelf:
     Later entries of it are merged in geometric sizes until a newer bucket begins.
     """
 
-    def __init__(self, build: SegmentBuild, held: EntryNumbers, background: bool) -> None:
-        self._build, self._held = build, held
+    def __init__(self, build: SegmentBuild, held: EntryNumbers, background: bool, beat: Pause) -> None:
+        """`beat` is called about every tenth of a second while `settle` or `wait` waits."""
+        self._build, self._held, self._beat = build, held, beat
         self.worker: BackgroundWorker | InlineWorker = BackgroundWorker() if background else InlineWorker()
         self.segments: dict[str, Segment] = {}
         self.next_number = 0
@@ -75,7 +77,7 @@ class SegmentShelf:
             if not self.worker.outstanding:
                 return
             if self._most_unmerged() > MAX_UNMERGED:
-                self.worker.wait()
+                self.worker.wait(self._beat)
             elif isinstance(self.worker, BackgroundWorker):
                 return
 
@@ -83,7 +85,7 @@ class SegmentShelf:
         """Wait until no work is in progress."""
         self.settle()
         while self.worker.outstanding:
-            self.worker.wait()
+            self.worker.wait(self._beat)
             self.settle()
 
     def raise_failure(self) -> None:

@@ -143,11 +143,11 @@ class LogState(Closing):
 
 
 class JudgeState(LogState):
-    """Acceptor, index and resolver of one policy. With `background` a thread does the merges.
+    """Acceptor, index and resolver of one policy. With `background` two threads do the merges.
 
     `memtable_limit` changes no verdict, as nothing in the index does. With a `book` of answers the index stays
     empty, and shards find the matches. `beat` is called about every tenth of a second while very many pages leave
-    the window at once.
+    the window at once, and while a batch waits for merges.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class JudgeState(LogState):
         book: AnswerBook | None = None,
         beat: Beat = lambda: None,
     ) -> None:
-        self.index = make_index(policy, background=background, memtable_limit=memtable_limit)
+        self.index = make_index(policy, background=background, memtable_limit=memtable_limit, beat=beat)
         self.resolver = Resolver(policy, self.index, alert, book=book, beat=beat)
         self._book = book
         super().__init__(policy, self.resolver, beat, Shard(0, book.shards) if book else WHOLE)
@@ -208,7 +208,7 @@ class ShardState(LogState):
         memtable_limit: int = MAX_MEMTABLE_ENTRIES,
         beat: Beat = lambda: None,
     ) -> None:
-        self.index = make_index(policy, shard, background=background, memtable_limit=memtable_limit)
+        self.index = make_index(policy, shard, background=background, memtable_limit=memtable_limit, beat=beat)
         self.matcher = ShardMatcher(policy, self.index, shard, beat)
         super().__init__(policy, self.matcher, beat, shard)
 
@@ -269,6 +269,7 @@ def make_index(
     *,
     background: bool = False,
     memtable_limit: int = MAX_MEMTABLE_ENTRIES,
+    beat: Beat = lambda: None,
 ) -> Index:
     """Return an empty index for this policy, or for one shard of it."""
     return Index(
@@ -281,4 +282,5 @@ def make_index(
         further_fingerprints=policy.fingerprints - 1,
         shard=shard,
         background=background,
+        beat=beat,
     )
