@@ -145,6 +145,18 @@ def filled(count: int, seed: int = 1) -> tuple[PageDirectory, U64]:
     return directory, keys
 
 
+def test_a_partition_that_is_cut_in_two_changes_no_other_place(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "MAX_PARTITION_SLOTS", 700)
+        patched.setattr(PageDirectory, "_map", lambda _: pytest.fail("all partitions were mapped again"))
+        directory, _ = filled(20_000)
+    depths = directory.part().arrays[PLACED][:, 1]
+    assert depths.max() > depths.min() > 3
+    grown = directory._spread.copy()
+    assert directory._map()
+    assert np.array_equal(directory._spread, grown)
+
+
 def test_a_page_takes_about_nine_bytes_at_any_size():
     directory = PageDirectory()
     rng = np.random.default_rng(3)

@@ -184,7 +184,7 @@ class PageDirectory:
         self._put(which, homes, *_laid_out(whole, first, depth, homes, TAIL_SLOTS))
         homes = _first_homes(first + 1, half)
         self._append(first + 1, depth, homes, *_laid_out(whole, first + 1, depth, homes, TAIL_SLOTS))
-        self._map()
+        self._map_last()
 
     def _homes(self, which: int, count: int) -> int:
         return _first_homes(self._prefixes[which], count)
@@ -205,6 +205,14 @@ class PageDirectory:
     def _drop(self) -> None:
         self._slots, self._prefixes = [], []
         self._partitions = np.zeros((0, 6), np.int64)
+
+    def _map_last(self) -> None:
+        """Write the last partition, which was cut off from another one, for its prefixes of the greatest depth."""
+        prefix, depth = self._prefixes[-1], int(self._partitions[-1, DEPTH])
+        if len(self._spread) < 1 << depth:
+            self._spread = np.repeat(self._spread, 2)
+        width = len(self._spread) >> depth
+        self._spread[prefix * width : (prefix + 1) * width] = len(self._prefixes) - 1
 
     def _map(self) -> bool:
         """Write for each prefix of the greatest depth its partition; return whether each prefix has exactly one."""
