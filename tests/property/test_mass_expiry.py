@@ -38,6 +38,7 @@ class ExpiryWay:
     most_apart: int = 1 << 13
     most_near: int = 32
     at_once: int = 1 << 16
+    most_later: int = 1 << 18
     chunk: int = 1 << 16
 
 
@@ -52,6 +53,7 @@ WAYS = (
     ExpiryWay(few=10**9, most_apart=1),
     ExpiryWay(few=4, most_apart=3),
     ExpiryWay(few=4, most_near=0),
+    ExpiryWay(few=2, most_later=1, chunk=4),
 )
 """`keep_share` 0: each is taken out of the directory by its identity; 10**9: always by going over all of it."""
 
@@ -63,6 +65,7 @@ def taking(way: ExpiryWay) -> Iterator[None]:
         patch.setattr(live_pages, "MAX_SINGLE_PAGES", way.few)
         patch.setattr(expiry, "MAX_AHEAD_PAGES", way.most_ahead)
         patch.setattr(expiry, "MAX_PAGES_AT_ONCE", way.at_once)
+        patch.setattr(expiry, "MAX_LATER_PAGES", way.most_later)
         patch.setattr(batch_changes, "KEEP_SHARE", way.keep_share)
         patch.setattr(batch_changes, "MAX_APART_HEIRS", way.most_apart)
         patch.setattr(best_match, "MAX_NEAR_HEIRS", way.most_near)
@@ -169,6 +172,25 @@ def test_a_judge_that_was_restarted_before_the_step_goes_on_as_one_that_was_not(
             state.restore(parts, facts, "L")
         live_pages_check.check(state.resolver._store)
     assert verdicts == expected_of_restarted(link)
+
+
+def test_pages_from_the_end_of_the_window_do_not_gather_in_memory() -> None:
+    times = [0, 5_000, *(2_441 + n % 9 for n in range(300)), 5_003, *(2_447 + n % 3 for n in range(100)), 9_000]
+    rows = [(n, (n, PageKind.READABLE, 0, 0, time, 300)) for n, time in enumerate(times)]
+    policy = Policy(RECIPE, 128, 4, 100, 2_560, "any")  # its part is 10 ms
+    verdicts, most = [], 0
+    with taking(ExpiryWay(few=4, most_later=20, chunk=16)):
+        state = JudgeState(policy, memtable_limit=8)
+        for at in range(0, len(rows), 10):
+            columns = columns_of(rows[at : at + 10], 2)
+            sources = [PageSource("t.pages", 0, offset) for offset, _ in rows[at : at + 10]]
+            verdicts += state.resolver.judge(columns, columns.time, at, sources)
+            expiry_of = state.resolver._store._expiry
+            assert expiry_of is not None
+            most = max(most, len(expiry_of._late))
+    assert verdicts == naive_verdicts(policy, rows)
+    assert state.resolver.live_pages == 1
+    assert 10 <= most <= 20
 
 
 def test_no_more_than_a_slice_of_pages_leaves_between_two_beats() -> None:

@@ -26,6 +26,8 @@ NARROWER = 4
 """The factor by which the part becomes shorter if it holds too many pages, and longer again if it holds few."""
 MAX_AHEAD_PAGES = 1 << 18
 """The most pages of one part, of 16 bytes each."""
+MAX_LATER_PAGES = 1 << 18
+"""The most pages that come after their part was read. With more the part is read again."""
 MAX_SINGLE_PAGES = 32
 """Up to this many due pages are processed one by one, as arrays cost as much."""
 MAX_PAGES_AT_ONCE = 1 << 16
@@ -71,7 +73,8 @@ class PageExpiry:
     """The live pages that leave next, for a window of `window_ms`.
 
     Memory: 16 bytes for each page of one part of the window, and about 130 bytes for a page that came after its
-    part was read. A part has at most 262,144 pages plus one chunk of the page store.
+    part was read. A part has at most 262,144 pages plus one chunk of the page store. At most 262,144 pages and a
+    batch come after it was read; then it is forgotten, and read again when pages of it are due.
     """
 
     def __init__(self, rows: RowTable, pages: PageStore, window_ms: int, beat: Beat) -> None:
@@ -88,12 +91,14 @@ class PageExpiry:
         """Remember a new live page."""
         if self._until is not None and time <= self._until:
             heappush(self._late, (time, row, cold))
+            self._bound_late()
 
     def add_many(self, times: NDArray[np.int64], rows: NDArray[np.uint32], colds: NDArray[np.uint32]) -> None:
         """Remember n new live pages: their times in ms (n,), rows (n,) and record numbers (n,)."""
         if self._until is not None:
             for at in np.flatnonzero(times <= self._until).tolist():
                 heappush(self._late, (int(times[at]), int(rows[at]), int(colds[at])))
+            self._bound_late()
 
     def due(self, edge: int) -> Iterator[Leaving]:
         """Yield the live pages with `time <= edge` in slices, each page once, in no particular order.
@@ -107,6 +112,11 @@ class PageExpiry:
             yield from self._read(edge)
         yield from self._known(edge)
         self._edge = edge
+
+    def _bound_late(self) -> None:
+        """Forget the part if memory has too many pages that came later: the page store has them, too."""
+        if len(self._late) > MAX_LATER_PAGES:
+            self._forget()
 
     def _forget(self) -> None:
         """Read the part again, as records may have new numbers."""
