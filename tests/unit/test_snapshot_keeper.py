@@ -26,6 +26,7 @@ from simstream.roles.judge import bit_rot
 from simstream.roles.judge import snapshots as module
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings
+from simstream.telemetry.metrics import Metrics
 from simstream.wire.position import Position
 
 LOG = "the log"
@@ -39,11 +40,11 @@ class CountedPages:
         self.frames = np.zeros(100, np.int64)
         self.frame = 0
         self.on_files: list[str] = []
-
         self.beats = 0
 
     def beat(self) -> None:
         self.beats += 1
+
     def judge(self, frames: int) -> CountedPages:
         for _ in range(frames):
             self.frames[self.frame % 100] = self.frame
@@ -177,7 +178,6 @@ def test_snapshots_come_by_pages_or_by_time_and_only_where_something_came(folder
         assert keeper.wanted == 1
 
 
-def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> None:
 class ShiftedTime:
     """The module `time`, with clocks that stand still until the test moves them."""
 
@@ -226,6 +226,7 @@ def test_copies_take_at_most_a_twentieth_of_the_time_and_give_signs_of_life(
         assert keeper.wanted == 8
 
 
+def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> None:
     state = CountedPages().judge(5)
     with keeping(folder, state, Settings()) as keeper:
         keeper.finish(5, 50, 4)
@@ -520,6 +521,32 @@ def test_a_file_that_is_given_up_while_it_is_verified_is_no_damage(
                 if frame >= 5:
                     until(keeper, state, frame, lambda before=before: verified() > before)
     assert "cannot be verified" not in caplog.text
+
+
+def test_all_shards_of_a_process_share_one_rate_of_verifying(tmp_path: Path) -> None:
+    class NotedWaits(threading.Event):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seconds: list[float] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.seconds.append(timeout or 0.0)
+            return False
+
+    class IdleWatch(bit_rot.RotWatch):
+        def _run(self) -> None:
+            """Leave the verifying to the test."""
+
+    def watching() -> IdleWatch:
+        return IdleWatch(FileSystem(), tmp_path, list, Metrics())
+
+    with watching() as watch:
+        watch._closed = noted = NotedWaits()
+        watch._pace(bit_rot.MAX_BYTES_A_SECOND)
+        with watching(), watching():
+            watch._pace(bit_rot.MAX_BYTES_A_SECOND)
+        watch._pace(bit_rot.MAX_BYTES_A_SECOND)
+    assert noted.seconds == [1.0, 3.0, 1.0]
 
 
 def test_verifying_is_slow_and_ends_with_the_judge(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,11 +21,14 @@ from simstream.files.manifest import ManifestFile
 from simstream.telemetry.metrics import Metrics
 
 MAX_BYTES_A_SECOND: Final = 16 << 20
-"""At this rate a pass over 100 GB takes less than two hours, and uses a hundredth of a disk's rate."""
+"""At this rate a pass over 100 GB takes less than two hours, and uses a hundredth of a disk's rate. All watches of
+a process share it: a matcher has one for each of its shards."""
 REST_S: Final = 60.0
 """Seconds between two passes."""
 CLOSE_S: Final = 1.0
 _logger = logging.getLogger("simstream.judge")
+_watches: weakref.WeakSet[RotWatch] = weakref.WeakSet()
+"""All watches of this process that are not closed."""
 
 
 class _StoppedError(Exception):
@@ -42,6 +46,7 @@ class RotWatch(Closing):
         self._closed = threading.Event()
         self._error: StateDamaged | None = None
         self._thread = threading.Thread(target=self._run, name="rot", daemon=True)
+        _watches.add(self)
         self._thread.start()
 
     def check(self) -> None:
@@ -52,6 +57,7 @@ class RotWatch(Closing):
     def close(self) -> None:
         """See Closing. Waits at most CLOSE_S for a slow read."""
         self._closed.set()
+        _watches.discard(self)
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
@@ -78,7 +84,7 @@ class RotWatch(Closing):
             _logger.warning("%s cannot be verified now: %s", file.file, error.what)
 
     def _pace(self, size: int) -> None:
-        """Count verified bytes, and wait so that MAX_BYTES_A_SECOND holds."""
+        """Count verified bytes, and wait so that MAX_BYTES_A_SECOND holds for all watches together."""
         self._metrics.state_verified_bytes.inc(size)
-        if self._closed.wait(size / MAX_BYTES_A_SECOND):
+        if self._closed.wait(size * max(1, len(_watches)) / MAX_BYTES_A_SECOND):
             raise _StoppedError
