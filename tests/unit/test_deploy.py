@@ -187,6 +187,17 @@ def test_the_entrance_puts_the_kernels_where_they_can_be_written_and_runs_the_co
         )
         assert done.stdout == f"2 a b {tmp_path / 'new' / 'cache'}\n"
     assert (tmp_path / "new/cache/kernels-1/k.nbi").read_bytes() == b"compiled"
+    done = subprocess.run(
+        [DEPLOY / "entrypoint.sh", "serve", "a b"],
+        env={**variables, "NUMBA_CACHE_DIR": "/dev/full/cache"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "2 a b /dev/full/cache\n"
+    assert done.stderr.splitlines() == [
+        "simstream: the kernels cannot be copied to /dev/full/cache, so they are compiled: make room there"
+    ]
 
 
 # --- docker-compose.yml

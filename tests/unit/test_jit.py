@@ -1,7 +1,8 @@
-"""The decorators of kernels: what is compiled, and what can be called; and where no folder can be written."""
+"""The decorators of kernels: what is compiled, what can be called, and folders that cannot be written or read."""
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import config
+from numba.core.caching import IndexDataCacheFile
 
+from simstream.kernels import jit
 from simstream.kernels.html.sentences import count_marks
 from simstream.kernels.jit import helper, kernel, sealed_kernel, sources_digest
 
@@ -159,3 +162,49 @@ def test_kernels_are_compiled_without_a_cache_where_no_folder_can_be_written() -
         "set NUMBA_CACHE_DIR to a folder that can be written"
     )
     assert done.stderr.splitlines() == [said]
+
+
+def doubled(number):  # type: ignore[no-untyped-def]
+    return 2 * number
+
+
+def tripled(number):  # type: ignore[no-untyped-def]
+    return 3 * number
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for compiled kernels, about which the log has said nothing yet."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit._ForgivingCache, "said", set())
+    return tmp_path / f"kernels-{sources_digest()}"
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_kernel_whose_file_a_power_cut_has_emptied_is_compiled_again_and_kept(
+    kept: Path, ending: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert (kernel(doubled)(21), kernel(tripled)(14)) == (42, 42)
+    for path in kept.rglob(f"*.{ending}"):
+        path.write_bytes(b"")
+    assert (kernel(doubled)(21), kernel(tripled)(14)) == (42, 42)
+    assert caplog.messages == [
+        f"compiled kernels in {kept} cannot be read (EOFError: Ran out of input), so they are compiled again: "
+        "if this comes at each start, remove the folder"
+    ]
+    made = kernel(doubled)
+    assert made(21) == 42
+    assert sum(made.stats.cache_hits.values()) == 1
+
+
+def test_kernels_answer_if_the_disk_of_their_folder_is_full_and_leave_no_index_of_code_that_is_not_there(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(IndexDataCacheFile, "_save_data", full)
+    assert (kernel(doubled)(21), kernel(tripled)(14)) == (42, 42)
+    [said] = caplog.messages
+    assert f"cannot be kept in {kept} (OSError: [Errno 28] No space left on device)" in said
+    assert not list(kept.rglob("*.nb*"))

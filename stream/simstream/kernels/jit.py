@@ -14,7 +14,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
+from glob import escape
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -59,7 +61,8 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile with `njit(nogil=True, cache=True)`, with the cache in the folder of these sources.
 
     The folder lies below NUMBA_CACHE_DIR if it is set, else beside the sources, else in the user's own cache: the
-    first of these that can be written. If there is none, each process compiles the kernel again.
+    first of these that can be written. If there is none, or if its disk fails, each process compiles the kernel
+    again.
     """
     settings: Any = config  # numba makes it from environment variables at run time, so type checkers do not know it
     before = settings.CACHE_DIR
@@ -67,12 +70,69 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
     if folder:
         settings.CACHE_DIR = folder
         try:
-            return _compiled_once(_njit(cache=True, **{**_COMMON, **options})(function))
+            dispatcher = _njit(cache=True, **{**_COMMON, **options})(function)
+            dispatcher._cache = _ForgivingCache(dispatcher._cache, folder)
+            return _compiled_once(dispatcher)
         except RuntimeError:  # the source is no file, or the folder can no longer be written
             pass
         finally:
             settings.CACHE_DIR = before
     return _compiled_once(_njit(**{**_COMMON, **options})(function))
+
+
+class _ForgivingCache:
+    """numba's cache of one kernel, whose errors cost only time. By itself numba lets them end the kernel's call."""
+
+    said: Final[set[str]] = set()
+    """What the log says already, for all kernels of this process."""
+
+    def __init__(self, kept: Any, folder: str) -> None:
+        self._kept = kept
+        self._folder = folder
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return the kernel's code, or None if it is not there or cannot be read."""
+        try:
+            return self._kept.load_overload(signature, context)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - half a file of pickle raises errors of many kinds
+            if not isinstance(error, OSError):
+                self._remove()
+            self._say(
+                "compiled kernels in %s cannot be read (%s), so they are compiled again: "
+                "if this comes at each start, remove the folder",
+                error,
+            )
+            return None
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep the kernel's code if the disk takes it."""
+        try:
+            self._kept.save_overload(signature, compiled)
+        except Exception as error:  # noqa: BLE001 - the kernel is compiled, so it can answer
+            self._remove()
+            self._say(
+                "compiled kernels cannot be kept in %s (%s), so each start compiles them again: "
+                "make room there, or set NUMBA_CACHE_DIR to a folder that can be written",
+                error,
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kept, name)
+
+    def _remove(self) -> None:
+        """Remove the kernel's files. numba writes the index first: it may name code of another signature now."""
+        index = Path(self._kept._cache_file._index_path)
+        with suppress(OSError):
+            index.unlink(missing_ok=True)
+            for code in index.parent.glob(f"{escape(index.stem)}.*.nbc"):
+                code.unlink(missing_ok=True)
+
+    def _say(self, line: str, error: Exception) -> None:
+        if line not in self.said:
+            self.said.add(line)
+            _logger.warning(line, self._folder, f"{type(error).__name__}: {error}")
 
 
 @cache
