@@ -208,3 +208,19 @@ def test_kernels_answer_if_the_disk_of_their_folder_is_full_and_leave_no_index_o
     [said] = caplog.messages
     assert f"cannot be kept in {kept} (OSError: [Errno 28] No space left on device)" in said
     assert not list(kept.rglob("*.nb*"))
+
+
+def test_a_new_folder_of_kernels_takes_the_place_of_those_that_nobody_uses(kept: Path) -> None:
+    def made(name: str, read_ago_s: float, written_ago_s: float) -> None:
+        (folder := kept.parent / name).mkdir()
+        (folder / "k.nbi").write_bytes(b"compiled")
+        os.utime(folder / "k.nbi", (now - read_ago_s, now - written_ago_s))
+        os.utime(folder, (now, now - written_ago_s))
+
+    now, long_ago = kept.parent.stat().st_mtime, jit.UNUSED_S + 3600
+    made("kernels-0123456789abcdef", long_ago, long_ago)
+    made("kernels-00000000000000aa", jit.UNUSED_S - 3600, long_ago)
+    made("kernels-of-mine", long_ago, long_ago)
+    assert kernel(doubled)(21) == 42
+    left = {path.name for path in kept.parent.iterdir()}
+    assert left == {kept.name, "kernels-00000000000000aa", "kernels-of-mine"}

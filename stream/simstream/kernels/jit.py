@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -27,7 +29,10 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.options import DefaultOptions
 
+UNUSED_S: Final = 30 * 86_400
+"""Kernels of other sources are removed once nobody has read or written one of them for so many seconds."""
 _HERE = Path(__file__).parent
+_FOLDER: Final = re.compile("kernels-[0-9a-f]{16}")
 _logger = logging.getLogger("simstream.kernels")
 
 
@@ -145,7 +150,10 @@ def _cache_folder(chosen: str) -> str:
     parents = [_HERE / "__pycache__", *([user] if user.is_absolute() else [])]
     for parent in [Path(chosen), *parents] if chosen else parents:
         folder = parent.absolute() / f"kernels-{sources_digest()}"
+        is_new = not os.path.lexists(folder)
         if _is_writable(folder):
+            if is_new:
+                _remove_unused(folder)
             return str(folder)
     _logger.warning(
         "no folder for compiled kernels can be written, so each start compiles them again: "
@@ -162,6 +170,21 @@ def _is_writable(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _remove_unused(new: Path) -> None:
+    """Remove the folders beside `new` in which nobody has used a kernel for UNUSED_S seconds. Raises nothing."""
+    with suppress(OSError):
+        oldest = new.stat().st_mtime - UNUSED_S
+        for folder in new.parent.iterdir():
+            if _FOLDER.fullmatch(folder.name) and not folder.is_symlink() and _last_use(folder) < oldest:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_use(folder: Path) -> float:
+    """Return when the folder was made, or a file in it was last read or written, in s since 1970."""
+    facts = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    return max([folder.stat().st_mtime, *(max(fact.st_atime, fact.st_mtime) for fact in facts)])
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
