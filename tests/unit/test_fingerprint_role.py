@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import threading
 import time
@@ -15,9 +16,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from simstream.errors import DiskFull
 from simstream.log import open_log
 from simstream.log.base import Appender, Log, PollResult
+from simstream.log.local.log import LocalLog
 from simstream.log.local.page_consumer import LocalPageConsumer
+from simstream.log.local.topic_file import LogFiles
 from simstream.log.local.writing import LocalAppender
 from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
 from simstream.model import FingerprintColumns, Page
@@ -390,3 +394,65 @@ def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
             monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
             until(lambda: health.ready()[0], "it is ready again")
     assert role._failing_since is None
+
+
+class NoRoomForCommits(LogFiles):
+    """A disk without room for the file of commits, at the first `failures` tries."""
+
+    def __init__(self, failures: float) -> None:
+        self.failures = failures
+        self.proceed = threading.Event()
+        self.tries = 0
+
+    def create(self, path: Path) -> int:
+        if ".source.json." not in path.name:
+            return super().create(path)
+        self.tries += 1
+        if self.tries == self.failures:
+            self.proceed.wait(60)
+        if self.tries <= self.failures:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().create(path)
+
+
+def fingerprinted_without_room(folder: Path, files: NoRoomForCommits, give_up: str) -> tuple[LocalLog, RoleContext]:
+    """A log of two pages, and the settings of a role over it."""
+    log, context = LocalLog(folder, LogOptions(), files), RoleContext(Settings(threads=1, give_up_after=give_up))
+    log.create_topics(1)
+    with log.open_appender(PAGES) as appender:
+        for _ in range(2):
+            appender.append(b'{"text":"short"}')
+    return log, context
+
+
+def test_without_room_for_a_commit_it_is_unready_and_commits_once_there_is_room(tmp_path: Path) -> None:
+    files = NoRoomForCommits(failures=3)
+    log, context = fingerprinted_without_room(tmp_path / "log", files, "5m")
+    with Fingerprinter(RECIPE, default_cache(), workers=0) as fingerprinter:
+        role = FingerprintRole(log, fingerprinter, context)
+        thread = threading.Thread(target=role.run)
+        thread.start()
+        try:
+            until(lambda: "takes no commit" in context.health.ready()[1], "it is unready")
+            assert "no room to write" in context.health.ready()[1]
+            assert log.source_offsets() == {}
+            files.proceed.set()
+            until(lambda: log.source_offsets() == {0: 2}, "the pages are committed")
+            until(lambda: context.health.ready()[0], "it is ready")
+        finally:
+            files.proceed.set()
+            context.stop.set()
+            thread.join()
+    assert files.tries == 4
+    assert context.metrics.registry.get_sample_value("simstream_pages_consumed_total") == 2  # none is read again
+
+
+def test_without_room_for_a_commit_it_gives_up_after_a_time(tmp_path: Path) -> None:
+    files = NoRoomForCommits(failures=float("inf"))
+    log, context = fingerprinted_without_room(tmp_path / "log", files, "1s")
+    with (
+        Fingerprinter(RECIPE, default_cache(), workers=0) as fingerprinter,
+        pytest.raises(DiskFull, match="no room to write"),
+    ):
+        FingerprintRole(log, fingerprinter, context).run()
+    assert files.tries > 1

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from simstream.errors import DeliveryFailed
+from simstream.errors import DeliveryFailed, DiskFull
 from simstream.log.base import Appender, Log, PageConsumer, PollResult
 from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES
 from simstream.model import Record
@@ -93,6 +93,9 @@ class FingerprintRole:
         self._read_at: dict[int, float] = {}
         """When a page of a partition was last read, or when reading the partition began."""
         self._failing_since: float | None = None
+        self._full_since: float | None = None
+        """Since when a local log has no room for a commit. Acknowledged frames do not end this, only a commit."""
+        self._obstacle = ""
         self._checked = False
         self._intake = IntakeMetrics(context.metrics)
         self._set_aside = 0
@@ -190,6 +193,8 @@ class FingerprintRole:
         """Return whether the role is ready, and why not."""
         if self._failing_since is not None:
             return False, "the log takes no frames"
+        if self._full_since is not None:
+            return False, self._obstacle
         if not consumer.answers():
             return False, "the log does not answer"
         trouble = self._schemas.trouble
@@ -361,10 +366,24 @@ class FingerprintRole:
                 self._context.health.note_wait(NAME, "reads the log's recipe", self._context.settings.give_up_s)
                 check_recipe(self._log, self._fingerprinter.recipe_id)
                 self._checked = True
-            consumer.commit(self._commits)
+            self._committed_at = now  # also if it fails: it is tried again as soon as the next commit is due
+            try:
+                consumer.commit(self._commits)
+            except DiskFull as error:
+                self._note_full_disk(error, now)
+                return
             _logger.debug("commits partitions up to these offsets: %s", self._commits)
             self._commits = {}
-            self._committed_at = now
+            self._full_since = None
+
+    def _note_full_disk(self, error: DiskFull, now: float) -> None:
+        """Note that there was no room for a commit. After `give_up_after` raise the error."""
+        if self._full_since is None:
+            self._full_since = now
+            _logger.warning("%s; until there is room, a restart reads pages again", error.what)
+        if now - self._full_since > self._context.settings.give_up_s:
+            raise error
+        self._obstacle = f"the log takes no commit: {error.what}"
 
     def _finish(self, consumer: PageConsumer, pool: ThreadPoolExecutor, out: Appender, dead: Appender) -> None:
         """Finish, send and commit the gathered pages within `stop_timeout`; the next start reads the rest again."""

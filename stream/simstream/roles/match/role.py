@@ -49,7 +49,7 @@ class MatchRole:
         check_recipe(self._log, self._policy.recipe_id)
         with (
             PositionWatch(self._log, check) as position,
-            AnswerWriter(self._log) as writer,
+            AnswerWriter(self._log, settings.give_up_s) as writer,
             self._log.join_matchers(settings.instance, settings.copy) as membership,
         ):
             matcher = MatcherContext(self._log, check.log_id, self._policy, position, writer, self._context)
@@ -58,7 +58,7 @@ class MatchRole:
                     position.look(TURN_S)
                     writer.settle()
                     self._update_workers(matcher, membership.owned, shards)
-                    self._report_health(shards)
+                    self._report_health(shards, writer.obstacle)
                 position.look(TURN_S)  # the last snapshots need the latest published position
             finally:
                 self._end_workers()
@@ -81,12 +81,15 @@ class MatchRole:
             self._workers[number] = worker
             _logger.info("took shard %d of %d", number, shards, extra={"shard": number})
 
-    def _report_health(self, shards: int) -> None:
+    def _report_health(self, shards: int, obstacle: str) -> None:
         """Tell health what the shards do; tell it nothing while the loop of any shard stands still."""
         self._context.metrics.last_poll.labels(NAME).set_to_current_time()
         workers = list(self._workers.values())
         now, patience_s = time.monotonic(), self._context.settings.stuck_after_s
         if any(now - worker.turned > patience_s for worker in workers if worker.loaded):
+            return
+        if obstacle:
+            self._context.health.turn(NAME, False, f"the log takes no answers: {obstacle}")
             return
         late = [worker for worker in workers if not worker.loaded or worker.behind > MAX_READY_FRAMES]
         why = f"holds {len(workers)} of {shards} shards"

@@ -1,0 +1,69 @@
+"""How a matcher's answers are written while the disk of a local log is full."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from simstream.errors import DeliveryFailed
+from simstream.log.local.log import LocalLog
+from simstream.log.local.topic_file import LogFiles
+from simstream.log.options import MATCHES, LogOptions
+from simstream.roles.match import answer_writer
+from simstream.roles.match.answer_writer import AnswerWriter
+from tests.contract.helpers import read_all
+
+
+class SmallRoom(LogFiles):
+    """A disk that takes `room` further groups."""
+
+    room = 1_000
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> None:
+        if self.room <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= 1
+        super().pwrite(descriptor, data, offset)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> SmallRoom:
+    monkeypatch.setattr(answer_writer, "PAUSE_S", 0.0)
+    return SmallRoom()
+
+
+def opened(folder: Path, disk: SmallRoom) -> LocalLog:
+    log = LocalLog(folder, LogOptions(), disk)
+    log.create_topics(1, 1)
+    return log
+
+
+def test_answers_wait_in_order_while_the_disk_is_full_and_each_is_written_once(
+    tmp_path: Path, disk: SmallRoom
+) -> None:
+    log = opened(tmp_path / "log", disk)
+    with AnswerWriter(log, give_up_s=300) as writer:
+        writer.write(0, b"1")
+        disk.room = 0
+        for answer in (b"2", b"3", b"4"):
+            writer.write(0, answer)
+            writer.settle()
+            assert "no room to write" in writer.obstacle
+        disk.room = 2
+        writer.settle()
+        assert writer.obstacle
+        disk.room = 1_000
+        writer.settle()
+        assert not writer.obstacle
+        writer.write(0, b"5")
+    assert [record.value for record in read_all(log, MATCHES)] == [b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_matcher_whose_disk_stays_full_gives_up_after_a_time(tmp_path: Path, disk: SmallRoom) -> None:
+    with AnswerWriter(opened(tmp_path / "log", disk), give_up_s=0) as writer:
+        disk.room = 0
+        writer.write(0, b"1")
+        with pytest.raises(DeliveryFailed, match="no room to write"):
+            writer.settle()
