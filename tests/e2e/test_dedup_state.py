@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -274,6 +275,54 @@ def test_another_run_is_refused_by_name(
     assert said in capsys.readouterr().err
     assert not os.path.exists("v.jsonl")
     assert invoke(begun) == 0
+
+
+def name_of(descriptor: int) -> str:
+    """The name of an open file."""
+    return os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+
+def test_an_output_that_the_disk_does_not_take_in_the_end_leaves_file_and_progress_as_they_were(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on NFS, which may say only at the end that it is full."""
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if name_of(descriptor) == "v.jsonl.part":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    Path("v.jsonl").write_bytes(b"as before")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert invoke(begun) == 1
+    assert "writing to v.jsonl failed (No space left on device)" in capsys.readouterr().err
+    assert Path("v.jsonl").read_bytes() == b"as before"
+    assert not os.path.exists("v.jsonl.part")
+    assert invoke(begun) == 0
+    assert f"state/judge goes on after {len(FIRST) + len(SECOND):,} pages" in capsys.readouterr().err
+    assert not os.path.exists("state")
+
+
+def test_outputs_are_on_the_disk_before_the_progress_is_removed(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    real, remove = os.fsync, RunState.remove
+
+    def noted(descriptor: int) -> None:
+        real(descriptor)
+        steps.append(name_of(descriptor))
+
+    def removed(self: RunState) -> None:
+        steps.append("removed")
+        remove(self)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(RunState, "remove", removed)
+    assert invoke(begun) == 0
+    assert steps[-3:] == ["v.jsonl.part", Path.cwd().name, "removed"]
 
 
 @pytest.mark.parametrize("gone", ["*.sealed", "manifest*"])

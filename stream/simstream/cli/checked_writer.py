@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any, BinaryIO
 
 from simstream.errors import OutputError
@@ -40,9 +41,19 @@ class CheckedWriter(io.RawIOBase):
             self._handle.flush()
             return written
         except OSError as error:
-            is_stdout = self._path == "-"
-            if is_stdout and isinstance(error, BrokenPipeError):
-                raise ReaderGoneError from error
-            shown, todo = ("stdout", "send it elsewhere") if is_stdout else (self._path, "name another file")
-            what = f"writing to {shown} failed ({error.strerror})"
-            raise OutputError(what, f"free space there, or {todo}") from error
+            raise self._refused(error) from error
+
+    def sync(self) -> None:
+        """Wait until the disk has what was written."""
+        try:
+            os.fsync(self.fileno())
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> OutputError | ReaderGoneError:
+        """Return the error for what the system refused."""
+        is_stdout = self._path == "-"
+        if is_stdout and isinstance(error, BrokenPipeError):
+            return ReaderGoneError()
+        shown, todo = ("stdout", "send it elsewhere") if is_stdout else (self._path, "name another file")
+        return OutputError(f"writing to {shown} failed ({error.strerror})", f"free space there, or {todo}")

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import escape, glob
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import msgspec
@@ -22,6 +23,7 @@ import msgspec
 from simstream.cli.checked_writer import CheckedWriter
 from simstream.cli.progress import say
 from simstream.errors import InputChanged, InputError, NotPut, OutputError, SimstreamError, UsageError
+from simstream.files.file_system import FileSystem
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.stores import check_writable, put
@@ -45,7 +47,7 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
     NotPut of another output, the file keeps what was written. After any other error `path` is unchanged.
     Raises UsageError if `path` cannot be written, is an input, or another command writes it, OutputError if the
     system accepts no more bytes, and NotPut if the store does not take the whole file, or Ctrl-C comes. Then the
-    temporary file stays.
+    temporary file stays. Once this has ended without an error, the file survives a power cut.
     """
     path = local_path(path)
     if path != "-":
@@ -60,6 +62,13 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
         with _stored(path, compressed=compressed) as out:
             yield out
         return
+    with _written_beside(path, compressed=compressed) as out:
+        yield out
+
+
+@contextmanager
+def _written_beside(path: str, *, compressed: bool, durable: bool = True) -> Iterator[BinaryIO]:
+    """Return a file on the disk to write to, as `written` says. Without `durable` a power cut may lose it."""
     whole, beside, keep = _target(path), _beside(path), False
     with _opened(beside, path) as handle:  # the lock lasts until the file has its name
         try:
@@ -76,8 +85,26 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
             keep = False
             raise
         finally:
-            if beside != path:
-                os.replace(beside, whole) if keep else os.unlink(beside)
+            if beside != path and keep:
+                _give_name(handle, beside, whole, path, durable=durable)
+            elif beside != path:
+                os.unlink(beside)
+
+
+def _give_name(handle: BinaryIO, beside: str, whole: str, path: str, *, durable: bool) -> None:
+    """Rename an output once the disk has it. Else remove it and raise OutputError: a file system over a network may
+    say only now that it is full."""
+    if not durable:
+        os.replace(beside, whole)
+        return
+    try:
+        CheckedWriter(handle, path).sync()
+    except BaseException:
+        os.unlink(beside)
+        raise
+    os.replace(beside, whole)
+    with suppress(OSError):  # a file system that syncs no folders
+        FileSystem().sync_folder(Path(whole).parent)
 
 
 @contextmanager
@@ -93,7 +120,7 @@ def _stored(address: str, *, compressed: bool) -> Iterator[BinaryIO]:
     whole = os.path.join(folder, name)
     others = ""
     try:
-        with written(whole, [], compressed=compressed) as out:
+        with _written_beside(whole, compressed=compressed, durable=False) as out:
             yield out
     except NotPut as error:
         others = f"{error.what}; "
