@@ -6,14 +6,17 @@ Linux, a small file system is mounted for it.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from simstream.errors import DeliveryFailed, DiskFull
+from simstream.errors import DeliveryFailed, DiskFull, LogError
 from simstream.log.base import Log
+from simstream.log.local.log import LocalLog
+from simstream.log.local.topic_file import LogFiles
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from tests.contract.helpers import batch, read_all
 from tests.disks import fill, run_limited, small_disk
@@ -176,3 +179,49 @@ def test_a_reader_that_saw_half_a_record_reads_the_one_that_took_its_place(
             appender.append(b"y")
         assert seen == [[]]
         assert [r.value for r in reader.poll(10, 1)] == [b"y"]
+
+
+class ReadOnlyFiles(LogFiles):
+    """A file system that turns read-only. Before, it may still take `bytes_left` bytes of a group."""
+
+    is_read_only = False
+    bytes_left = 0
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> None:
+        if self.is_read_only:
+            super().pwrite(descriptor, data[: self.bytes_left], offset)
+        self._refuse()
+        super().pwrite(descriptor, data, offset)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._refuse()
+        super().truncate(descriptor, size)
+
+    def create(self, path: Path) -> int:
+        self._refuse()
+        return super().create(path)
+
+    def _refuse(self) -> None:
+        if self.is_read_only:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+
+def test_a_file_system_that_turns_read_only_is_a_named_error_and_leaves_no_torn_group(
+    local_place: TopicPlace, local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ReadOnlyFiles()
+    log = LocalLog(local_place.address, local_log._options, files)  # type: ignore[attr-defined]
+    with log.open_publisher() as publisher, log.open_consumer() as source:
+        publisher.start()
+        files.is_read_only, files.bytes_left = True, 500
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "unlink", lambda *_, **__: files._refuse())
+            with pytest.raises(LogError, match=r"cannot write .*verdicts\.log: Read-only file system"):
+                publisher.publish(batch(1), b"one")
+            with pytest.raises(LogError, match=r"cannot write .*source\.json: Read-only file system"):
+                source.commit({0: 0})
+        files.is_read_only = False
+        publisher.publish(batch(2, 1), b"two")
+        [verdicts] = Path(local_place.address).glob("*.verdicts.log")
+        assert verdicts.stat().st_size == publisher._writer.end  # the longer group before has left nothing
+    assert [r.value for r in read_all(local_log, POSITIONS)] == [b"two"]

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +64,8 @@ def replace_file(path: Path, data: bytes, files: FileSystem | None = None) -> No
         files.rename(partial, path)
         files.sync_folder(path.parent)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # the file system may have turned read-only
+            partial.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
 
 
@@ -235,6 +236,8 @@ class TopicWriter:
         self._lock = FileLock(path.with_suffix(".lock"), f"writes to {topic.name}", todo)
         try:
             self._fd = _open_checked(path, topic, os.O_RDWR)
+            self._is_torn = False
+            """Whether a part of a group that failed may stand behind `end`."""
             self.end = self._find_end(topic)
             self._cut_off()
         except BaseException:
@@ -257,19 +260,27 @@ class TopicWriter:
         group = encode_group(records, partition, flags if self._synced == self.end else flags | LOOSE, time_ms)
         before = self.end
         try:
+            if self._is_torn:
+                self._drop_rest()
             self._files.pwrite(self._fd, group, before)
             self.end += len(group)
             if durable or time.monotonic() - self._synced_at >= SYNC_EVERY_S:
                 self.sync()
         except OSError as error:
-            self.end = before
-            self._files.truncate(self._fd, before)
+            self.end, self._is_torn = before, True
+            with suppress(OSError):  # the file system may have turned read-only; the next `write` or writer does it
+                self._drop_rest()
             raise cannot_write(self.path, error) from error
 
     def sync(self) -> None:
         """Write everything to the disk, so that it survives a power cut. Raises OSError."""
         self._files.sync_data(self._fd)
         self._synced, self._synced_at = self.end, time.monotonic()
+
+    def _drop_rest(self) -> None:
+        """Cut off what a failed group has left. Raises OSError."""
+        self._files.truncate(self._fd, self.end)
+        self._is_torn = False
 
     def close(self) -> None:
         """Release the topic to other writers; may be called again."""
