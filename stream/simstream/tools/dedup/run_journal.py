@@ -57,6 +57,8 @@ class RunJournal(Closing):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FileSystem.mode)
             self._files.sync_folder(path.parent)
         self._end = 0
+        self._failure: OSError | None = None
+        """Why the disk did not take all batches: nobody knows which it has."""
 
     def read(self, pages: int) -> Iterator[JudgedBatch]:
         """Yield the batches of the first `pages` pages, and forget all others.
@@ -83,9 +85,18 @@ class RunJournal(Closing):
         self._end += len(entry)
 
     def sync(self) -> None:
-        """Make all batches survive a power cut."""
+        """Make all batches survive a power cut.
+
+        After a failure every call fails: the system may forget what it could not write, and then report success.
+        """
         with writing(self.path):
-            self._files.fsync(self._descriptor)
+            if self._failure is not None:
+                raise self._failure
+            try:
+                self._files.fsync(self._descriptor)
+            except OSError as error:
+                self._failure = error
+                raise
 
     def close(self) -> None:
         """Close the file. May be called twice."""
