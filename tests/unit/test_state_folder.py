@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -213,6 +215,28 @@ def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -
             StateFolder(tmp_path)
         first.communicate("\n", timeout=60)
     StateFolder(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    ("holder", "said"),
+    [
+        ("{host}:{pid}", "process {pid} already uses the state in {path}: close this program's other Deduper"),
+        ("other:{pid}", "process {pid} on other already uses the state in {path}: stop it first"),
+        ("{pid}", "process {pid} already uses the state in {path}: stop it first"),
+    ],
+    ids=["this process", "the same pid in another container", "an earlier version"],
+)
+def test_a_folder_that_is_in_use_says_by_whom(tmp_path: Path, holder: str, said: str) -> None:
+    given = {"host": socket.gethostname(), "pid": os.getpid(), "path": tmp_path}
+    with (tmp_path / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(holder.format(**given))
+        file.flush()
+        with pytest.raises(StateLocked) as caught:
+            StateFolder(tmp_path)
+    assert said.format(**given) in str(caught.value)
+    with StateFolder(tmp_path), pytest.raises(StateLocked, match="close this program's other Deduper"):
+        StateFolder(tmp_path)
 
 
 def test_a_folder_that_cannot_be_opened_is_given_back(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import mmap
 import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,11 @@ from simstream.files.header import FORMAT
 
 MAX_BYTES_AT_ONCE = 1 << 30
 """Bytes that are handed to the system at once; Linux takes at most 2 GiB."""
+
+
+def process_name() -> str:
+    """Return `HOST:PID` of this process: containers that share a folder have equal pids."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def write_whole(files: FileSystem, path: Path, data: bytes) -> None:
@@ -141,13 +147,14 @@ class FileSystem:
     def lock(self, path: Path) -> int:
         """Lock a file for this process, and return its descriptor; closing it releases the lock.
 
-        Raises BlockingIOError if another process holds it, with that process's pid or "unknown" in `filename`.
+        Raises BlockingIOError if another process holds it, with that process's `process_name` or "unknown" in
+        `filename`; earlier versions wrote the pid alone.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            error.filename = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "unknown"
+            error.filename = os.pread(descriptor, 100, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
             raise
         except OSError:
@@ -155,5 +162,5 @@ class FileSystem:
             raise
         with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            os.pwrite(descriptor, process_name().encode(), 0)
         return descriptor

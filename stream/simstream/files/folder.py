@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
 from simstream.files import manifest
 from simstream.files.failures import writing
-from simstream.files.file_system import FileSystem
+from simstream.files.file_system import FileSystem, process_name
 from simstream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
 from simstream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own, is_of_snapshot
 from simstream.files.snapshot_loading import LoadedSnapshot as LoadedSnapshot
@@ -210,9 +209,11 @@ def _locked(files: FileSystem, path: Path) -> int:
             return files.lock(path / LOCK)
     except StateUnwritable as error:
         if isinstance(error.__cause__, BlockingIOError):
-            holder = error.__cause__.filename
-            step = "close this program's other Deduper" if holder == str(os.getpid()) else "stop it"
+            holder, own = str(error.__cause__.filename), process_name()
+            step = "close this program's other Deduper" if holder == own else "stop it"
+            host, _, pid = holder.rpartition(":")
+            where = f" on {host}" if host not in ("", own.rpartition(":")[0]) else ""
             raise StateLocked(
-                f"process {holder} already uses the state in {path}", f"{step} first, or use another folder"
+                f"process {pid}{where} already uses the state in {path}", f"{step} first, or use another folder"
             ) from None
         raise
