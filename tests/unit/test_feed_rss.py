@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -105,6 +107,23 @@ def test_what_is_no_feed_or_costs_too_much_is_refused(body: bytes, why: str) -> 
     with pytest.raises(InputError, match=why):
         read_entries(RssBody(body), cpu_s=1)
     assert time.monotonic() - began < 20
+
+
+def test_a_feed_for_which_no_process_can_start_is_named_and_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    (feed := tmp_path / "feed.xml").write_bytes(rss(item(1)))
+    said: list[str] = []
+    reader = RssReader([str(feed)], said.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", full)
+        assert pages(reader) == []
+    why = "no process can be started to read it (Too many open files)"
+    assert said == [f"{feed}: {why}: see whether memory, processes and open files last"]
+    assert len(pages(reader)) == 1
 
 
 def test_an_entry_is_sent_once_and_again_if_it_has_changed(tmp_path: Path) -> None:

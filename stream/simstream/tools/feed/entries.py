@@ -64,6 +64,11 @@ def read_entries(feed: RssBody, cpu_s: int = CPU_S) -> list[RssEntry]:
         )
     except subprocess.TimeoutExpired:
         raise InputError("it takes too long to read", "check the feed") from None
+    except OSError as error:
+        raise InputError(
+            f"no process can be started to read it ({error.strerror})",
+            "see whether memory, processes and open files last",
+        ) from None
     if done.returncode:
         raise InputError(_WHY.get(done.returncode, "reading it takes too much time or memory"), "check the feed")
     return msgspec.msgpack.decode(done.stdout, type=list[RssEntry])
