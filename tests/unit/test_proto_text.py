@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,7 +88,7 @@ def test_text_that_is_malformed_or_asks_for_other_files_is_refused(text: str, sa
 def test_text_that_costs_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = proto_text._PROGRAM.replace("sys.exit(", "while True: pass\nsys.exit(")
     monkeypatch.setattr(proto_text, "_PROGRAM", endless.replace('"CPU", 5', '"CPU", 1'))
-    assert "it ends with -" in refused("message Page {}")
+    assert f"it ends with {-signal.SIGXCPU}" in refused("message Page {}")
 
 
 def test_text_that_makes_too_much_is_refused_without_a_path_of_this_machine(
@@ -107,6 +109,24 @@ def test_a_compiler_that_cannot_start_is_no_fault_of_the_schema(monkeypatch: pyt
     monkeypatch.setattr(subprocess, "run", full)
     with pytest.raises(RegistryFailed, match="does not work"):
         with_descriptors(RegisteredSchema("PROTOBUF", PROTO_PAGE, (META,)))
+
+
+@pytest.mark.parametrize(("code", "said"), [(-9, b""), (-15, b"half a line"), (1, b"")])
+def test_a_compiler_that_is_killed_or_cannot_write_is_no_fault_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, code: int, said: bytes
+) -> None:
+    def ended(*_: Any, stdout: Any, **__: Any) -> SimpleNamespace:
+        stdout.write(said)
+        return SimpleNamespace(returncode=code)
+
+    monkeypatch.setattr(subprocess, "run", ended)
+    with pytest.raises(RegistryFailed, match=rf"does not work \(it ends with {code}\)"):
+        with_descriptors(RegisteredSchema("PROTOBUF", PROTO_PAGE, (META,)))
+
+
+def test_a_crash_of_the_compiler_is_the_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=-11))
+    assert "it ends with -11" in refused("message Page {}")
 
 
 def test_without_the_compiler_the_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,12 @@ import json, resource, sys
 sys.path[:] = json.loads(sys.argv.pop())
 from grpc_tools import protoc
 for kind, most in (("CPU", {CPU_S}), ("AS", {MEMORY_BYTES}), ("FSIZE", {MAX_MADE_BYTES})):
-    resource.setrlimit(getattr(resource, f"RLIMIT_{{kind}}"), (most, most))
+    resource.setrlimit(getattr(resource, f"RLIMIT_{{kind}}"), (most, most + (kind == "CPU")))
 sys.exit(protoc.main(sys.argv))
 """
+_FROM_OUTSIDE: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
+"""Signals of another process, or of a system without memory. At its limit of CPU time the compiler gets SIGXCPU:
+the hard limit, with its SIGKILL, is a second later. A crash is the schema's fault."""
 _NAME: Final = re.compile(r"([\w-][\w.-]{0,99}(?<!\.proto)/){0,16}[\w-][\w.-]{0,99}\.proto", re.ASCII)
 """The name of a file that another one may import: a path downwards."""
 
@@ -41,7 +45,7 @@ def with_descriptors(schema: RegisteredSchema) -> RegisteredSchema:
     """Return the schema with file descriptors in base 64, which it has unless it is text.
 
     Raises BadValueError if the text is malformed, or if the compiler is not installed; RegistryFailed if the
-    compiler cannot be started. Cost: 0.3 s for a text.
+    compiler cannot be started, is killed, or cannot write. Cost: 0.3 s for a text.
     """
     if "{" not in schema.text:
         return schema
@@ -60,11 +64,13 @@ def with_descriptors(schema: RegisteredSchema) -> RegisteredSchema:
             _write(folder / "in", ((main, schema.text), *schema.references))
             made = _compile(folder, main, Path(spec.submodule_search_locations[0]) / "_proto")
     except (OSError, subprocess.TimeoutExpired) as error:
-        what = f"the compiler of Protobuf does not work ({type(error).__name__}: {error})"
-        raise RegistryFailed(
-            what[:300], "see whether memory, processes and the disk of temporary files last"
-        ) from None
+        raise _does_not_work(f"{type(error).__name__}: {error}") from None
     return _described(schema, main, made)
+
+
+def _does_not_work(why: str) -> RegistryFailed:
+    what = f"the compiler of Protobuf does not work ({why})"
+    return RegistryFailed(what[:300], "see whether memory, processes and the disk of temporary files last")
 
 
 def _write(folder: Path, files: tuple[tuple[str, str], ...]) -> None:
@@ -78,7 +84,7 @@ def _write(folder: Path, files: tuple[tuple[str, str], ...]) -> None:
 
 
 def _compile(folder: Path, main: str, known: Path) -> bytes:
-    """Return the descriptors of a file and of all that it imports. Raises BadValueError."""
+    """Return the descriptors of a file and of all that it imports. Raises BadValueError, RegistryFailed."""
     said, made = folder / "said", folder / "made"
     given = [f"-I{folder / 'in'}", f"-I{known}", "--include_imports", f"--descriptor_set_out={made}", main]
     with said.open("wb") as output:
@@ -93,11 +99,11 @@ def _compile(folder: Path, main: str, known: Path) -> bytes:
         )
     if done.returncode or not made.is_file():
         with said.open(encoding="utf-8", errors="replace") as output:
-            why = (
-                " ".join(output.read(400).replace(f"{folder / 'in'}/", "").replace(f"{folder}/", "").split())
-                or f"it ends with {done.returncode}"
-            )
-        raise bad_schema(f"Protobuf's compiler refuses the schema: {why}")
+            why = " ".join(output.read(400).replace(f"{folder / 'in'}/", "").replace(f"{folder}/", "").split())
+        ended = f"it ends with {done.returncode}"
+        if -done.returncode in _FROM_OUTSIDE or (done.returncode >= 0 and not why):
+            raise _does_not_work(ended)
+        raise bad_schema(f"Protobuf's compiler refuses the schema: {why or ended}")
     return made.read_bytes()
 
 
