@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import NewPartitions
 
@@ -98,9 +99,9 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
     return [*told, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))][-1]
 
 
-def cluster_of(place: TopicPlace) -> KafkaCluster:
+def cluster_of(place: TopicPlace, **options: Any) -> KafkaCluster:
     """The cluster that a place on a broker is on, for what the log's interface does not show."""
-    return KafkaCluster(place.servers, LogOptions(prefix=place.prefix))
+    return KafkaCluster(place.servers, LogOptions(prefix=place.prefix, **options))
 
 
 def toml(folder: Path, name: str, client: Mapping[str, str]) -> Path:

@@ -98,6 +98,30 @@ def test_a_slow_transaction_does_not_excuse_the_older(kafka_place: TopicPlace, k
     check_published(kafka_log, b"one")
 
 
+def test_a_publisher_that_was_stopped_for_longer_than_its_patience_goes_on(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
+    with SlowPublisher(cluster_of(kafka_place, patience=2), transaction_ms=1000) as publisher:
+        publisher.start()
+        publisher.publish(batch(1), b"one")
+        assert publisher.naps == 0
+        assert publisher.results == {"fenced": 1, "committed": 1}
+    check_published(kafka_log, b"one")
+
+
+def test_a_publisher_that_was_stopped_for_longer_than_its_patience_says_who_took_over(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
+    newer = KafkaPublisher(cluster_of(kafka_place))
+    with SlowPublisher(cluster_of(kafka_place, patience=2), transaction_ms=1000) as older:
+        older.start()
+        older.rival = newer
+        with pytest.raises(TakenOver):
+            older.publish(batch(1), b"one")
+    newer.publish(batch(1), b"one")
+    check_published(kafka_log, b"one")
+
+
 class SurprisedPublisher(SlowPublisher):
     """A rival starts just before it fences all others for the second time."""
 

@@ -50,6 +50,20 @@ class SilentCluster:
                 future.set_result(None)
 
 
+def test_a_question_that_was_open_while_the_process_was_stopped_is_no_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(module, "time", clock)
+    cluster = SilentCluster(clock)
+    watch = KafkaTopicIdentity(cast(KafkaCluster, cluster), [PAGES])
+    clock.now += CHECK_EVERY_S
+    watch.check()
+    cluster.pass_time(20 * TRY_S)
+    watch.check()
+    assert not watch.away
+
+
 def test_a_silence_lasts_over_all_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     monkeypatch.setattr(module, "time", clock)

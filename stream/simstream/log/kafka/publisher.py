@@ -139,7 +139,10 @@ class KafkaPublisher(Publisher):
 
     def publish(self, verdicts: Sequence[OutgoingVerdict], position: bytes) -> None:
         """See Publisher. Raises BrokerUnreachable, TakenOver, LogError. It publishes all or nothing, so call it
-        again."""
+        again.
+
+        Before it counts the broker as away, one attempt fails that began after the log's patience.
+        """
         if self._producer is None and not self._unsure:
             raise LogError("publish was called before start", "call start first")
         end = time.monotonic() + max(self._cluster.options.patience, 1.0)
@@ -155,9 +158,11 @@ class KafkaPublisher(Publisher):
             except (_FencedError, _AgainError) as error:
                 self._unsure = isinstance(error, _FencedError)
                 self._results["fenced" if self._unsure else "aborted"] += 1
-                if time.monotonic() > end:
+                if began > end:
                     self._look_for_topics()
                     raise self._cluster.unreachable() from error
+                if time.monotonic() > end:
+                    continue  # the time may have passed while this process was stopped: one attempt begins after it
                 if time.monotonic() - began > self._transaction_ms / 2000:
                     if self._unsure and self._is_done(position):
                         self._results["found"] += 1
@@ -271,12 +276,13 @@ class KafkaPublisher(Publisher):
         end = time.monotonic() + self._cluster.options.patience
         name = self._positions if topic == POSITIONS else self._verdicts
         while True:
+            began = time.monotonic()
             try:
                 self._producer.produce(name, value=value, key=key, headers=headers, partition=partition)
                 return
             except BufferError:
                 self._producer.poll(0.05)
-                if time.monotonic() > end:
+                if began > end:
                     raise self._cluster.unreachable() from None
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._STATE:  # what was sent before has failed: this call says why
@@ -289,20 +295,21 @@ class KafkaPublisher(Publisher):
         After `replace_after_s` it raises _FencedError, so that a new producer takes over: the broker has ended the
         transaction by then, and this producer may have forgotten all brokers (see ClientWatch).
         """
-        began = time.monotonic()
-        end = time.monotonic() + self._cluster.options.patience
+        first = time.monotonic()
+        end = first + self._cluster.options.patience
         while True:
+            began = time.monotonic()
             try:
                 if timed:
-                    call(min(CALL_S, max(0.5, end - time.monotonic())))
+                    call(min(CALL_S, max(0.5, end - began)))
                 else:
                     call()
                 return
             except KafkaException as error:
                 self._judge(error)
-                if replace_after_s is not None and time.monotonic() - began > replace_after_s:
+                if replace_after_s is not None and time.monotonic() - first > replace_after_s:
                     raise _FencedError from error
-            if time.monotonic() > end:
+            if began > end:
                 raise self._cluster.unreachable()
             time.sleep(PAUSE_S)
 
@@ -335,6 +342,7 @@ class KafkaPublisher(Publisher):
         """End the open transaction; the verdicts in it are sent again by `publish`."""
         end = time.monotonic() + self._cluster.options.patience
         while True:
+            began = time.monotonic()
             try:
                 self._producer.abort_transaction(CALL_S)
                 return
@@ -346,7 +354,7 @@ class KafkaPublisher(Publisher):
                     raise LogError(
                         f"a transaction cannot be aborted: {error.str()}", "start this judge again"
                     ) from caught
-            if time.monotonic() > end:
+            if began > end:
                 raise self._cluster.unreachable()
             time.sleep(PAUSE_S)
 

@@ -69,9 +69,13 @@ class KafkaTopicIdentity:
         return since
 
     def _note_silence(self, asked_at: float) -> None:
-        """Note a question without an answer. A broker that is not ready for the log's patience counts as away."""
+        """Note a question without an answer. A broker that is not ready for the log's patience counts as away.
+
+        A question has its time. If it ends much later, this process was stopped meanwhile, or did not look.
+        """
         now = time.monotonic()
-        self._no_news_since = asked_at if self._no_news_since is None else self._no_news_since
+        if self._no_news_since is None:
+            self._no_news_since = max(asked_at, now - TRY_S - GRACE_S)
         self.away = now - self._no_news_since >= 0.9 * self._cluster.options.patience
         self._next = now + PAUSE_S
 
