@@ -108,6 +108,14 @@ def test_wrong_names_of_places_are_refused_for_all_pods_and_for_those_of_a_role(
             assert jsonschema.Draft7Validator(schema).is_valid(changed) == (given is right), (where, given)
 
 
+def test_the_time_that_pods_have_to_start_is_a_value() -> None:
+    for case, seconds in (("default", values()["startSeconds"]), ("more", 900)):
+        for (kind, _), document in workloads(list(rendered(case).values())).items():
+            if kind != "Job":
+                probe = container(document)["startupProbe"]
+                assert probe["periodSeconds"] * probe["failureThreshold"] == seconds
+
+
 def test_more_variables_secrets_and_rules_of_the_network_reach_every_pod() -> None:
     found = rendered("more")
     for document in workloads(list(found.values())).values():

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 
 from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog
+from simstream.files import sealed
+from simstream.files.blocks import BLOCK_BYTES
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile
 from simstream.files.sealed import SealedFile
@@ -26,8 +29,10 @@ from simstream.roles.judge import bit_rot
 from simstream.roles.judge import snapshots as module
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.settings import Settings
+from simstream.telemetry import health
 from simstream.telemetry.metrics import Metrics
 from simstream.wire.position import Position
+from tests.manual_clock import ManualClock
 
 LOG = "the log"
 ALWAYS = Settings(snapshot_pages=1)
@@ -251,6 +256,47 @@ def test_the_newest_at_or_behind_the_published_position_is_loaded(folder: Path) 
     assert loaded(folder, 9) == 8
     assert loaded(folder, 8) == 8
     assert loaded(folder, 7) == 5
+
+
+class LargePages(CountedPages):
+    """A state of several pieces, sealed and in blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames = np.arange(4 * BLOCK_BYTES // 8)
+
+    def parts(self) -> list[SnapshotPart]:
+        return [*super().parts(), SnapshotPart("large", "seen", {}, {"large": np.zeros(4 << 20, np.uint8)})]
+
+
+class SlowDisk(FileSystem):
+    """Takes more than three minutes for each piece, by this clock, and asks then whether the service is live."""
+
+    def __init__(self, clock: ManualClock, live: Callable[[], tuple[bool, str]]) -> None:
+        self._clock, self._live = clock, live
+        self.answers: list[tuple[bool, str]] = []
+
+    def pread_into(self, descriptor: int, target: memoryview, offset: int) -> int:
+        if len(target) >= BLOCK_BYTES:
+            self._clock.now += 200
+            self.answers.append(self._live())
+        return super().pread_into(descriptor, target, offset)
+
+
+def test_a_judge_is_live_while_a_slow_disk_gives_it_a_large_state(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = LargePages().judge(5)
+    with keeping(folder, state) as keeper:
+        keeper.finish(5, 50, 5)
+    clock, context = ManualClock(), RoleContext(ALWAYS)
+    monkeypatch.setattr(health, "time", clock)
+    monkeypatch.setattr(sealed, "_WINDOW_BYTES", 1 << 20)
+    context.health.expect("judge", ALWAYS.give_up_s)
+    files = SlowDisk(clock, context.health.live)
+    with SnapshotKeeper(str(folder), LargePages(), LOG, context, files) as keeper:
+        assert keeper.load(published(5), 0, partial(context.health.beat, "judge"))
+    assert files.answers == 8 * [(True, "live")]
 
 
 def test_all_ahead_of_the_published_position_is_refused_with_both(folder: Path) -> None:

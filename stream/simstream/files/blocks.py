@@ -23,6 +23,7 @@ from simstream.files import checksum, dtypes, sealed
 from simstream.files.failures import damaged, reading
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ChangingArray, ChangingPart
+from simstream.files.sealed import Pace
 from simstream.files.snapshot_part import SnapshotPart
 
 BLOCK_BYTES: Final = 256 << 10
@@ -170,9 +171,14 @@ def tables_of(
 
 
 def gather(
-    files: FileSystem, manifest: Path, parts: Sequence[ChangingPart], tables: Tables, paths: Mapping[int, Path]
+    files: FileSystem,
+    manifest: Path,
+    parts: Sequence[ChangingPart],
+    tables: Tables,
+    paths: Mapping[int, Path],
+    pace: Pace = sealed.at_once,
 ) -> list[SnapshotPart]:
-    """Read the parts back into memory of their own, and verify every block.
+    """Read the parts back into memory of their own, and verify every block. Calls `pace` after each one.
 
     Raises StateDamaged and StateFormat. Cost: 3 GB/s from the system's cache.
     """
@@ -186,6 +192,7 @@ def gather(
                 at = 0
                 for file, offset, length, digest in table.tolist():
                     opened.read(file, offset, digest, data.data[at : at + length])
+                    pace(length)
                     at += length
                 try:
                     arrays[array.name] = data.view(dtypes.read(array.dtype)).reshape(array.shape)

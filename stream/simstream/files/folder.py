@@ -16,11 +16,12 @@ from pathlib import Path
 
 from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
-from simstream.files import manifest
+from simstream.files import manifest, sealed
 from simstream.files.failures import writing
 from simstream.files.file_system import FileSystem, process_name
 from simstream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
 from simstream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own, is_of_snapshot
+from simstream.files.sealed import Pace
 from simstream.files.snapshot_loading import LoadedSnapshot as LoadedSnapshot
 from simstream.files.snapshot_loading import SnapshotBase, load
 from simstream.files.snapshot_part import Fact, SnapshotPart
@@ -73,9 +74,14 @@ class StateFolder(Closing):
         """
         return self.load_one(self.snapshots[0], trusted) if self.snapshots else None
 
-    def load_one(self, snapshot: Snapshot, trusted: Collection[str] = ()) -> LoadedSnapshot:
-        """Do what `load` does with one of `snapshots`. The next snapshot replaces every newer one."""
-        loaded, self._base = load(self.files, snapshot, trusted)
+    def load_one(
+        self, snapshot: Snapshot, trusted: Collection[str] = (), pace: Pace = sealed.at_once
+    ) -> LoadedSnapshot:
+        """Do what `load` does with one of `snapshots`. The next snapshot replaces every newer one.
+
+        Calls `pace` after each verified piece, in any thread.
+        """
+        loaded, self._base = load(self.files, snapshot, trusted, pace)
         self._loaded = snapshot.manifest.number
         return loaded
 

@@ -173,14 +173,14 @@ def to_manifest_file(file: SealedFile) -> ManifestFile:
 
 
 def open_named(
-    files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool
+    files: FileSystem, folder: Path, named: ManifestFile, *, verify: bool, pace: Pace = sealed.at_once
 ) -> tuple[SealedFile, SnapshotPart]:
     """Return the named file with its arrays mapped. Raises StateDamaged, also for a whole but different file."""
     path = folder / named.file
     with reading(path):
         descriptor = files.open(path)
         try:
-            found = sealed.check(files, descriptor, path, verify=verify)
+            found = sealed.check(files, descriptor, path, verify=verify, pace=pace)
             _same(found, named)
             return found, sealed.map_part(files, descriptor, found)
         finally:

@@ -72,7 +72,8 @@ class LivePages:
         self.directory = PageDirectory()
         self.clusters = Clusters(self.rows, lambda row: self.record(row).age)
         self.sizes = ClusterSizes(alert)
-        self._beat = beat
+        self.beat = beat
+        """Called within long steps, as a sign of life."""
         self._expiry = PageExpiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
         self._bucket_ms = max(1, window_ms // BUCKETS_A_WINDOW) if window_ms is not None else None
         self.changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
@@ -300,7 +301,7 @@ class LivePages:
         self.index.settle()
         for numbers in self.index.dropped_slices():
             self.rows.give_back(numbers)
-            self._beat()
+            self.beat()
         self._compact()
 
     def _amend(self, cold: RecordNumber, age: Age, row: Row | None = None) -> None:

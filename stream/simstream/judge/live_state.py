@@ -97,6 +97,7 @@ class LiveState(Closing):
         for colds, records in store.pages.chunks():
             live = store.rows.are_live(records["row"], colds)
             store.directory.add(records["identity"][live], records["row"][live])
+            store.beat()
         if len(store.directory) != count:
             raise StateDamaged(
                 f"the directory has {count} pages, but the page store has {len(store.directory)}", START_OVER

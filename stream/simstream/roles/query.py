@@ -66,7 +66,8 @@ class QueryRole:
         role = FollowerRole(NAME, 0.0, NAME, partial(self._turns, ahead=True), self._hear)
         with self._log_judge, open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots:
             with self._turns():
-                snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+                beat = partial(self._context.health.beat, NAME)
+                snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
             with (
                 RetentionWatch(self._log, snapshots, self._context),
                 self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,

@@ -113,7 +113,7 @@ spec:
         httpGet: {path: /health/{{ $path }}, port: http}
         periodSeconds: {{ if eq $path "live" }}10{{ else }}5{{ end }}
         {{- if eq $path "started" }}
-        failureThreshold: 72      # a broker that is away is waited for 5 minutes (give_up_after)
+        failureThreshold: {{ div $.root.Values.startSeconds 5 }}
         {{- else }}
         timeoutSeconds: 5
         {{- end }}

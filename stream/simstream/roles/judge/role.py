@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError
@@ -74,7 +75,8 @@ class JudgeRole:
         log_judge = self._log_judge = LogJudge(self._policy, self._context, NAME, book)
         log_judge.state.index.look_up_by(self._context.settings.threads)
         with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
-            snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0])
+            beat = partial(self._context.health.beat, NAME)
+            snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
             if book is not None:
                 published_frame = published.frame if published else 0
                 check_kept_answers(self._log, book, log_judge.next_frame, published_frame)

@@ -60,7 +60,7 @@ class NoSnapshots(Closing):
         """When the first frame that a restart needs came to the log, in ms since 1970; None before that frame."""
         return (self._appended or {}).get(self.kept)
 
-    def load(self, published: Position | None, log_begins: int) -> bool:
+    def load(self, published: Position | None, log_begins: int, beat: Beat = lambda: None) -> bool:
         """Load nothing. Raises WrongLog if the log's first frames are gone."""
         if log_begins:
             raise WrongLog(
@@ -115,16 +115,17 @@ class SnapshotKeeper(NoSnapshots):
         self._metrics.watch_snapshots(self, self._age_s, self._folder.aside)
         self._rot: RotWatch | None = None
 
-    def load(self, published: Position | None, log_begins: int) -> bool:
+    def load(self, published: Position | None, log_begins: int, beat: Beat = lambda: None) -> bool:
         """Load the newest snapshot at or behind the published position; return False if there is no snapshot.
 
-        `log_begins` is the first frame that the log still has. A damaged snapshot is set aside if another snapshot
-        or the whole log can replace it; else it raises StateDamaged. Raises WrongLog, WrongRecipe, WrongPolicy,
-        StateFormat, too.
+        `log_begins` is the first frame that the log still has. Calls `beat`, in any thread, as long as the disk
+        gives bytes: a large state takes minutes. A damaged snapshot is set aside if another snapshot or the whole
+        log can replace it; else it raises StateDamaged. Raises WrongLog, WrongRecipe, WrongPolicy, StateFormat,
+        too.
         """
         end = published.frame if published else 0
         began = time.monotonic()
-        loaded = self._whole(end, log_begins)
+        loaded = self._whole(end, log_begins, beat)
         if loaded is None:
             if not self._folder.snapshots:
                 found = super().load(published, log_begins)
@@ -161,7 +162,7 @@ class SnapshotKeeper(NoSnapshots):
         _logger.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
         return True
 
-    def _whole(self, end: int, log_begins: int) -> LoadedSnapshot | None:
+    def _whole(self, end: int, log_begins: int, beat: Beat) -> LoadedSnapshot | None:
         """Return the newest whole snapshot at or behind frame `end`, or None. Raises StateDamaged."""
         folder, trusted = self._folder, () if self._folder.suspected else PageStore.KINDS
         error = next(iter(folder.damaged.values()), None)
@@ -173,7 +174,7 @@ class SnapshotKeeper(NoSnapshots):
             if error is not None and facts["frame"] < log_begins:
                 break
             try:
-                loaded = folder.load_one(snapshot, trusted)
+                loaded = folder.load_one(snapshot, trusted, lambda size: beat())
             except StateDamaged as found:
                 error = error or found
                 bad.append(snapshot)
