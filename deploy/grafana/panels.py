@@ -247,12 +247,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Seconds since a loop turned",
             "s",
-            (
-                Query(
-                    f"time() - {_most('simstream_last_poll_timestamp_seconds', 'instance, role')}",
-                    "{{role}} {{instance}}",
-                ),
-            ),
+            (Query(_most("simstream_turn_age_seconds", "instance, role"), "{{role}} {{instance}}"),),
         ),
         Panel(
             "Memory",

@@ -412,6 +412,21 @@ def test_the_age_of_the_snapshot_is_a_metric(folder: Path) -> None:
         assert 0 <= (context.metrics.registry.get_sample_value("simstream_snapshot_age_seconds") or 0) < 60
 
 
+def test_the_age_of_a_snapshot_keeps_to_it_if_the_clock_is_set_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, now = RoleContext(ALWAYS), time.time()
+    read = context.metrics.registry.get_sample_value
+    state = CountedPages().judge(5)
+    with SnapshotKeeper(str(folder), state, LOG, context) as keeper:
+        keeper.finish(5, 50, 5)
+        age = read("simstream_snapshot_age_seconds") or 0
+        monkeypatch.setattr(time, "time", lambda: now - 3600)
+        assert (read("simstream_snapshot_age_seconds") or 0) > age
+        monkeypatch.setattr(time, "time", lambda: now + 3600)
+        assert age < (read("simstream_snapshot_age_seconds") or 0) < 60
+
+
 def turn_over(path: Path, at: int = -1) -> None:
     """Let a byte of a file be another one."""
     with path.open("r+b") as file:

@@ -7,6 +7,7 @@ a whole batch at once.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter, ProcessCollector, generate_latest
@@ -290,7 +291,9 @@ class Metrics:
 
     def _process(self, make: MetricRegistry) -> None:
         """Make the metrics of this process, besides `process_*` of the client library (CPU, files, start)."""
-        self.last_poll = make.gauge("last_poll_timestamp_seconds", "When a role's loop last turned.", ROLE)
+        self._turned: dict[str, float] = {}
+        """When each role's loop last turned, by the monotonic clock."""
+        self._turn_age = make.gauge("turn_age_seconds", "How long ago a role's loop last turned.", ROLE)
         self.ready = make.gauge(
             "ready", "1 if this process is ready: connected, and done with its replay.", unit="1 or 0"
         )
@@ -304,6 +307,13 @@ class Metrics:
         """Set the metrics of the version, recipe, policy and window in force."""
         self.info.labels(version, f"{recipe} {recipe_id}", policy_id).set(1)
         self.window.set((window_ms or 0) / 1000)
+
+    def note_turn(self, role: str) -> None:
+        """Note that a role's loop turned. Its age is measured by a clock that nobody sets."""
+        begins = role not in self._turned
+        self._turned[role] = time.monotonic()
+        if begins:
+            self._turn_age.labels(role).set_function(lambda: time.monotonic() - self._turned[role])
 
     def forget(self, partition: int) -> None:
         """Remove the series of a partition that is no longer read here."""
@@ -325,7 +335,8 @@ class Metrics:
         Of these only the metrics of loops, questions and snapshots are exposed, which tell roles or folders apart.
         """
         second = Metrics()
-        second.last_poll, second.query_seconds = self.last_poll, self.query_seconds
+        second._turned, second._turn_age = self._turned, self._turn_age
+        second.query_seconds = self.query_seconds
         second.snapshot_age, second.state_damaged = self.snapshot_age, self.state_damaged
         second._keepers = self._keepers
         return second

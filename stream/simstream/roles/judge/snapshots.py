@@ -110,6 +110,8 @@ class SnapshotKeeper(NoSnapshots):
         self._prepared_at = time.monotonic()
         self._rest_s = 0.0
         """Seconds after `_prepared_at` in which no snapshot is due."""
+        self._placed_at: float | None = None
+        """When this process last put a snapshot in place, by the monotonic clock; None if it has not."""
         self._failing_since: float | None = None
         self._try_at = 0.0
         self._metrics.watch_snapshots(self, self._age_s, self._folder.aside)
@@ -304,6 +306,7 @@ class SnapshotKeeper(NoSnapshots):
         if self._writing is not None:
             self._metrics.batch.labels("snapshot_write").observe(self._writing.seconds)
         self._prepared = self._writing = self._failing_since = None
+        self._placed_at = time.monotonic()
         self.kept, self.wanted = self._frame, 0
         self.why, self._try_at = "", 0.0
         where = {"frame": self._frame, "ordinal": self._ordinal}
@@ -321,7 +324,12 @@ class SnapshotKeeper(NoSnapshots):
         self._try_at = now + RETRY_S
 
     def _age_s(self) -> float:
-        """Return the seconds since the newest snapshot was put in place; NaN without one."""
+        """Return the seconds since the newest snapshot was put in place; NaN without one.
+
+        Only the age of a snapshot from before this process depends on the wall clock, which may be set.
+        """
+        if self._placed_at is not None:
+            return time.monotonic() - self._placed_at
         snapshots = self._folder.snapshots
         return max(0.0, time.time() - snapshots[0].modified_ns / 1e9) if snapshots else float("nan")
 

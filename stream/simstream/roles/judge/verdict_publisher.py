@@ -115,7 +115,7 @@ class VerdictPublisher:
         metrics = self._context.metrics
         metrics.log_lag_seconds.set(0 if self._last_ms is None else max(0.0, time.time() - self._last_ms / 1000))
         metrics.published.set(self._published)
-        metrics.last_poll.labels(NAME).set_to_current_time()
+        metrics.note_turn(NAME)
         self._transactions.follow(self._publisher.results)
 
     def _hand_over(self, outbox: VerdictOutbox, judged: Sequence[JudgedFrame] = ()) -> None:

@@ -83,7 +83,7 @@ class MatchRole:
 
     def _report_health(self, shards: int, obstacle: str) -> None:
         """Tell health what the shards do; tell it nothing while the loop of any shard stands still."""
-        self._context.metrics.last_poll.labels(NAME).set_to_current_time()
+        self._context.metrics.note_turn(NAME)
         workers = list(self._workers.values())
         now, patience_s = time.monotonic(), self._context.settings.stuck_after_s
         if any(now - worker.turned > patience_s for worker in workers if worker.loaded):
