@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import os
 import random
@@ -15,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 import yaml
 from confluent_kafka import Producer
@@ -360,6 +363,29 @@ class TestScene:
     def test_nothing_but_new_pages_after_copies(self, scene: MonitoredServices) -> None:
         scene.send([pages.text(scene.rng) for _ in range(NEW)])
         scene.fires("SimstreamNearDuplicateShare")
+
+    def test_a_log_whose_clock_was_ahead(self, scene: MonitoredServices) -> None:
+        """Its frames are of another source topic: the judge knows where the present one goes on."""
+        free = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": 1 << 62}
+        scene.program.place.alter(FINGERPRINTS, free)
+        frame = frames.decode(read_topic(scene.log, FINGERPRINTS)[-1].value or b"")
+        ahead, offsets = int(1000 * (time.time() + 2 * 3600)), itertools.count()
+
+        def kept() -> bool:
+            """Whether the log keeps the time that it is given; the brokers hear of its new setting in a moment."""
+            offset = next(offsets)
+            where = np.array([offset]), np.array([ahead])
+            columns = dataclasses.replace(frame.columns.part(0, 1), offset=where[0], time=where[1])
+            header = msgspec.structs.replace(
+                frame.header, topic_id="another", start=offset, to=offset + 1, first=offset == 0, came=()
+            )
+            with scene.log.open_appender(FINGERPRINTS) as appender:
+                appender.append(frames.encode(header, columns), partition=0, timestamp=ahead)
+                appender.flush(PATIENCE_S)
+            return read_topic(scene.log, FINGERPRINTS)[-1].timestamp == ahead
+
+        until(kept, lambda: "the log takes a frame of later", every=0.2)
+        scene.fires("SimstreamStreamTimeAhead")
 
     def test_a_state_that_is_damaged_between_two_runs(self, scene: MonitoredServices) -> None:
         assert scene.judge is not None
