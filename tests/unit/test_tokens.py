@@ -63,6 +63,19 @@ def test_all_clients_share_a_token_until_most_of_its_life_is_over(monkeypatch: p
     assert source.token().value == "token-2"
 
 
+def test_a_token_is_renewed_although_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, monotonic = 10_000.0, 1_000.0
+    monkeypatch.setattr(time, "time", lambda: wall)
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic)
+    source = source_of(StubServer(400.0))
+    assert source.token().value == "token-1"
+    wall -= 3600.0
+    monotonic += 299.0
+    assert source.token().value == "token-1"
+    monotonic += 2.0
+    assert source.token().value == "token-2"
+
+
 def test_a_present_token_stays_in_use_while_the_function_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -56,7 +56,8 @@ class TokenSource:
         self._client = client
         self._lock = threading.Lock()
         self._token: Token | None = None
-        self._renew_at = self._failed_at = 0.0
+        self._renew_at = self._renew_at_latest = self._failed_at = 0.0
+        """`_renew_at` is in seconds since 1970. The others are of the monotonic clock, which nobody sets back."""
         self._error = ""
         self._call: _Call | None = None
 
@@ -68,7 +69,7 @@ class TokenSource:
         """
         with self._lock:
             now = time.time()
-            if self._token is None or now >= self._renew_at:
+            if self._token is None or now >= self._renew_at or time.monotonic() >= self._renew_at_latest:
                 self._renew(now)
             if self._token is None:
                 raise NotAdmitted(
@@ -96,7 +97,8 @@ class TokenSource:
             self._fail(trouble)
         else:
             self._token, self._error = token, ""
-            self._renew_at = now + RENEW_SHARE * (token.ends - now)
+            share_s = RENEW_SHARE * (token.ends - now)
+            self._renew_at, self._renew_at_latest = now + share_s, time.monotonic() + share_s
 
     def _fail(self, why: str) -> None:
         self._error, self._failed_at = without_secrets(" ".join(why.split())[:300], self._client), time.monotonic()
