@@ -118,7 +118,8 @@ class PageUnknown(SimstreamError):
 
 
 class ExtractionNotStarted(SimstreamError):
-    """No process that extracts HTML can start: file descriptors, processes or memory are short."""
+    """No process that extracts HTML can start: file descriptors, processes or memory are short, or another version
+    was installed meanwhile."""
 
 
 class LogError(SimstreamError):

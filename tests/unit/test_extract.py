@@ -296,6 +296,18 @@ def test_a_process_that_ends_before_it_is_asked_is_not_the_pages_fault(monkeypat
         assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
 
 
+def test_a_process_of_a_version_that_was_installed_meanwhile_extracts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(extraction_process, "versions", lambda: "simstream 0.0.1, resiliparse 2.0.1")
+        pool = ExtractionPool(1)
+    with pool, pytest.raises(ExtractionNotStarted, match=r"installed while this process ran \(simstream 0\.0\.1"):
+        pool.extract([(PAGE, HTML)])
+    with ExtractionPool(1) as pool:
+        assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
+
+
 def test_closing_ends_the_wait_for_a_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_FIRST_PAUSE_S", "_MAX_PAUSE_S", "START_PATIENCE_S"):
         monkeypatch.setattr(extraction_process, name, 600.0)

@@ -13,7 +13,14 @@ from typing import Final
 
 from simstream.errors import ExtractionNotStarted
 from simstream.text.extraction.extract import ExtractedText
-from simstream.text.extraction.worker import READY, ExtractionRequest, receive_answer, send_requests
+from simstream.text.extraction.worker import (
+    OTHER_VERSION,
+    READY,
+    ExtractionRequest,
+    receive_answer,
+    send_requests,
+    versions,
+)
 
 PATIENCE: Final = 5
 """A process without an answer for this many times a page's CPU time counts as dead."""
@@ -36,6 +43,7 @@ class ExtractionProcess:
     def __init__(self, timeout: float, memory_bytes: int) -> None:
         self._timeout = timeout
         self._memory_bytes = memory_bytes
+        self._versions = versions()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._changing = threading.Lock()
@@ -87,15 +95,22 @@ class ExtractionProcess:
                     raise
             self._socket, self._answers = ours, ours.makefile("rb")
         self._socket.settimeout(_START_S)
-        if self._answers.read(1) != READY:
+        begins = self._answers.read(1)
+        if begins == OTHER_VERSION:
+            self.stop()
+            raise ExtractionNotStarted(
+                f"another version was installed while this process ran ({self._versions})",
+                "start it again: only then all of it works by one version",
+            )
+        if begins != READY:
             raise ConnectionResetError("the process ended before it was asked")
         self._socket.settimeout(PATIENCE * self._timeout)
         self._is_ready = True
 
     def _open(self, descriptor: int) -> subprocess.Popen[bytes]:
-        numbers = [str(descriptor), str(self._memory_bytes), str(self._timeout)]
+        arguments = [str(descriptor), str(self._memory_bytes), str(self._timeout), self._versions]
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT, *numbers, json.dumps(sys.path)],
+            [sys.executable, "-P", "-c", _BOOT, *arguments, json.dumps(sys.path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -3,7 +3,8 @@
 It is a new interpreter, never a fork, because its owner has threads and Kafka clients. A request has some pages,
 and each page gets an answer as soon as it is done. Neither side executes anything from the other: a page that takes
 over this process gains no more. `extraction/process` starts it, with the socket's descriptor, the limit of its
-memory in bytes and the seconds of CPU for a page.
+memory in bytes, the seconds of CPU for a page, and the owner's versions. It imports what lies on the disk now. If
+that was upgraded under the owner, it says so and ends: other code must not work under the owner's recipe id.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
 from simstream.text.extraction.extract import ExtractedText, extract_one
+from simstream.version import __version__
 
 READY = b"\x01"
 """The bytes that the process sends once it is ready."""
+OTHER_VERSION = b"\x02"
+"""The bytes that the process sends instead if its versions are not those of the owner."""
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<IIB")
 _ANSWER = struct.Struct("<iII")
@@ -53,6 +57,16 @@ def receive_answer(source: BinaryIO) -> ExtractedText:
     return ExtractedText(text, _exactly(source, reason_size).decode(), _exactly(source, detail_size).decode())
 
 
+def versions() -> str:
+    """Return the versions of what a text depends on, as they are installed now."""
+    from importlib import metadata  # an import of 20 ms
+
+    try:
+        return f"simstream {__version__}, resiliparse {metadata.version('resiliparse')}"
+    except metadata.PackageNotFoundError:
+        return f"simstream {__version__}"
+
+
 def main() -> None:
     """Answer requests until the owner closes its end or dies."""
     descriptor, memory_bytes, timeout = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
@@ -60,6 +74,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with socket.socket(fileno=descriptor) as owner, owner.makefile("rb") as source:
+        if versions() != sys.argv[4]:
+            owner.sendall(OTHER_VERSION)
+            return
         owner.sendall(READY)
         try:
             while True:
