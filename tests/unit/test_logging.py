@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from simstream.telemetry import logging as module
-from simstream.telemetry.logging import JsonFormatter, OneLineFormatter, RepetitionFilter, log_to_stderr
+from simstream.telemetry.logging import _TEXT, JsonFormatter, OneLineFormatter, RepetitionFilter, log_to_stderr
 from tests.manual_clock import ManualClock
 
 
@@ -96,6 +97,23 @@ def test_text_stays_one_line_whatever_a_page_is_called() -> None:
     log.warning("the oldest is %s", "a\nERROR b")
     log.warning("the oldest is %s", "\x1b]0;owned\x07\r")
     assert out.getvalue() == "WARNING the oldest is a\\nERROR b\nWARNING the oldest is \ufffd]0;owned\ufffd\ufffd\n"
+
+
+@pytest.fixture
+def far_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine eight hours ahead of UTC."""
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "CST-8")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_zone")
+def test_text_and_json_tell_the_time_in_utc() -> None:
+    record = logging.makeLogRecord({"created": 0.25, "msecs": 250.0, "levelname": "INFO", "msg": "it began"})
+    assert OneLineFormatter(_TEXT).format(record).startswith("1970-01-01 00:00:00,250Z INFO ")
+    assert json.loads(JsonFormatter().format(record))["time"] == "1970-01-01T00:00:00.250Z"
 
 
 def test_a_flood_of_one_fault_is_bounded_and_counted_and_hides_no_other(clock: ManualClock) -> None:

@@ -18,6 +18,8 @@ MAX_ALIKE = 20
 ALIKE_S = 60.0
 MAX_KINDS = 1_000
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_TIME = "%s,%03dZ"
+"""UTC, as in lines of JSON: services on several machines, and their topics, have one time."""
 
 
 def log_to_stderr(kind: Literal["text", "json"], level: str) -> None:
@@ -36,7 +38,11 @@ def log_to_stderr(kind: Literal["text", "json"], level: str) -> None:
 
 
 class OneLineFormatter(logging.Formatter):
-    """Makes a line for a person. It escapes line ends, and replaces characters that would steer a terminal."""
+    """Makes a line for a person. Its time is UTC. Line ends are escaped, and characters that would steer a terminal
+    are replaced."""
+
+    converter = staticmethod(time.gmtime)
+    default_msec_format = _TIME
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
