@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import time
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -322,6 +323,21 @@ def test_a_receiver_that_fails_now_and_then_costs_few_log_lines(caplog: pytest.L
         "webhooks for 127.0.0.1 are dropped (refused)",
         "webhooks for 127.0.0.1 wait",
     ]
+
+
+def test_a_receiver_that_refuses_a_signature_may_mean_the_clock(caplog: pytest.LogCaptureFixture) -> None:
+    async def unverified(request: web.Request, number: int) -> web.StreamResponse:
+        return web.Response(status=401)
+
+    async def run() -> None:
+        async with Receiver(unverified).listen() as url:
+            await send(url, 1)
+
+    asyncio.run(run())
+    [line] = warnings(caplog)
+    assert re.search(
+        r"it answers 401: check SIMSTREAM_WEBHOOK_SECRET, and the clock of this machine, .* UTC$", line
+    )
 
 
 def test_the_log_says_where_webhooks_go_and_when_they_arrive_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,6 +32,8 @@ _MAKE_SECRET: Final = (
     "print('whsec_' + base64.b64encode(secrets.token_bytes(32)).decode())\""
 )
 _RETRIED: Final = (408, 425, 429)
+_UNVERIFIED: Final = (400, 401, 403)
+"""What receivers answer to a wrong signature, or to a time that differs from theirs by more than some minutes."""
 _TELL_S: Final = 300.0
 """Seconds between two log lines of one kind."""
 _logger = logging.getLogger("simstream.news")
@@ -196,7 +198,7 @@ class WebhookSender:
                 self._target.url, data=event.body, headers=headers, allow_redirects=False
             ) as answer:
                 answer.close()  # the body may never end
-                return answer.status, f"it answers {answer.status}"
+                return answer.status, _describe_answer(answer.status)
         except TimeoutError:
             return 0, f"it does not answer within {self._limits.answer_s:g} s"
         except aiohttp.ClientSSLError as error:
@@ -216,3 +218,10 @@ class WebhookSender:
         if now - self._told_at.get(line, -inf) > _TELL_S:
             self._told_at[line], self._last_told = now, line
             _logger.warning(line, self._target.host, *values)
+
+
+def _describe_answer(status: int) -> str:
+    if status not in _UNVERIFIED:
+        return f"it answers {status}"
+    now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    return f"it answers {status}: check {SECRET_VARIABLE}, and the clock of this machine, which says {now}"
