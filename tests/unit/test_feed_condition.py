@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from simstream.errors import BrokerUnreachable
 from simstream.feeds import web as feed_web
 from simstream.feeds.condition import FeedCondition, FeedPartition
-from simstream.feeds.fold import FoldLimits
+from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.state import FeedState
 from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
@@ -153,6 +153,20 @@ def test_a_page_that_reads_for_long_says_again_how_much_is_left(caplog: pytest.L
     condition.hear({PAGES: 0, VERDICTS: 100})
     watch._tell()
     assert "the stories are up to date" in caplog.text
+
+
+def test_the_table_keeps_that_the_news_page_was_up_to_date_once() -> None:
+    clock, feed = ManualClock(), feed_of(3, lambda number: 0)
+    assert feed.fold is not None
+    feed.condition = begun(clock)
+    watch = FeedWatch(feed, dict, clock)
+    kept = []
+    for taken in (4, 5):
+        feed.condition.take(PAGES, taken)
+        feed.condition.hear({PAGES: 5})
+        watch._note_ready()
+        kept.append(VerdictFold(feed.fold._table).counts.was_up_to_date)
+    assert kept == [False, True]
 
 
 def test_probes_and_answers_tell_the_condition_and_a_question_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,12 +34,14 @@ LASTING = replace(QUICK, give_up_s=4.0)
 
 
 def started(*pages: Page, updates: bool = False, now: Callable[[], float] = time.monotonic) -> tuple[Any, Any]:
-    """A feed that began with these pages, and its events."""
+    """A feed that began with these pages, and was up to date with them, if there are any; and its events."""
     feed = FeedState(FoldLimits())
     table: dict[str, bytes] = {}
     feed.begin(table)
     feed.name = "log.news"
     add(feed, *pages)
+    if pages:
+        feed.fold.note_up_to_date()
     feed.begin(table)
     events = StoryEvents(feed, updates, now)
     asyncio.run(feed.settle())
@@ -87,6 +89,22 @@ def test_on_its_first_start_nothing_is_told_until_the_feed_is_up_to_date() -> No
     assert feed.condition.state == "ready"
     assert told(events) == []
     add(feed, ("https://n.example/1", "New", 3))
+    assert told(events) == [("story.created", "New")]
+
+
+def test_a_restart_before_the_feed_was_ever_up_to_date_tells_no_old_story() -> None:
+    feed, table = FeedState(FoldLimits()), dict[str, bytes]()
+    feed.begin(table)
+    add(feed, *STORIES)
+    feed.begin(table)
+    events = StoryEvents(feed, updates=True)
+    asyncio.run(feed.settle())
+    add(feed, ("https://n.example/1", "Old, but not read yet", 3))
+    assert feed.condition.state == "loading"
+    assert told(events) == []
+    feed.condition.hear({})
+    assert told(events) == []
+    add(feed, ("https://n.example/2", "New", 4))
     assert told(events) == [("story.created", "New")]
 
 

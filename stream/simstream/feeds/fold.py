@@ -128,6 +128,12 @@ class VerdictFold:
             self._put(page_id, _left(changed) if sheet.gone else changed)
         self.age()
 
+    def note_up_to_date(self) -> None:
+        """Note in the table that the news page was up to date once. Nothing that is shown changes."""
+        if not self.counts.was_up_to_date:
+            self.counts = msgspec.structs.replace(self.counts, was_up_to_date=True)
+            self._table[COUNTS_KEY] = encode(self.counts)
+
     def awaited_titles(self) -> set[str]:
         """Return the places of the records that pages wait for to get their titles."""
         return {source for source, page_id in self._awaited.items() if self.versions[page_id].source == source}

@@ -76,7 +76,7 @@ class PageSheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Counts the pages that the news page has left out since it began with this log."""
+    """Counts the pages that were left out since the news page began with this log, and notes that it caught up."""
 
     too_old: int = 0
     """Pages that were older than the window when they came."""
@@ -86,6 +86,8 @@ class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Pages whose records never came: each shows its earlier title, or else its address."""
     last: dict[int, int] = {}
     """The ordinal of the last page that was too old, by partition of `verdicts`: a repeated page counts once."""
+    was_up_to_date: bool = False
+    """Whether the news page was ever up to date with this log. Until then, its stories are no news."""
 
 
 Entry = PageVersion | ClusterMerge | PageSheet | LeftOutCounts

@@ -1,7 +1,7 @@
 """Decides which stories are news: new ones, and stories with a new version, each told once.
 
-Nothing that the news page knows from its table is news. On its first start, when the table is empty, nothing is
-news until it is up to date: it only reads what is old.
+Nothing that the news page knows from its table is news. Until it was up to date once, nothing is news, over any
+number of restarts: it only reads what is old.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class StoryEvents:
 
     def _begin(self, cards: StoryCards) -> None:
         """Take what the table held as told."""
-        self._is_silent = self._is_silent or (self._cards is None and not len(cards))
+        assert self._feed.fold is not None
+        self._is_silent = not self._feed.fold.counts.was_up_to_date
         self._cards, self._untitled = cards, {}
         for card in cards.all():
             self._note(card)

@@ -30,6 +30,7 @@ class FeedWatch:
         self, feed: FeedState, ends: Callable[[], Ends], clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`clock` counts seconds."""
+        self._feed = feed
         self._condition = feed.condition
         self._ends = ends
         """Asks a broker. Called in a thread."""
@@ -44,9 +45,15 @@ class FeedWatch:
                 self._condition.hear(await call_in_daemon(self._ends))
             except SimstreamError as error:
                 _logger.debug("the ends of the topics are not known: %s", error)
+            self._note_ready()
             self._tell()
             await self._titles.look()
             await asyncio.sleep(self.EVERY_S)
+
+    def _note_ready(self) -> None:
+        """Note in the table that the news page is up to date: from now on, what comes is news."""
+        if self._feed.fold is not None and self._condition.state == "ready":
+            self._feed.fold.note_up_to_date()
 
     def _tell(self) -> None:
         """Log a change of the condition, and from time to time what is still to be read."""
