@@ -294,6 +294,26 @@ def test_a_receiver_of_every_kind_gets_a_bounded_number_of_signed_requests(
     asyncio.run(run())
 
 
+def test_events_that_the_receiver_cannot_digest_hold_up_no_others() -> None:
+    async def picky(request: web.Request, number: int) -> web.StreamResponse:
+        return web.Response(status=500 if request.headers["webhook-id"] in ("id0", "id1", "id2", "id3") else 204)
+
+    async def run() -> None:
+        async with Receiver(picky).listen() as url:
+            metrics = NewsMetrics()
+            events: Any = Few(10)
+            sending = asyncio.ensure_future(
+                WebhookSender(WebhookTarget(url, SECRET), events, metrics, LASTING).run()
+            )
+            while counts(metrics).get("delivered", 0) < 6:
+                await asyncio.sleep(0.01)
+            assert counts(metrics) == {"delivered": 6}
+            sending.cancel()
+            await asyncio.wait([sending])
+
+    asyncio.run(run())
+
+
 def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import contextlib
 import hmac
+import itertools
 import logging
 import random
 import time
 from base64 import b64decode, b64encode
-from collections import deque
 from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
@@ -67,6 +68,10 @@ class WebhookLimits:
 class _WaitingEvent(NamedTuple):
     event: StoryEvent
     since: float
+    next_at: float
+    """When its next request is due."""
+    pause: float
+    """The pause before the last request; at first `first_pause_s`."""
 
 
 class WebhookTarget:
@@ -117,7 +122,9 @@ class WebhookSender:
         self._events = events
         self._metrics = metrics
         self._limits = limits or WebhookLimits()
-        self._waiting: deque[_WaitingEvent] = deque()
+        self._numbers = itertools.count()
+        self._waiting: dict[int, _WaitingEvent] = {}
+        """By number. The events come with rising numbers."""
         self._has_events = asyncio.Event()
         self._in_flight = 0
         self._told_at: dict[str, float] = {}
@@ -151,44 +158,61 @@ class WebhookSender:
 
     def _collect(self) -> None:
         for event in self._events.take():
-            if len(self._waiting) >= self._limits.most_waiting:
-                self._drop("overflow", f"more than {self._limits.most_waiting} wait", self._waiting.popleft().event)
-            self._waiting.append(_WaitingEvent(event, time.monotonic()))
-            self._has_events.set()
+            now = time.monotonic()
+            self._put(next(self._numbers), _WaitingEvent(event, now, now, self._limits.first_pause_s))
+
+    def _put(self, number: int, waiting: _WaitingEvent) -> None:
+        self._waiting[number] = waiting
+        if len(self._waiting) > self._limits.most_waiting:
+            oldest = self._waiting.pop(min(self._waiting)).event
+            self._drop("overflow", f"more than {self._limits.most_waiting} wait", oldest)
+        self._has_events.set()
 
     async def _send_all(self, session: aiohttp.ClientSession) -> None:
         while True:
-            await self._has_events.wait()
-            if not self._waiting:
-                self._has_events.clear()
-                continue
-            waiting = self._waiting.popleft()
+            number, waiting = await self._next()
             self._in_flight += 1
-            await self._send(session, waiting)
+            if waiting.next_at > waiting.since:
+                self._metrics.webhook_retries.inc()
+            await self._send(session, number, waiting)
             self._in_flight -= 1
 
-    async def _send(self, session: aiohttp.ClientSession, waiting: _WaitingEvent) -> None:
-        """Repeat the request until the receiver takes the event or refuses it, or the time is over."""
-        pause = self._limits.first_pause_s
+    async def _next(self) -> tuple[int, _WaitingEvent]:
+        """Wait until the request of an event is due, and take the event, with its number."""
         while True:
-            status, why = await self._ask(session, waiting.event)
-            if 200 <= status < 300:
-                self._metrics.webhooks.labels("delivered").inc()
-                if self._last_told == _THEY_WAIT:
-                    self._last_told = ""
-                    _logger.info("webhooks for %s arrive again", self._target.host)
-                break
-            if 300 <= status < 500 and status not in _RETRIED:
-                self._drop("refused", why, waiting.event)
-                break
-            pause = min(2 * pause, self._limits.longest_pause_s)
-            rest = pause * random.uniform(0.25, 0.5)
-            if time.monotonic() + rest - waiting.since > self._limits.give_up_s:
-                self._drop("expired", why, waiting.event)
-                break
-            self._warn(_THEY_WAIT, why, self._limits.give_up_s / 60)
-            await asyncio.sleep(rest)
-            self._metrics.webhook_retries.inc()
+            self._has_events.clear()
+            rest = None
+            if self._waiting:
+                number = min(self._waiting, key=lambda one: (self._waiting[one].next_at, one))
+                rest = self._waiting[number].next_at - time.monotonic()
+                if rest <= 0:
+                    return number, self._waiting.pop(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._has_events.wait()
+
+    async def _send(self, session: aiohttp.ClientSession, number: int, waiting: _WaitingEvent) -> None:
+        """Send one request. An event that the receiver neither takes nor refuses waits again, until it expires.
+
+        Others are sent meanwhile: an event that the receiver cannot digest holds up no other.
+        """
+        status, why = await self._ask(session, waiting.event)
+        if 200 <= status < 300:
+            self._metrics.webhooks.labels("delivered").inc()
+            if self._last_told == _THEY_WAIT:
+                self._last_told = ""
+                _logger.info("webhooks for %s arrive again", self._target.host)
+            return
+        if 300 <= status < 500 and status not in _RETRIED:
+            self._drop("refused", why, waiting.event)
+            return
+        pause = min(2 * waiting.pause, self._limits.longest_pause_s)
+        next_at = time.monotonic() + pause * random.uniform(0.25, 0.5)
+        if next_at - waiting.since > self._limits.give_up_s:
+            self._drop("expired", why, waiting.event)
+            return
+        self._warn(_THEY_WAIT, why, self._limits.give_up_s / 60)
+        self._put(number, waiting._replace(next_at=next_at, pause=pause))
 
     async def _ask(self, session: aiohttp.ClientSession, event: StoryEvent) -> tuple[int, str]:
         """Send one request. Returns the status of the answer, or 0, and a sentence."""
