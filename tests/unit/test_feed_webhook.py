@@ -314,6 +314,24 @@ def test_events_that_the_receiver_cannot_digest_hold_up_no_others() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_receiver_that_asks_for_a_pause_gets_no_request_before_its_end(status: int) -> None:
+    came: list[float] = []
+
+    async def tired(request: web.Request, number: int) -> web.StreamResponse:
+        came.append(time.monotonic())
+        return web.Response(status=status, headers={"Retry-After": "1"}) if number == 1 else web.Response()
+
+    async def run() -> None:
+        async with Receiver(tired).listen() as url:
+            metrics = await send(url, 3, replace(PATIENT, at_once=1))
+        assert counts(metrics) == {"delivered": 3}
+
+    asyncio.run(run())
+    assert len(came) == 4
+    assert came[1] - came[0] >= 1
+
+
 def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -13,6 +13,7 @@ import hmac
 import itertools
 import logging
 import random
+import re
 import time
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ _MAKE_SECRET: Final = (
 _RETRIED: Final = (408, 425, 429)
 _UNVERIFIED: Final = (400, 401, 403)
 """What receivers answer to a wrong signature, or to a time that differs from theirs by more than some minutes."""
+_PAUSING: Final = (429, 503)
+"""With these, `Retry-After` says how many seconds the receiver wants no request."""
 _TELL_S: Final = 300.0
 """Seconds between two log lines of one kind."""
 _logger = logging.getLogger("simstream.news")
@@ -125,6 +128,8 @@ class WebhookSender:
         self._numbers = itertools.count()
         self._waiting: dict[int, _WaitingEvent] = {}
         """By number. The events come with rising numbers."""
+        self._rests_until = 0.0
+        """When the receiver may be asked again, by its `Retry-After`."""
         self._has_events = asyncio.Event()
         self._in_flight = 0
         self._told_at: dict[str, float] = {}
@@ -184,7 +189,7 @@ class WebhookSender:
             rest = None
             if self._waiting:
                 number = min(self._waiting, key=lambda one: (self._waiting[one].next_at, one))
-                rest = self._waiting[number].next_at - time.monotonic()
+                rest = max(self._waiting[number].next_at, self._rests_until) - time.monotonic()
                 if rest <= 0:
                     return number, self._waiting.pop(number)
             with contextlib.suppress(TimeoutError):
@@ -196,7 +201,7 @@ class WebhookSender:
 
         Others are sent meanwhile: an event that the receiver cannot digest holds up no other.
         """
-        status, why = await self._ask(session, waiting.event)
+        status, why, rest = await self._ask(session, waiting.event)
         if 200 <= status < 300:
             self._metrics.webhooks.labels("delivered").inc()
             if self._last_told == _THEY_WAIT:
@@ -207,30 +212,35 @@ class WebhookSender:
             self._drop("refused", why, waiting.event)
             return
         pause = min(2 * waiting.pause, self._limits.longest_pause_s)
-        next_at = time.monotonic() + pause * random.uniform(0.25, 0.5)
+        now = time.monotonic()
+        rest = min(rest, self._limits.give_up_s)
+        self._rests_until = max(self._rests_until, now + rest)
+        next_at = now + max(rest, pause * random.uniform(0.25, 0.5))
         if next_at - waiting.since > self._limits.give_up_s:
             self._drop("expired", why, waiting.event)
             return
         self._warn(_THEY_WAIT, why, self._limits.give_up_s / 60)
         self._put(number, waiting._replace(next_at=next_at, pause=pause))
 
-    async def _ask(self, session: aiohttp.ClientSession, event: StoryEvent) -> tuple[int, str]:
-        """Send one request. Returns the status of the answer, or 0, and a sentence."""
+    async def _ask(self, session: aiohttp.ClientSession, event: StoryEvent) -> tuple[int, str, float]:
+        """Send one request. Returns the answer's status, or 0; a sentence; and the seconds of `Retry-After`."""
         headers = self._target.headers(event, int(time.time()))
         try:
             async with session.post(
                 self._target.url, data=event.body, headers=headers, allow_redirects=False
             ) as answer:
                 answer.close()  # the body may never end
-                return answer.status, _describe_answer(answer.status)
+                asked = answer.headers.get("Retry-After", "") if answer.status in _PAUSING else ""
+                rest = float(asked) if re.fullmatch(r"[0-9]{1,9}", asked) else 0.0
+                return answer.status, _describe_answer(answer.status), rest
         except TimeoutError:
-            return 0, f"it does not answer within {self._limits.answer_s:g} s"
+            return 0, f"it does not answer within {self._limits.answer_s:g} s", 0.0
         except aiohttp.ClientSSLError as error:
-            return 0, f"its TLS is refused ({type(error).__name__})"
+            return 0, f"its TLS is refused ({type(error).__name__})", 0.0
         except aiohttp.ClientConnectorError:
-            return 0, "it cannot be reached"
+            return 0, "it cannot be reached", 0.0
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return 0, f"it does not answer ({type(error).__name__})"
+            return 0, f"it does not answer ({type(error).__name__})", 0.0
 
     def _drop(self, result: str, why: str, event: StoryEvent) -> None:
         self._metrics.webhooks.labels(result).inc()
