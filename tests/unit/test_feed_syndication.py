@@ -12,6 +12,7 @@ from email.utils import formatdate
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import feedparser
 import msgspec
@@ -22,6 +23,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from simstream.feeds import web_feeds
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
+from simstream.feeds.sites import site_of
 from simstream.feeds.state import FeedState
 from simstream.feeds.syndication import (
     MAX_ENTRIES,
@@ -220,6 +222,22 @@ def test_control_characters_of_a_title_never_reach_the_xml() -> None:
 )
 def test_an_address_that_is_not_one_of_the_web_is_left_out(url: str | None) -> None:
     assert web_address(url) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://a.example\\@b.example/x", "http://a.example/@b.example/x"),
+        ("http://a.example/x\\y?q=\\#\\", "http://a.example/x/y?q=%5C#%5C"),
+        ("http://a.example?\\@b.example/", "http://a.example?%5C@b.example/"),
+        ("http://a.example#\\@b.example/", "http://a.example#%5C@b.example/"),
+        ("http://a.example@b.example\\@c.example/", "http://a.example@b.example/@c.example/"),
+        ("http://a.example%5C@b.example/", "http://a.example%5C@b.example/"),
+    ],
+)
+def test_an_address_leads_to_the_host_that_is_shown(url: str, address: str) -> None:
+    assert web_address(url) == address
+    assert urlsplit(address).hostname == site_of("", url)
 
 
 def test_a_feed_has_few_entries_and_few_bytes_whatever_strangers_send() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,8 +76,14 @@ def left_out(fold: VerdictFold) -> dict[str, int]:
 
 
 def safe_url(url: str | None) -> str | None:
-    """Return a URL that a reader may follow; None if it is not an address of the web that has a host."""
-    return url if url and url[:8].lower().startswith(("http://", "https://")) and site_of("", url) else None
+    """Return a URL that a reader may follow; None if it is not an address of the web that has a host.
+
+    A backslash in its host or path is a slash, as for browsers: others could find another host than `site_of`.
+    """
+    if not (url and url[:8].lower().startswith(("http://", "https://")) and site_of("", url)):
+        return None
+    path = re.split("[?#]", url, maxsplit=1)[0]
+    return path.replace("\\", "/") + url[len(path) :]
 
 
 def _version(page_id: str, version: PageVersion) -> dict[str, Any]:
