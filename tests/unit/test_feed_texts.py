@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from simstream.errors import LogError
 from simstream.feeds import comparison
 from simstream.feeds.comparison import PageTexts, side_by_side
+from simstream.model import Record
 from simstream.wire.page import PageLimits
 
 TEXT = st.lists(
@@ -68,6 +71,24 @@ class SilentLog:
 
     def poll(self, limit: int, timeout: float) -> list[Any]:
         return []
+
+
+class OneRecordLog(SilentLog):
+    """A log with one page."""
+
+    def __init__(self, text: str) -> None:
+        self._value = json.dumps({"id": "a", "text": text}).encode()
+
+    def poll(self, limit: int, timeout: float) -> list[Any]:
+        return [Record("pages", 0, 3, None, self._value)]
+
+
+def test_texts_with_half_a_surrogate_pair_are_compared() -> None:
+    log: Any = OneRecordLog("One is here. \ud800 Two is \ude00 here.")
+    version: Any = SimpleNamespace(source="0/3")
+    [row] = PageTexts(log, PageLimits(1 << 20)).compare(("a", version), ("a", version))["rows"]
+    assert whole(row["a"]) == "One is here. \ufffd Two is \ufffd here."
+    assert msgspec.json.encode(row)
 
 
 def test_a_text_that_no_broker_gives_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from simstream.log.base import Log
 from simstream.log.committed_records import committed
 from simstream.log.options import PAGES
 from simstream.model import Record
+from simstream.text.extraction.extract import without_lone_surrogates
 from simstream.text.extraction.fast import extract_fast
 from simstream.tools.explain.difference import TextRun, TextUnit, counts, readable, runs, units
 from simstream.wire.page import PageLimits, decode
@@ -51,7 +52,7 @@ class PageTexts:
         if page.id != page_id:
             raise PageUnknown(*REASONS["record_replaced"])
         if page.text is not None:
-            return page.text[:MAX_CHARACTERS]
+            return without_lone_surrogates(page.text[:MAX_CHARACTERS])  # no answer could hold these
         return (extract_fast(page.raw or b"", page.content_type).text or "")[:MAX_CHARACTERS]
 
     def _record(self, partition: int, offset: int) -> Record | None:
