@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
 from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
 
 from simstream.crawlers import channel as module
 from simstream.crawlers.channel import VerdictChannel
@@ -83,6 +86,30 @@ def test_pages_go_to_a_topic_of_the_users_own(tmp_path: Path) -> None:
     asyncio.run(crawl())
     with place.open(pages_topic="theirs.pages") as log:
         assert log.end_offsets(PAGES) == {0: 1}
+
+
+def test_while_no_verdicts_come_pages_make_room_for_later_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HURRIED_LATE_S", 0.01)
+    place, count = TopicPlace(str(tmp_path), "crawl"), 12
+    with place.open() as log:
+        log.create_topics(1)
+    options = CrawlOptions(place.address, place.prefix, wait=0.01, room_wait=0.01, in_flight=4, give_up_after=1)
+
+    async def crawl() -> None:
+        stats = MemoryStatsCollector(Crawler(Spider))
+        channel = VerdictChannel(options, stats)
+        await channel.open()
+        async with asyncio.timeout(module.MAX_LATE_S / 2):
+            while stats.get_value("simstream/pages", 0) < count:
+                await channel.judge(PAGE)
+                await asyncio.sleep(0.01)
+        await channel.close()
+
+    asyncio.run(crawl())
+    with place.open() as log:
+        assert log.end_offsets(PAGES) == {0: count}
 
 
 @pytest.mark.parametrize("name", ["crawl.verdicts", "a/b", ""])

@@ -30,6 +30,8 @@ logger = logging.getLogger("simstream.crawlers")
 PREFIX = "simstream/"
 MAX_LATE_S = 60.0
 """Seconds after which a late verdict no longer counts, and its page makes room."""
+HURRIED_LATE_S = 1.0
+"""The same while no verdicts come and half of the places are taken: later pages must reach the log, too."""
 RETRY_S = 30.0
 """Seconds until the next attempt to connect."""
 Later = Callable[[Verdict], None]
@@ -73,6 +75,8 @@ class VerdictChannel:
         self._missed = 0
         """The number of pages in a row without a verdict in time."""
         self._missing_since = 0.0
+        self._late = 0
+        """The number of pages whose late verdicts may still come."""
         self._told: set[str] = set()
         """The kinds of errors that were logged."""
         self._again_at = math.inf
@@ -136,9 +140,13 @@ class VerdictChannel:
                 self._opening = asyncio.ensure_future(self.open())
             return None
         patient = self._missed < self.options.give_up_after
+        is_hurried = not patient and self._late >= self.options.in_flight // 2
+        room_wait = self.options.room_wait if patient else 0.0
         began = time.monotonic()
         try:
-            future = await self._client.submit(page, wait=self.options.room_wait if patient else 0.0)
+            future = await self._client.submit(
+                page, wait=room_wait, timeout=HURRIED_LATE_S if is_hurried else MAX_LATE_S
+            )
         except ClientFull:
             self.count("no_room")
             self._miss()
@@ -148,15 +156,19 @@ class VerdictChannel:
             return None
         self.count("pages")
         if not patient or not self.options.wait:
-            future.add_done_callback(partial(self._later, later))
+            self._await_later(later, future)
             return None
         await asyncio.wait({future}, timeout=self.options.wait)
         self.count("waited_seconds", time.monotonic() - began)
         if future.done():
             return self._outcome(future)
-        future.add_done_callback(partial(self._later, later))
+        self._await_later(later, future)
         self._miss()
         return None
+
+    def _await_later(self, later: Later, future: asyncio.Future[Verdict]) -> None:
+        self._late += 1
+        future.add_done_callback(partial(self._later, later))
 
     def _outcome(self, future: asyncio.Future[Verdict]) -> Verdict | None:
         """Return the result or the error of a completed future."""
@@ -170,6 +182,7 @@ class VerdictChannel:
 
     def _later(self, later: Later, future: asyncio.Future[Verdict]) -> None:
         """End a page that nothing waits for."""
+        self._late -= 1
         if future.cancelled():
             return
         error = future.exception()
