@@ -4,6 +4,7 @@ changed."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from email.utils import formatdate
@@ -110,5 +111,9 @@ def _has_since(request: web.Request, changed_at: int) -> bool:
 
     Only this very second tells: clocks differ, and this one may have been set back.
     """
-    since = request.if_modified_since
-    return "If-None-Match" not in request.headers and since is not None and int(since.timestamp()) == changed_at
+    if "If-None-Match" in request.headers:
+        return False
+    with contextlib.suppress(OverflowError):  # a year with more digits than any date has
+        since = request.if_modified_since
+        return since is not None and int(since.timestamp()) == changed_at
+    return False
