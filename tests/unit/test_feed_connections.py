@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,8 +18,8 @@ ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 @asynccontextmanager
-async def served(slow: asyncio.Event) -> AsyncIterator[int]:
-    """The port of pages: `/quick`, `/large`, `/failing`, and `/slow`, which answers after an event."""
+async def running(slow: asyncio.Event) -> AsyncIterator[BoundedRunner]:
+    """A server of pages: `/quick`, `/half`, `/large`, `/failing`, and `/slow`, which answers after an event."""
 
     async def quick(request: web.Request) -> web.Response:
         return web.Response(text="quick")
@@ -30,6 +31,9 @@ async def served(slow: asyncio.Event) -> AsyncIterator[int]:
     async def large(request: web.Request) -> web.Response:
         return web.Response(body=bytes(64 << 20))
 
+    async def half(request: web.Request) -> web.Response:
+        return web.Response(body=bytes(48 << 10))
+
     async def fail(request: web.Request) -> web.Response:
         raise ValueError("a mistake of ours")
 
@@ -37,16 +41,35 @@ async def served(slow: asyncio.Event) -> AsyncIterator[int]:
     app.router.add_get("/quick", quick)
     app.router.add_get("/failing", fail)
     app.router.add_get("/slow", wait)
+    app.router.add_get("/half", half)
     app.router.add_get("/large", large)
     runner = BoundedRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the system keeps little of an answer
+    await web.SockSite(runner, listening).start()
     try:
-        yield runner.addresses[0][1]
+        yield runner
     finally:
         slow.set()
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def served(slow: asyncio.Event) -> AsyncIterator[int]:
+    """The port of these pages."""
+    async with running(slow) as runner:
+        yield runner.addresses[0][1]
+
+
+async def deaf_client(port: int, page: bytes) -> socket.socket:
+    """A client that asks for a page, and never reads the answer."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    await asyncio.get_running_loop().sock_sendall(client, ASK % page)
+    return client
 
 
 async def asked(streams: Streams, page: bytes) -> bytes:
@@ -84,6 +107,34 @@ def test_a_client_with_a_request_keeps_its_place(monkeypatch: pytest.MonkeyPatch
             assert await asyncio.wait_for(refused[0].read(), 30) == b""
             slow.set()
             assert all(b"slow" in answer for answer in await asyncio.gather(*answers))
+
+    asyncio.run(run())
+
+
+def test_clients_that_never_read_their_answers_hold_no_more_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "REQUEST_S", 3600.0)
+
+    async def run() -> None:
+        async with running(asyncio.Event()) as runner:
+            assert runner.server is not None
+            there, deaf = runner.server._connections, list[socket.socket]()
+            for number in range(1, 21):
+                deaf.append(await deaf_client(runner.addresses[0][1], b"half"))
+                async with asyncio.timeout(30):
+                    while (
+                        runner.server.requests_count < number
+                        or len(there) > 3
+                        or any(one._waiter is None for one in there)
+                    ):
+                        await asyncio.sleep(0.01)
+            assert len(runner._looks) == len(there) == 3
+            for client in deaf:
+                client.close()
+            async with asyncio.timeout(30):
+                while there:
+                    await asyncio.sleep(0.01)
+            assert not runner._looks
 
     asyncio.run(run())
 

@@ -38,6 +38,8 @@ class BoundedRunner(web.AppRunner):
         super().__init__(app, access_log=None, keepalive_timeout=HEAD_S, logger=_logger)
         self._answers: dict[Any, int] = {}
         """The number of answers that have begun, by open connection."""
+        self._looks: dict[Any, asyncio.TimerHandle] = {}
+        """The next look at each connection."""
         app.on_response_prepare.append(self._count)
 
     async def _count(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
@@ -46,17 +48,24 @@ class BoundedRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         server = await super()._make_server()
-        note, transports = server.connection_made, server._connections
+        note, forget, transports = server.connection_made, server.connection_lost, server._connections
 
         def connection_made(handler: Any, transport: asyncio.Transport) -> None:
             note(handler, transport)
-            there = [one for one in transports if not transports[one].is_closing()]
+            there = [one for one in transports if _is_open(transports[one])]
             if len(there) > MAX_CONNECTIONS:
-                waiting = (one for one in there if one is not handler and one._waiter is not None)
-                transports[next(waiting, handler)].close()
+                ending = (one for one in there if one._waiter is not None or transports[one].is_closing())
+                _end(transports[next((one for one in ending if one is not handler), handler)])
             self._end_stuck(handler, transport, -1)
 
+        def connection_lost(handler: Any, exc: BaseException | None = None) -> None:
+            forget(handler, exc)
+            self._answers.pop(handler, None)
+            if (look := self._looks.pop(handler, None)) is not None:
+                look.cancel()
+
         server.connection_made = connection_made  # type: ignore[method-assign]  # there is no other hook
+        server.connection_lost = connection_lost  # type: ignore[method-assign]
         return server
 
     def _end_stuck(self, handler: Any, transport: asyncio.Transport, before: int) -> None:
@@ -64,6 +73,20 @@ class BoundedRunner(web.AppRunner):
         answers = self._answers.get(handler, 0) if handler._waiter is None else -1
         if transport.is_closing() or (before == answers >= 0):
             transport.abort()
-            self._answers.pop(handler, None)
         else:
-            asyncio.get_running_loop().call_later(REQUEST_S, self._end_stuck, handler, transport, answers)
+            self._looks[handler] = asyncio.get_running_loop().call_later(
+                REQUEST_S, self._end_stuck, handler, transport, answers
+            )
+
+
+def _is_open(transport: asyncio.Transport) -> bool:
+    """Return whether the connection has its socket: also one that is closed, until its answer was read."""
+    return not transport.is_closing() or transport.get_write_buffer_size() > 0
+
+
+def _end(transport: asyncio.Transport) -> None:
+    """End a connection at once: a client that does not read its answer cannot delay that."""
+    if transport.get_write_buffer_size():
+        transport.abort()
+    else:
+        transport.close()
