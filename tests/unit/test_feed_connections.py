@@ -170,6 +170,21 @@ def test_a_client_that_never_reads_its_answer_loses_its_connection(monkeypatch: 
     asyncio.run(run())
 
 
+def test_a_client_that_never_reads_its_answer_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STOP_S", 0.1)
+
+    async def run() -> None:
+        async with running(asyncio.Event()) as runner:
+            assert runner.server is not None
+            with await deaf_client(runner.addresses[0][1], b"large"):
+                while not runner.server.requests_count:
+                    await asyncio.sleep(0.01)
+                async with asyncio.timeout(30):  # aiohttp alone would wait for two minutes
+                    await runner.cleanup()
+
+    asyncio.run(run())
+
+
 def test_a_client_that_asks_again_and_again_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "REQUEST_S", 0.1)
 

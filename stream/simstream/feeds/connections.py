@@ -17,6 +17,8 @@ HEAD_S = 10.0
 """Seconds in which the whole head of a request must come, on a new connection or after an answer."""
 REQUEST_S = 20.0
 """Seconds in which a request must be answered, and the answer be read; at most twice as long."""
+STOP_S = 2.0
+"""At the end, requests under way have so many seconds for their answers, and as many to be cancelled."""
 _logger = logging.getLogger("simstream.news.http")
 
 
@@ -35,7 +37,7 @@ class BoundedRunner(web.AppRunner):
     """
 
     def __init__(self, app: web.Application) -> None:
-        super().__init__(app, access_log=None, keepalive_timeout=HEAD_S, logger=_logger)
+        super().__init__(app, access_log=None, keepalive_timeout=HEAD_S, shutdown_timeout=STOP_S, logger=_logger)
         self._answers: dict[Any, int] = {}
         """The number of answers that have begun, by open connection."""
         self._looks: dict[Any, asyncio.TimerHandle] = {}
