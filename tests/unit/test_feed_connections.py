@@ -12,6 +12,7 @@ from aiohttp import web
 
 from simstream.feeds import connections
 from simstream.feeds.connections import BoundedRunner
+from simstream.model import MAX_ID_BYTES
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -212,6 +213,18 @@ def test_a_malformed_request_gets_its_answer_and_fills_no_log(
 
     asyncio.run(run())
     assert not caplog.records
+
+
+def test_a_request_may_name_two_pages_with_the_longest_ids() -> None:
+    long = b"%E4%BD%A0" * (MAX_ID_BYTES // 3)
+
+    async def run() -> None:
+        async with served(asyncio.Event()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(ASK % (b"quick?a=%b&b=%b" % (long, long)))
+            assert b" 200 " in await asyncio.wait_for(reader.readline(), 30)
+
+    asyncio.run(run())
 
 
 def test_a_mistake_of_the_page_is_logged(caplog: pytest.LogCaptureFixture) -> None:
