@@ -6,14 +6,16 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator, MutableMapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
-from simstream.queries import connection, server
-from simstream.queries.limits import Receive, Send
+from simstream.queries import connection, limits, server
+from simstream.queries.limits import QueryLimits, Receive, Send
 from simstream.queries.server import QueryServer
+from tests.waiting import until
 
 LARGE = 4 << 20
 PATIENCE_S = 120.0
@@ -76,6 +78,29 @@ def test_a_client_that_goes_on_asking_keeps_its_connection(api: QueryServer) -> 
         assert client.sock is held
         time.sleep(1.5)
     client.close()
+
+
+def test_a_client_that_reads_too_slowly_is_cut_off_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "QueryLimits", partial(QueryLimits, send_s=0.2))
+    monkeypatch.setattr(limits, "MIN_BYTES_A_SECOND", 1 << 40)
+    monkeypatch.setitem(globals(), "LARGE", 64 << 20)  # more than the system keeps of an answer
+    with (
+        QueryServer("127.0.0.1", 0, application) as api,
+        socket.create_connection(("127.0.0.1", api.port)) as client,
+    ):
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answering = api._server.server_state.tasks
+        until(lambda: bool(answering), "the answer is under way", every=0.01)
+        until(lambda: not answering, "the answer is given up", every=0.01)
+        client.settimeout(PATIENCE_S)
+        size = 0
+        with suppress(ConnectionError):
+            while part := client.recv(1 << 16):
+                size += len(part)
+    assert size < LARGE
+    assert not caplog.records
 
 
 def test_an_answer_that_nobody_reads_is_not_held_and_a_read_one_is_whole(api: QueryServer) -> None:

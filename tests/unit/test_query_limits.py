@@ -23,7 +23,7 @@ from simstream.queries import words
 from simstream.queries.app import make_app
 from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
 from simstream.queries.json_values import has_few_values
-from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits
+from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError
 from simstream.queries.server import QueryServer
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
@@ -307,7 +307,7 @@ def test_a_client_that_takes_nothing_is_left() -> None:
     async def play() -> None:
         stage = LimitedApplication(QueryLimits(send_s=0.05))
         stage.go.set()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(SlowReaderError):
             await stage.ask("/tokens", takes=lambda: asyncio.sleep(60))
 
     asyncio.run(play())

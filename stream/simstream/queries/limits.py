@@ -166,7 +166,10 @@ class BodyLimiter:
         return None
 
     async def _send(self, message: Message, send: Send) -> None:
-        """Send a message; a long body in pieces: the server takes each once the one before is read."""
+        """Send a message; a long body in pieces: the server takes each once the one before is read.
+
+        Raises SlowReaderError.
+        """
         body = message.get("body", b"")
         size, last = len(body), max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
         self._held += size
@@ -175,6 +178,8 @@ class BodyLimiter:
                 for at in range(0, last, PIECE_BYTES):
                     await send({**message, "body": body[at : at + PIECE_BYTES], "more_body": True})
                 await send({**message, "body": body[last:]} if last else message)
+        except TimeoutError:
+            raise SlowReaderError from None
         finally:
             self._held -= size
 
@@ -219,6 +224,10 @@ def _foreign_form(scope: Mapping[str, Any]) -> str:
 
 class ClientGoneError(Exception):
     """The client went away before its request was complete."""
+
+
+class SlowReaderError(Exception):
+    """The client does not take up its answer in time. The server closes its connection."""
 
 
 class _RefusedError(Exception):

@@ -12,13 +12,21 @@ from simstream.closing import Closing
 from simstream.errors import SettingsError
 from simstream.queries.connection import QueryConnection
 from simstream.queries.guard import CallerGuard
-from simstream.queries.limits import App, BodyLimiter, QueryLimits
+from simstream.queries.limits import App, BodyLimiter, QueryLimits, SlowReaderError
 from simstream.telemetry.callers import CallerRules, bound
 
 MAX_CONNECTIONS = 256
 IDLE_S = 5
 END_S = 5
 """Seconds that running answers have when the service ends."""
+
+
+def _is_our_fault(record: logging.LogRecord) -> bool:
+    """Whether a line of the server's log is about more than a client that does not read its answer."""
+    return not (record.exc_info and isinstance(record.exc_info[1], SlowReaderError))
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_our_fault)
 
 
 class QueryServer(Closing):
