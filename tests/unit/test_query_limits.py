@@ -67,7 +67,7 @@ def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
     async def close() -> None: ...
 
     policy = SimpleNamespace(id="p", sketch_bits=64)
-    nothing = {"page": lambda *_: None, "verdict": lambda *_: None}
+    nothing = {name: lambda *_: None for name in ("page", "verdict", "cluster")}
     role = SimpleNamespace(live_pages=1, policy=policy, near=lambda *_: [Match], **nothing)
     judge = SimpleNamespace(close=close)
     with (
@@ -90,6 +90,17 @@ def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: in
     health.turn("query", False, "replaying")
     assert HttpAnswer(port, "GET", "/page?id=a").json == {"detail": "not ready: query: replaying"}
     health.turn("query")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/docs", "/swagger/start.js", "/openapi.json", "/page?id=a", "/ready", "/cluster/1", "/judge", "/x"],
+)
+def test_head_is_answered_as_get_without_the_body(port: int, path: str) -> None:
+    whole, head = HttpAnswer(port, "GET", path), HttpAnswer(port, "HEAD", path)
+    assert (head.status, head.body) == (whole.status, b"")
+    for name in ("content-type", "content-length", "location", "allow"):
+        assert head.headers[name] == whole.headers[name]
 
 
 def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> None:

@@ -101,7 +101,6 @@ def make_app(
     def matches(results: list[MatchResult]) -> dict[str, object]:
         return {"policy": role.policy.id, "live_pages": role.live_pages, "results": results}
 
-    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", summary="Tell whether the process is ready, and how many pages are live", responses=_ERRORS)
     def is_ready() -> dict[str, object]:
         check_ready(None)

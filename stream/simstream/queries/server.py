@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections.abc import MutableMapping
+from typing import Any
 
 import uvicorn
 
@@ -12,7 +14,7 @@ from simstream.closing import Closing
 from simstream.errors import SettingsError
 from simstream.queries.connection import QueryConnection
 from simstream.queries.guard import CallerGuard
-from simstream.queries.limits import App, BodyLimiter, QueryLimits, SlowReaderError
+from simstream.queries.limits import App, BodyLimiter, QueryLimits, Receive, Send, SlowReaderError
 from simstream.telemetry.callers import CallerRules, bound
 
 MAX_CONNECTIONS = 256
@@ -39,7 +41,7 @@ class QueryServer(Closing):
         self._socket = _bound(host, port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
-            CallerGuard(BodyLimiter(app, QueryLimits()), callers or CallerRules()),
+            CallerGuard(BodyLimiter(_answering_head(app), QueryLimits()), callers or CallerRules()),
             http=QueryConnection,
             log_config=None,
             log_level=logging.WARNING,  # the role itself logs its start and its end
@@ -61,6 +63,16 @@ class QueryServer(Closing):
         self._server.should_exit = True
         self._thread.join(END_S + 5)
         self._socket.close()
+
+
+def _answering_head(app: App) -> App:
+    """Return the application with answers to HEAD, which are those to GET: uvicorn leaves out their bodies."""
+
+    async def answer(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD"
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return answer
 
 
 def _bound(host: str, port: int) -> socket.socket:
