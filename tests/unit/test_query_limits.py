@@ -103,6 +103,12 @@ def test_head_is_answered_as_get_without_the_body(port: int, path: str) -> None:
         assert head.headers[name] == whole.headers[name]
 
 
+def test_a_path_with_a_slash_at_its_end_is_no_redirect(port: int) -> None:
+    for method, path in (("POST", "/judge/"), ("POST", "/match/"), ("GET", "/page/?id=a"), ("GET", "/docs/")):
+        answer = HttpAnswer(port, method, path, {"id": "a", "text": "x"} if method == "POST" else None)
+        assert (answer.status, answer.headers["location"]) == (404, None)
+
+
 def test_more_text_than_is_cut_at_once_is_refused_with_a_sentence(port: int) -> None:
     for texts in (["x" * (MAX_TOKEN_BYTES + 1)], ["的" * (MAX_TOKEN_BYTES // 12)] * 5):
         answer = HttpAnswer(port, "POST", "/tokens", {"texts": texts})

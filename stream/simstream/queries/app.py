@@ -64,7 +64,14 @@ def make_app(
         yield
         await judge.close()
 
-    app = FastAPI(title=SHOWN, version=__version__, lifespan=life, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title=SHOWN,
+        version=__version__,
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # behind a proxy with TLS, a redirect would name a plain http address
+    )
     add_drawing(app, SHOWN)
 
     @app.get("/", include_in_schema=False)
