@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simstream.feeds.title_words import TitleWords
+from simstream.feeds.title_words import MAX_PARTS, TitleWords
 from simstream.feeds.word_index import WordIndex
 from simstream.settings import default_cache
 
@@ -46,6 +46,13 @@ def test_a_title_is_found_by_its_words_and_not_by_other_runs_of_characters(
 def test_a_text_without_letters_and_digits_has_no_words(text: str) -> None:
     assert WORDS.of_question(text) == []
     assert WORDS.of_title(text) == set()
+
+
+def test_a_question_has_few_parts_and_none_twice() -> None:
+    assert WORDS.of_question("b a B a ! b") == [{"b"}, {"a"}]
+    words = [f"w{number}" for number in range(MAX_PARTS + 4)]
+    parts = WORDS.of_question(" ".join(words + words))
+    assert parts == [*({word} for word in words[: MAX_PARTS - 1]), set(words[MAX_PARTS - 1 :])]
 
 
 @given(st.text(max_size=40))

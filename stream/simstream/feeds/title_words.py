@@ -21,6 +21,8 @@ from simstream.text import dictionary
 from simstream.text import unicode_tables as tables
 from simstream.text.dictionary import Dictionary, Mode
 
+MAX_PARTS: Final = 8
+"""The most parts of a question. Each costs a search of its own."""
 _RUN: Final = re.compile(
     b"(?P<han>[%(han)c]+)|(?P<pairs>[%(pairs)c]+)|[%(letter)c%(digit)c%(mark)c]+"
     % {
@@ -45,8 +47,18 @@ class TitleWords:
         return set(self._cut(text, "search"))
 
     def of_question(self, text: str) -> list[set[str]]:
-        """Return the words of each part of a question between spaces. A part without words does not count."""
-        return [words for part in text.split() if (words := set(self._cut(part, "accurate")))]
+        """Return the words of each part of a question between spaces. A part without words, or that comes again,
+        does not count. The last of MAX_PARTS has the words of all that follow."""
+        parts: list[set[str]] = []
+        for part in text.split():
+            words = set(self._cut(part, "accurate"))
+            if not words or words in parts:
+                continue
+            if len(parts) < MAX_PARTS:
+                parts.append(words)
+            else:
+                parts[-1] |= words
+        return parts
 
     def _cut(self, text: str, mode: Mode) -> Iterator[str]:
         points = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
