@@ -309,6 +309,20 @@ def test_a_reader_that_has_the_feed_gets_304_until_a_story_changes(path: str) ->
     ask(feed, talk)
 
 
+@pytest.mark.parametrize("path", ["/api/stories", "/api/stories/0"])
+def test_a_list_or_story_that_has_not_changed_is_304_also_behind_a_proxy_that_weakens_tags(path: str) -> None:
+    feed = feed_of(*STORIES)
+
+    async def talk(client: TestClient[Any, Any]) -> list[int]:
+        tag = (await client.get(path)).headers["ETag"]
+        return [
+            (await client.get(path, headers={"If-None-Match": known})).status
+            for known in (tag, f"W/{tag}", f'"x", {tag}', '"x"', "x")
+        ]
+
+    assert ask(feed, talk) == [304, 304, 304, 200, 200]
+
+
 def test_a_reader_without_tags_goes_by_the_second_of_the_last_change_and_misses_nothing() -> None:
     feed, clock = feed_of(*STORIES), [1_000_000_000.9]
 

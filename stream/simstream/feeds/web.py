@@ -15,7 +15,7 @@ from simstream.feeds.cards import StoryCards
 from simstream.feeds.reasons import AWAY, NO_ANSWER, READING, REASONS, code_of, code_of_status
 from simstream.feeds.slices import SearchRunner, unhurried
 from simstream.feeds.state import FeedState
-from simstream.feeds.web_feeds import WRITERS, FeedAnswers
+from simstream.feeds.web_feeds import WRITERS, FeedAnswers, has_tag
 from simstream.feeds.web_objects import asked_of, left_out, story, timeline
 from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
 from simstream.telemetry.metrics import CONTENT_TYPE
@@ -112,7 +112,7 @@ class FeedWeb:
         cards, revision = self._now()
         assert self._feed.fold is not None
         asked, number, size = asked_of(request.query, MAX_CARDS_A_PAGE, self._feed.fold.stream_time)
-        if request.headers.get("If-None-Match") == revision:
+        if has_tag(request, revision.strip('"')):
             return web.Response(status=304, headers={"ETag": revision})
         work = cards.find(asked, (number - 1) * size, number * size)
         found, total = await (self._searches.run(work) if not asked.is_all else unhurried(work))
@@ -135,7 +135,7 @@ class FeedWeb:
         card = cards.get(int(request.match_info["cluster"]))
         if card is None:
             raise PageUnknown(*REASONS["story_gone"])
-        if request.headers.get("If-None-Match") == revision:
+        if has_tag(request, revision.strip('"')):
             return web.Response(status=304, headers={"ETag": revision})
         body = story(card) | timeline(cards, card) | {"condition": self._feed.condition.to_json()}
         return _json(body, headers={"ETag": revision})

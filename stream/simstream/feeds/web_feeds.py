@@ -68,7 +68,7 @@ class FeedAnswers:
         headers = {"ETag": f'"{tag}"'}
         if since is not None:
             headers["Last-Modified"] = formatdate(since, usegmt=True)
-        if _has(request, tag):
+        if has_tag(request, tag):
             return web.Response(status=304, headers=headers)
         return web.Response(body=body, content_type=kind[0], charset="utf-8", headers=headers)
 
@@ -101,8 +101,8 @@ class FeedAnswers:
         return self._changed_at if self._changed_at <= now else None
 
 
-def _has(request: web.Request, tag: str) -> bool:
-    """Return whether the reader has the answer with this tag."""
+def has_tag(request: web.Request, tag: str) -> bool:
+    """Return whether the reader has the answer with this tag, given without quotes. Proxies may make tags weak."""
     return any(known.value in (tag, "*") for known in request.if_none_match or ())
 
 
