@@ -34,7 +34,7 @@ from simstream.feeds.syndication import (
     write_atom,
     write_json_feed,
 )
-from simstream.feeds.web import FeedWeb
+from simstream.feeds.web import HEADERS, FeedWeb
 from simstream.telemetry.callers import CallerRules
 from tests.unit.test_feed_costs import TIME, verdict
 
@@ -384,6 +384,19 @@ def test_a_token_is_asked_for_all_but_probes_and_metrics() -> None:
         "/health/ready": found["/health/ready"][1],
     }
     assert 401 not in [status for _, status in found.values()]
+
+
+def test_an_answer_about_an_error_has_the_headers_of_every_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async def talk(client: TestClient[Any, Any]) -> None:
+        refused = await client.post("/api/stories")
+        assert (refused.status, refused.headers["Allow"]) == (405, "GET,HEAD")
+        failed = await client.get(f"/api/compare?a={STORIES[0][0]}&b={STORIES[1][0]}")  # for a mistake of `ask`
+        assert (failed.status, (await failed.json())["code"]) == (500, "failed")
+        for answer in (refused, failed, await client.get("/nothing")):
+            assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+
+    ask(feed_of(*STORIES), talk)
+    assert "AssertionError" in caplog.text
 
 
 def test_the_page_names_its_feeds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any
@@ -12,7 +13,7 @@ from aiohttp import web
 
 from simstream.errors import LogError, PageUnknown, SimstreamError, UsageError
 from simstream.feeds.cards import StoryCards
-from simstream.feeds.reasons import AWAY, NO_ANSWER, READING, REASONS, code_of, code_of_status
+from simstream.feeds.reasons import AWAY, FAILED, NO_ANSWER, READING, REASONS, code_of, code_of_status
 from simstream.feeds.slices import SearchRunner, unhurried
 from simstream.feeds.state import FeedState
 from simstream.feeds.web_feeds import WRITERS, FeedAnswers, has_tag
@@ -21,6 +22,7 @@ from simstream.telemetry.callers import CHALLENGE, CallerRefusal, CallerRules
 from simstream.telemetry.metrics import CONTENT_TYPE
 from simstream.telemetry.news_metrics import NewsMetrics
 
+_logger = logging.getLogger("simstream.news")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Compare = Callable[[str, str], Awaitable[dict[str, Any]]]
 SCRIPTS = ("feed", "address", "ask", "compare", "list", "nodes", "notice", "story", "words")
@@ -191,10 +193,14 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return _json({"error": error.reason, "code": code_of_status(error.status)}, error.status)
+        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+        return _json({"error": error.reason, "code": code_of_status(error.status)}, error.status, headers)
     except SimstreamError as error:
         status = 400 if isinstance(error, UsageError) else 404 if isinstance(error, PageUnknown) else 503
         return _json({"error": str(error), "code": code_of(error)}, status)
+    except Exception:
+        _logger.exception("a question to the news page failed")
+        return _json({"error": "the news page failed: its log says why", "code": FAILED}, 500)
 
 
 def _refused(refusal: CallerRefusal) -> web.Response:
