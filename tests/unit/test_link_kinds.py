@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from scrapy import Request, Spider
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.utils.test import get_crawler
 
@@ -18,6 +19,7 @@ from simstream.crawlers.address_kinds import FAMILY_TRIALS, KindYields, kind_of
 from simstream.crawlers.channel import channel_of
 from simstream.crawlers.copies import is_named_after
 from simstream.crawlers.link_router import LinkRouter, router_of
+from simstream.crawlers.middleware import LateVerdictMiddleware
 from simstream.crawlers.options import CrawlOptions
 from simstream.crawlers.origin import UNJUDGED, LinkingPage
 from simstream.model import PageSource, Verdict
@@ -178,6 +180,24 @@ def test_links_that_are_queued_when_their_page_turns_out_a_near_duplicate_leave_
     assert links.held is not None
     [again] = links.held.take(9)
     assert again.dont_filter  # Scrapy knows the address
+
+
+@pytest.mark.parametrize("dont_filter", [False, True])
+def test_the_errback_of_a_link_that_left_the_queue_is_called_only_if_its_later_fetch_fails(
+    dont_filter: bool,
+) -> None:
+    links = router()
+    response = page("calendar/1")
+    link = Request("https://a.example/calendar/2", errback=print, dont_filter=dont_filter)
+    queued = links.route(link, begun(links, response, None, is_awaited=True))
+    assert queued is not None
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
+    with pytest.raises(IgnoreRequest):
+        LateVerdictMiddleware(links).process_request(queued)
+    assert queued.errback is None
+    assert links.held is not None
+    [again] = links.held.take(9)
+    assert again.errback is print
 
 
 def test_a_link_that_left_the_queue_goes_on_from_a_page_worth_following() -> None:

@@ -207,7 +207,7 @@ class LinkRouter:
             return False
         before = self.held.forget(request)
         again = again or (before is not None and before.dont_filter)
-        if not self.held.hold(seen_again(request) if again else request, 0, COPIES + kind):
+        if not self.held.hold(seen_again(request.copy()) if again else request, 0, COPIES + kind):
             return False
         self.channel.count("links/held")
         return True

@@ -89,8 +89,12 @@ class LateVerdictMiddleware:
         return cls(router_of(crawler))
 
     def process_request(self, request: Request, spider: Any = None) -> None:
-        """Let a request pass. Raises IgnoreRequest for a request that must not be fetched now."""
+        """Let a request pass. Raises IgnoreRequest for a request that must not be fetched now.
+
+        Scrapy then calls no errback: nothing has failed, and a copy of the request may still be fetched.
+        """
         if self._router.is_pruned(request):
+            request.errback = None
             raise IgnoreRequest("its page is a near duplicate, or its kind of address brings only copies")
 
 
