@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -93,6 +94,26 @@ def test_a_response_becomes_a_page_as_it_was_fetched() -> None:
     assert page is not None
     assert (page.url, page.body, page.status) == ("https://a.example/1", "页".encode("gbk"), 200)
     assert page.content_type == "text/html; charset=GBK"
+
+
+@pytest.mark.parametrize(
+    ("date", "flags", "time"),
+    [
+        ("Mon, 02 Mar 2026 08:00:00 GMT", ["cached"], datetime(2026, 3, 2, 8, tzinfo=UTC)),
+        ("Mon, 02 Mar 2026 08:00:00 GMT", [], None),
+        ("Mon, 02 Mar 99999999999999999999 08:00:00 GMT", ["cached"], None),
+        ("soon \xff", ["cached"], None),
+        ("", ["cached"], None),
+        (None, ["cached"], None),
+    ],
+)
+def test_a_page_from_scrapys_cache_has_the_time_at_which_it_was_fetched(
+    date: str | None, flags: list[str], time: datetime | None
+) -> None:
+    headers = {} if date is None else {"Date": date.encode("latin-1")}
+    page = page_of(HtmlResponse("https://a.example/1", headers=headers, flags=flags, body=b"page"))
+    assert page is not None
+    assert page.time == time
 
 
 def test_what_is_no_text_or_empty_is_not_sent() -> None:

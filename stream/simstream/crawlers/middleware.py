@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Self
 
@@ -126,4 +128,15 @@ def page_of(response: Response) -> RawPage | None:
     if known is None or not response.body or is_form:
         return None
     url = response.url.partition("#")[0]
-    return RawPage(url, response.body, f"{known};{rest}" if rest else known, status=response.status)
+    content_type = f"{known};{rest}" if rest else known
+    return RawPage(url, response.body, content_type, time=_fetched_at(response), status=response.status)
+
+
+def _fetched_at(response: Response) -> datetime | None:
+    """Return when a response from Scrapy's HTTP cache was fetched; None for now, or if it does not say."""
+    if "cached" not in response.flags:
+        return None
+    try:
+        return parsedate_to_datetime((response.headers.get("Date") or b"").decode("latin-1"))
+    except (ValueError, OverflowError):
+        return None
