@@ -4,10 +4,12 @@ import java.io.InputStreamReader;
 import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.HttpClient;
+import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.net.http.HttpTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -25,6 +27,7 @@ import java.util.List;
 public class JudgePages {
   private static final int AT_ONCE = 100; // at most 1,000 pages and 16 MB go into one request
   private static final int MAX_CHARACTERS = 2 << 20; // of up to three bytes each
+  private static final Duration ANSWER_TIME = Duration.ofSeconds(120); // until an answer begins
 
   public static void main(String[] arguments) throws Exception {
     if (arguments.length != 2) {
@@ -53,6 +56,7 @@ public class JudgePages {
   private static void judge(HttpClient client, String service, List<String> pages) throws Exception {
     HttpRequest.Builder request =
         HttpRequest.newBuilder(URI.create(service + "/judge?timeout=30"))
+            .timeout(ANSWER_TIME)
             .header("content-type", "application/x-ndjson")
             .POST(BodyPublishers.ofString(String.join("\n", pages)));
     String token = System.getenv("JUDGE_TOKEN");
@@ -62,8 +66,12 @@ public class JudgePages {
     HttpResponse<InputStream> response;
     try {
       response = client.send(request.build(), BodyHandlers.ofInputStream());
-    } catch (ConnectException error) {
+    } catch (ConnectException | HttpConnectTimeoutException error) {
       System.err.println("no service answers at " + service);
+      System.exit(1);
+      return;
+    } catch (HttpTimeoutException error) {
+      System.err.println("the service at " + service + " gives no answer in time: send the pages again later");
       System.exit(1);
       return;
     }

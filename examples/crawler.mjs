@@ -24,7 +24,8 @@ async function fetched(url) {
   for (let again = false; ; again = true) {
     try {
       const response = await fetch(url, { signal: AbortSignal.timeout(1000 * FETCH_SECONDS) });
-      if (response.status < 500 || again) return await pageOf(response);
+      if ((response.status < 500 && response.status !== 429) || again) return await pageOf(response);
+      await response.body?.cancel();
     } catch (error) {
       if (again) console.error(`${url}: ${error.cause?.message ?? error.message}`);
       if (again) return null;
@@ -35,8 +36,11 @@ async function fetched(url) {
 
 async function pageOf(response) {
   const type = response.headers.get("content-type") ?? "";
+  if (!/^text\/html\b/i.test(type)) {
+    await response.body?.cancel();
+    return null;
+  }
   const bytes = new Uint8Array(await response.arrayBuffer());
-  if (!/^text\/html\b/i.test(type)) return null;
   const start = new TextDecoder("latin1").decode(bytes.subarray(0, 1024));
   const charset = /charset\s*=\s*["']?([\w-]+)/i.exec(`${type} ${start}`)?.[1] ?? "utf-8";
   return { address: response.url, status: response.status, html: decoderOf(charset).decode(bytes) };

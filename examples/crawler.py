@@ -13,7 +13,7 @@ from http.client import HTTPException
 from urllib.parse import quote, urljoin
 from urllib.request import urlopen
 
-from simstream import Client, RawPage, SimstreamError, VerdictLate
+from simstream import Client, RawPage, RecordTooLarge, SimstreamError, VerdictLate
 
 MAX_PAGES, MAX_BYTES = 200, 4 << 20
 LINK = re.compile(rb"""<a\s[^>]*href=["']([^"'#]+)""", re.IGNORECASE)
@@ -34,7 +34,7 @@ def crawl(client: Client, start: str) -> Counter[str]:
         url = (waiting or last).popleft()
         try:
             verdict = client.submit(page := fetch(url)).result()
-        except (OSError, ValueError, HTTPException, VerdictLate) as error:  # a site, or a service that is late
+        except (OSError, ValueError, HTTPException, RecordTooLarge, VerdictLate) as error:  # others may be judged
             print(f"{url}: {error}")
             continue
         kinds[verdict.verdict] += 1

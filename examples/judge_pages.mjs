@@ -94,7 +94,8 @@ async function ask(address, bodies) {
   } finally {
     clearTimeout(timer);
   }
-  if (response.status >= 500 && response.status !== 501) return away(`${response.status}: ${text.trim()}`);
+  const isAway = [408, 429].includes(response.status) || (response.status >= 500 && response.status !== 501);
+  if (isAway) return away(`${response.status}: ${text.trim()}`);
   if (response.status === 401) throw new Error("the service wants its token: set JUDGE_TOKEN to it");
   if (!response.ok) throw new Error(`${response.status}: ${text}`);
   const lines = text.trim().split("\n");

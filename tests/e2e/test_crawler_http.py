@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -13,7 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urljoin
@@ -120,6 +121,8 @@ class _Moody(BaseHTTPRequestHandler):
     """A service that is away at first, then late for every second page, then prompt."""
 
     asked: ClassVar[list[tuple[str, list[str]]]] = []
+    away = 503
+    """The status of its first answer."""
 
     def do_POST(self) -> None:
         pages = [
@@ -133,7 +136,7 @@ class _Moody(BaseHTTPRequestHandler):
         ]
         if len(self.asked) == 1:
             lines = [{"detail": "busy"}]
-        self.send_response(503 if len(self.asked) == 1 else 200)
+        self.send_response(self.away if len(self.asked) == 1 else 200)
         self.end_headers()
         self.wfile.write("".join(json.dumps(line) + "\n" for line in lines).encode())
 
@@ -141,7 +144,12 @@ class _Moody(BaseHTTPRequestHandler):
         pass
 
 
-def test_javascript_asks_again_for_what_has_no_verdict(place: LocalService, tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [503, 429, 408])
+def test_javascript_asks_again_for_what_has_no_verdict(
+    place: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(_Moody, "away", status)
+    monkeypatch.setattr(_Moody, "asked", [])
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"id": one, "text": "x"}) + "\n" for one in "abcd"))
     with HTTPServer(("127.0.0.1", 0), _Moody) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -150,7 +158,7 @@ def test_javascript_asks_again_for_what_has_no_verdict(place: LocalService, tmp_
         server.shutdown()
     assert (done.returncode, done.stdout.split()) == (0, [*"abcd"])
     busy, late = done.stderr.splitlines()
-    assert busy.startswith('4 pages have no verdict (503: {"detail": "busy"}')
+    assert busy.startswith(f'4 pages have no verdict ({status}: {{"detail": "busy"}}')
     assert late == "2 pages have no verdict (late): waiting"
     assert _Moody.asked == [("/behind/judge?timeout=30", [*pages]) for pages in ("abcd", "abcd", "bd")]
     for wrong in ("127.0.0.1:9470", "no address"):
@@ -315,6 +323,38 @@ def test_a_crawler_in_javascript_ends_if_the_service_is_gone(place: LocalService
     assert done.stderr.splitlines()[-1].startswith(f"{nowhere} gives no verdicts: fetch failed")
 
 
+class _BusySite(BaseHTTPRequestHandler):
+    """A site with a file without end, and with a page that is there only if it is asked for again."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(429 if self.path == "/busy" and self.asked.count("/busy") == 1 else 200)
+        self.send_header("content-type", "video/mp4" if self.path == "/file" else "text/html")
+        self.end_headers()
+        links = "".join(f'<a href="{path}">x</a>' for path in ("/file", "/busy"))
+        self.wfile.write((links if self.path == "/" else "x").encode())
+        with contextlib.suppress(OSError):
+            while self.path == "/file":
+                self.wfile.write(bytes(1 << 16))
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_crawler_in_javascript_reads_no_file_and_asks_again_for_a_busy_page(place: LocalService) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _BusySite) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        start = f"http://127.0.0.1:{server.server_port}/"
+        command = (needed("node"), "--import", WITHOUT_PAUSES, EXAMPLES / "crawler.mjs", place.address, start)
+        done = place.run(*command, JUDGE_TOKEN=TOKEN)
+        server.shutdown()
+    assert (done.returncode, done.stdout.split()) == (0, [start, f"{start}busy"])
+    assert done.stderr == "3 pages were fetched, 0 addresses were not\n"
+    assert sorted(_BusySite.asked) == ["/", "/busy", "/busy", "/file"]
+
+
 def _all_addresses(site: CrawlSite) -> int:
     """How many pages a crawl fetches that follows every link within the host."""
     start = f"http://{site.hosts[0]}/"
@@ -367,6 +407,25 @@ def test_java_prints_the_answer_of_each_page(place: LocalService, tmp_path: Path
     assert (refused.returncode, refused.stderr) == (1, "the service wants its token: set JUDGE_TOKEN to it\n")
     nobody = place.run(*command[:2], "http://127.0.0.1:9", tmp_path / "pages.jsonl")
     assert (nobody.returncode, nobody.stderr) == (1, "no service answers at http://127.0.0.1:9\n")
+
+
+@pytest.mark.long
+def test_java_does_not_wait_for_ever_for_an_answer(tmp_path: Path) -> None:
+    program = (EXAMPLES / "JudgePages.java").read_text("utf-8")
+    quick = program.replace("Duration.ofSeconds(120)", "Duration.ofSeconds(5)")
+    assert quick.count("ofSeconds(5)") == 1
+    (tmp_path / "JudgePages.java").write_text(quick)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = subprocess.run(
+            [needed("java"), tmp_path / "JudgePages.java", address, PAGES],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    said = f"the service at {address} gives no answer in time: send the pages again later\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 def test_the_commands_of_the_document_do_what_it_says(place: LocalService) -> None:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import pytest
 
 from deploy.kafka.broker import KafkaBroker
-from simstream import AsyncClient, Client, Deduper, fingerprint
+from simstream import AsyncClient, Client, Deduper, RawPage, RecordTooLarge, Verdict, fingerprint
 from simstream.client import aio, pages, sync
 from tests.e2e.harness import PATIENCE_S, Program
 from tests.kafka_fixtures import TopicPlace
@@ -287,6 +288,30 @@ def test_the_crawler_follows_the_links_of_copies_last(
         f"{start}behind too_short ",
     ]
     assert last == "1 near_duplicate, 2 new, 1 too_short"
+
+
+class PickyClient:
+    """A client of a service whose topic admits only short pages."""
+
+    def __init__(self, deduper: Deduper) -> None:
+        self._deduper = deduper
+
+    def submit(self, page: RawPage) -> Future[Verdict]:
+        answer = Future[Verdict]()
+        if len(page.body) > 8_000:
+            answer.set_exception(RecordTooLarge("the topic does not admit a record of this size"))
+        else:
+            answer.set_result(self._deduper.judge([{"url": page.url, "html": page.body.decode()}])[0])
+        return answer
+
+
+def test_the_crawler_goes_on_behind_a_page_that_is_too_large(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = runpy.run_path(str(EXAMPLES / "crawler.py"))["crawl"]
+    with site(STORIES[0], "x " * 8_000) as start, Deduper(cache=cache) as deduper:
+        assert crawl(PickyClient(deduper), start) == {"new": 1, "near_duplicate": 1, "too_short": 1}
+    assert f"{start}other: the topic does not admit a record of this size" in capsys.readouterr().out
 
 
 @pytest.mark.kafka
