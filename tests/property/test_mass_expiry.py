@@ -182,13 +182,11 @@ def test_pages_from_the_end_of_the_window_do_not_gather_in_memory() -> None:
     with taking(ExpiryWay(few=4, most_later=20, chunk=16)):
         state = JudgeState(policy, memtable_limit=8)
         for at in range(0, len(rows), 10):
-            columns = columns_of(rows[at : at + 10], 2)
-            sources = [PageSource("t.pages", 0, offset) for offset, _ in rows[at : at + 10]]
-            verdicts += state.resolver.judge(columns, columns.time, at, sources)
+            verdicts += judge_rows(state.resolver, rows[at : at + 10], at)
             expiry_of = state.resolver._store._expiry
             assert expiry_of is not None
             most = max(most, len(expiry_of._late))
-    assert verdicts == naive_verdicts(policy, rows)
+    assert verdicts == said_of(policy, rows)
     assert state.resolver.live_pages == 1
     assert 10 <= most <= 20
 
