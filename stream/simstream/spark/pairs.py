@@ -102,7 +102,8 @@ class _EntryGroup:
         fingerprints = _draw(entries, blocks.draw(block))
         order = np.argsort(fingerprints, kind="stable")
         self._fingerprints = fingerprints[order]
-        self._numbers, self._short = entries["number"][order], entries["short"][order]
+        self._numbers = entries["number"][order]
+        self._short = entries["short"][order] & (policy.short_words > 0)
         self._sketches = entries["sketch"][order, policy.fingerprints - 1 :]
         self._all = np.column_stack([_draw(entries, 0)[order], entries["sketch"][order, : policy.lookups - 1]])
         self._block, self._blocks, self._policy = block, blocks, policy
