@@ -279,6 +279,8 @@ def needs(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        if (error.name or "").partition(".")[0] == __package__:
+            raise  # a defect, and no missing package
         raise Unavailable(
             f"{what} needs {error.name or 'a package'}, which is not installed",
             f"run pip install 'simstream[{extra}]'",

@@ -284,7 +284,7 @@ def test_only_chunks_with_due_records_are_asked(small: PageFiller, monkeypatch: 
     asked = []
     due = SealedChunk.due
     monkeypatch.setattr(SealedChunk, "due", lambda *given: asked.append(given[0]) or due(*given))
-    times, *_ = pages.due(4_999, 5_000)
+    times, *_ = due_pages(pages, 4_999, 5_000)
     assert times.tolist() == [5_000]
     assert len(asked) == 1
 

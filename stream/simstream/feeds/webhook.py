@@ -129,6 +129,8 @@ class WebhookSender:
         self._waiting: dict[int, _WaitingEvent] = {}
         """By number. The events come with rising numbers."""
         self._rests_until = 0.0
+        self._failures = 0
+        """Requests in a row that the receiver neither took nor refused."""
         """When the receiver may be asked again, by its `Retry-After`."""
         self._has_events = asyncio.Event()
         self._in_flight = 0
@@ -203,24 +205,34 @@ class WebhookSender:
         """
         status, why, rest = await self._ask(session, waiting.event)
         if 200 <= status < 300:
+            self._failures = 0
             self._metrics.webhooks.labels("delivered").inc()
             if self._last_told == _THEY_WAIT:
                 self._last_told = ""
                 _logger.info("webhooks for %s arrive again", self._target.host)
             return
         if 300 <= status < 500 and status not in _RETRIED:
+            self._failures = 0
             self._drop("refused", why, waiting.event)
             return
         pause = min(2 * waiting.pause, self._limits.longest_pause_s)
         now = time.monotonic()
+        next_at = now + pause * random.uniform(0.25, 0.5)
         rest = min(rest, self._limits.give_up_s)
+        self._failures += 1
+        if self._failures > self._limits.at_once:  # it is not a single event that the receiver cannot digest
+            rest = max(rest, self._pause_of_all() * random.uniform(0.25, 0.5))
         self._rests_until = max(self._rests_until, now + rest)
-        next_at = now + max(rest, pause * random.uniform(0.25, 0.5))
         if next_at - waiting.since > self._limits.give_up_s:
             self._drop("expired", why, waiting.event)
             return
         self._warn(_THEY_WAIT, why, self._limits.give_up_s / 60)
         self._put(number, waiting._replace(next_at=next_at, pause=pause))
+
+    def _pause_of_all(self) -> float:
+        """Return the pause of a receiver that takes nothing, in s: it doubles each time that it took nothing."""
+        doublings = min(self._failures // self._limits.at_once, 10)
+        return min(self._limits.first_pause_s * 2**doublings, self._limits.longest_pause_s)
 
     async def _ask(self, session: aiohttp.ClientSession, event: StoryEvent) -> tuple[int, str, float]:
         """Send one request. Returns the answer's status, or 0; a sentence; and the seconds of `Retry-After`."""

@@ -142,7 +142,8 @@ class RecordTable:
         """Make room for `count` records that were never used. Raises StateError if there are not so many."""
         if self.used + count > MAX_RECORDS + 1:
             raise StateError(
-                f"all {MAX_RECORDS:,} numbers of {self.name} are in use", "set a window under another prefix"
+                f"all {MAX_RECORDS:,} numbers of {self.name} are in use",
+                "set a window, or a shorter one, under another prefix or with another folder of the state",
             )
         if self.used + count > self._room:
             self._grow(self.used + count)

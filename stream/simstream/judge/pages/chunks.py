@@ -106,7 +106,10 @@ class ChunkList:
         if self._free:
             return self._free.pop()
         if len(self._by_slot) == MAX_SLOTS:
-            raise StateError(f"all {MAX_SLOTS:,} chunks of pages are in use", "set a window under another prefix")
+            raise StateError(
+                f"all {MAX_SLOTS:,} chunks of pages are in use",
+                "set a window, or a shorter one, under another prefix or with another folder of the state",
+            )
         self._by_slot.append(None)
         return Slot(len(self._by_slot) - 1)
 

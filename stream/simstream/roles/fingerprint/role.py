@@ -415,3 +415,4 @@ class FingerprintRole:
         self._sent.clear()
         self._bytes_sent = 0
         self._commits.clear()
+        self._full_since = None

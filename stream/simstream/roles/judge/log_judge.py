@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from simstream.closing import Closing
@@ -72,11 +71,15 @@ class LogJudge(Closing):
     """The acceptor and the resolver on their way through one log. For one thread."""
 
     def __init__(self, policy: Policy, context: RoleContext, name: str, book: AnswerBook | None = None) -> None:
-        """`name` is the role in health, which beats during a long step. With a `book` shards find the matches."""
+        """`name` is the role in health and metrics, which beats during a long step. With a `book` shards find the matches."""
         self._policy = policy
         self._context = context
         alert = context.settings.cluster_alert
-        beat = partial(context.health.beat, name)
+
+        def beat() -> None:
+            context.health.beat(name)
+            context.metrics.note_turn(name)
+
         limits = SizeAlert(alert.pages, alert.share)
         self.state = JudgeState(policy, limits, background=True, book=book, beat=beat)
         self._book = book
