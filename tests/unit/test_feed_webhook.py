@@ -314,6 +314,23 @@ def test_events_that_the_receiver_cannot_digest_hold_up_no_others() -> None:
     asyncio.run(run())
 
 
+def test_a_receiver_that_takes_nothing_is_asked_no_more_often_for_many_events_than_for_few() -> None:
+    asked = 0
+
+    async def down(request: web.Request, number: int) -> web.StreamResponse:
+        nonlocal asked
+        asked += 1
+        return web.Response(status=503)
+
+    async def run() -> None:
+        async with Receiver(down).listen() as url:
+            metrics = await send(url, 200, replace(QUICK, give_up_s=2.0))
+        assert counts(metrics) == {"expired": 200}
+
+    asyncio.run(run())
+    assert asked < 2 * 200, "each is asked once at the end of its time, and few before"
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_receiver_that_asks_for_a_pause_gets_no_request_before_its_end(status: int) -> None:
     came: list[float] = []

@@ -129,9 +129,9 @@ class WebhookSender:
         self._waiting: dict[int, _WaitingEvent] = {}
         """By number. The events come with rising numbers."""
         self._rests_until = 0.0
+        """When the receiver may be asked again."""
         self._failures = 0
         """Requests in a row that the receiver neither took nor refused."""
-        """When the receiver may be asked again, by its `Retry-After`."""
         self._has_events = asyncio.Event()
         self._in_flight = 0
         self._told_at: dict[str, float] = {}
@@ -232,7 +232,7 @@ class WebhookSender:
     def _pause_of_all(self) -> float:
         """Return the pause of a receiver that takes nothing, in s: it doubles each time that it took nothing."""
         doublings = min(self._failures // self._limits.at_once, 10)
-        return min(self._limits.first_pause_s * 2**doublings, self._limits.longest_pause_s)
+        return min(self._limits.first_pause_s * 2.0**doublings, self._limits.longest_pause_s)
 
     async def _ask(self, session: aiohttp.ClientSession, event: StoryEvent) -> tuple[int, str, float]:
         """Send one request. Returns the answer's status, or 0; a sentence; and the seconds of `Retry-After`."""

@@ -40,6 +40,9 @@ from typing import Final, NewType
 
 from simstream.kernels.judge import cluster_refs
 
+FULL_ADVICE: Final = "set a window, or a shorter one, under another prefix or with another folder of the state"
+"""What to do if a judge has no number left for a page."""
+
 Ordinal = NewType("Ordinal", int)
 """An accepted page's number in the order of the log, from 0 and without gaps."""
 Age = NewType("Age", int)

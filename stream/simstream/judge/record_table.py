@@ -12,6 +12,7 @@ from simstream import memory
 from simstream.errors import StateDamaged, StateError
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.judge.numbers import FULL_ADVICE
 
 FIRST_ROOM_RECORDS = 1024
 MAX_RECORDS = (1 << 31) - 2
@@ -143,7 +144,7 @@ class RecordTable:
         if self.used + count > MAX_RECORDS + 1:
             raise StateError(
                 f"all {MAX_RECORDS:,} numbers of {self.name} are in use",
-                "set a window, or a shorter one, under another prefix or with another folder of the state",
+                FULL_ADVICE,
             )
         if self.used + count > self._room:
             self._grow(self.used + count)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simstream import memory
 from simstream.errors import StateError
-from simstream.judge.numbers import RecordNumber, Slot
+from simstream.judge.numbers import FULL_ADVICE, RecordNumber, Slot
 from simstream.judge.pages.chunk import ChunkPlace, ChunkReader, SealedChunk, damaged_store, sealed
 from simstream.judge.pages.chunk_source import FileChunk, MemoryChunk, SpillFile
 from simstream.judge.pages.open_chunk import OpenChunk
@@ -108,7 +108,7 @@ class ChunkList:
         if len(self._by_slot) == MAX_SLOTS:
             raise StateError(
                 f"all {MAX_SLOTS:,} chunks of pages are in use",
-                "set a window, or a shorter one, under another prefix or with another folder of the state",
+                FULL_ADVICE,
             )
         self._by_slot.append(None)
         return Slot(len(self._by_slot) - 1)
