@@ -52,7 +52,7 @@ QUICKER = {
 
 The judge's lag has the lowest limit: a judge that may run catches up in a moment, and is asked once a second."""
 BY_HAND = {"SimstreamMemory", "SimstreamPagesNearLimit"}
-"""Alerts whose fault is not caused here: it takes control groups, which a machine may not give, or too many pages."""
+"""Alerts whose fault is not caused here: it takes control groups, or too many pages."""
 BLIND = {"SimstreamGone"}
 """Alerts of a Prometheus that has no target."""
 SLOW = 60

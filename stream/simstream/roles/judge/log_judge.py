@@ -71,7 +71,7 @@ class LogJudge(Closing):
     """The acceptor and the resolver on their way through one log. For one thread."""
 
     def __init__(self, policy: Policy, context: RoleContext, name: str, book: AnswerBook | None = None) -> None:
-        """`name` is the role in health and metrics; it beats in a long step. With a `book` shards find the matches."""
+        """`name` is the role in health and metrics: it beats in a long step. With a `book` shards find matches."""
         self._policy = policy
         self._context = context
         alert = context.settings.cluster_alert
