@@ -41,7 +41,7 @@ STEP_PAGES = 256
 Under `any` these are all earlier pages, under `canonical` only canonical ones. So each of many similar pages costs
 the same.
 """
-MAX_SINGLE_MATCHES = 8
+MAX_SINGLE_MATCHES = 2
 """Up to this many matches of a page are examined one by one, as a call of the kernel costs as much."""
 MAX_NEAR_HEIRS = 32
 """If more heirs are near a page, they are better compared by the index, which compares with many at once."""
