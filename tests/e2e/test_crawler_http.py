@@ -194,6 +194,14 @@ def test_javascript_gives_a_page_that_no_request_can_hold_its_answer_and_the_oth
     assert (done.returncode, done.stderr.startswith("line 2 is no page: ")) == (1, True)
 
 
+def asked_in_vain(command: str, program: Path) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """Let a program send the pages to a service that takes requests and never answers: its address, what came."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        line = [needed(command), program, address, PAGES]
+        return address, subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
 @pytest.mark.long
 def test_javascript_does_not_wait_for_ever_for_a_service_that_takes_a_request_and_never_answers(
     tmp_path: Path,
@@ -204,15 +212,7 @@ def test_javascript_does_not_wait_for_ever_for_a_service_that_takes_a_request_an
     )
     assert quick.count("0.3") == quick.count("MOST_PAUSES = 1") == 1
     (tmp_path / "judge_pages.mjs").write_text(quick)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        done = subprocess.run(
-            [needed("node"), tmp_path / "judge_pages.mjs", address, PAGES],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+    _, done = asked_in_vain("node", tmp_path / "judge_pages.mjs")
     assert done.returncode == 1
     waiting, failed = done.stderr.splitlines()
     assert waiting == "30 pages have no verdict (no answer in time): waiting"
@@ -415,15 +415,7 @@ def test_java_does_not_wait_for_ever_for_an_answer(tmp_path: Path) -> None:
     quick = program.replace("Duration.ofSeconds(120)", "Duration.ofSeconds(5)")
     assert quick.count("ofSeconds(5)") == 1
     (tmp_path / "JudgePages.java").write_text(quick)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        done = subprocess.run(
-            [needed("java"), tmp_path / "JudgePages.java", address, PAGES],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+    address, done = asked_in_vain("java", tmp_path / "JudgePages.java")
     said = f"the service at {address} gives no answer in time: send the pages again later\n"
     assert (done.returncode, done.stderr) == (1, said)
 

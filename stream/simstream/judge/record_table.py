@@ -142,10 +142,7 @@ class RecordTable:
     def _make_room(self, count: int) -> None:
         """Make room for `count` records that were never used. Raises StateError if there are not so many."""
         if self.used + count > MAX_RECORDS + 1:
-            raise StateError(
-                f"all {MAX_RECORDS:,} numbers of {self.name} are in use",
-                FULL_ADVICE,
-            )
+            raise StateError(f"all {MAX_RECORDS:,} numbers of {self.name} are in use", FULL_ADVICE)
         if self.used + count > self._room:
             self._grow(self.used + count)
 

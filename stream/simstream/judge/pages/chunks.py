@@ -106,10 +106,7 @@ class ChunkList:
         if self._free:
             return self._free.pop()
         if len(self._by_slot) == MAX_SLOTS:
-            raise StateError(
-                f"all {MAX_SLOTS:,} chunks of pages are in use",
-                FULL_ADVICE,
-            )
+            raise StateError(f"all {MAX_SLOTS:,} chunks of pages are in use", FULL_ADVICE)
         self._by_slot.append(None)
         return Slot(len(self._by_slot) - 1)
 
