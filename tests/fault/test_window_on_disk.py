@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from simstream.files.folder import StateFolder
+from simstream.judge import live_pages
+from simstream.judge.live_pages import BUCKETS_A_WINDOW
 from simstream.judge.state import JudgeState
 from tests.bench.made_pages import PageMaker, columns_of, policy
 from tests.bench.state import judge, save
@@ -33,14 +35,42 @@ def test_files_go_with_their_buckets(tmp_path: Path, link: str) -> None:
             sizes.append(on_disk(folder.path))
             buckets = state.index.buckets
     edge = state.resolver.stream_time - WINDOW_MS
-    width = WINDOW_MS // 8
+    width = WINDOW_MS // BUCKETS_A_WINDOW
     assert min(buckets) >= edge // width
-    assert len(buckets) <= 10
+    assert len(buckets) <= BUCKETS_A_WINDOW + 2
     assert state.resolver.live_pages == pytest.approx(8 * PAGES, abs=10)
     settled, later = max(sizes[16:24]), max(sizes[52:])
     assert later < 1.6 * settled
     state.check()
     state.close()
+
+
+def test_a_state_keeps_the_buckets_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions divided a window by eight, and did not say so in a state."""
+    made = PageMaker(0.2, 0.2)
+    pages = [made.batch(PAGES) for _ in range(30)]
+    other = JudgeState(policy("any", WINDOW_MS), memtable_limit=128)
+    with monkeypatch.context() as patch, StateFolder(tmp_path / "state") as folder:
+        patch.setattr(live_pages, "BUCKETS_A_WINDOW", 8)
+        old = JudgeState(policy("any", WINDOW_MS), memtable_limit=128)
+        for batch in pages[:20]:
+            assert judge(old, batch) == judge(other, batch)
+        facts = {name: fact for name, fact in old.facts("L").items() if name != "buckets"}
+        prepared = folder.prepare(old.parts(), facts)
+        prepared.write()
+        prepared.commit()
+        old.close()
+    state = JudgeState(policy("any", WINDOW_MS), memtable_limit=128)
+    with StateFolder(tmp_path / "state") as folder:
+        loaded = folder.load()
+        state.restore(loaded.parts, loaded.facts, "L")
+    state.check()
+    for batch in pages[20:]:
+        assert judge(state, batch) == judge(other, batch)
+        state.check()
+    assert len(state.index.buckets) > len(other.index.buckets)
+    state.close()
+    other.close()
 
 
 def test_a_page_fetched_a_thousand_times_takes_the_room_of_one(tmp_path: Path) -> None:

@@ -91,8 +91,10 @@ class AnswerBook:
     Memory: the answers that wait. The reader bounds them.
     """
 
-    def __init__(self, log_id: str, policy_id: str, shards: int, tables: int) -> None:
+    def __init__(self, log_id: str, policy_id: str, shards: int, tables: int, topic_id: str = "") -> None:
         self.shards = shards
+        self.topic_id = topic_id
+        """The unique id of the topic `matches`."""
         self._own = (log_id, policy_id, shards, tables)
         self._by_shard = [ShardAnswers(0, 0) for _ in range(shards)]
 

@@ -39,8 +39,12 @@ from simstream.judge.row_table import FOUNDER, INDEXED, LIVE, RowTable
 from simstream.kernels.judge.best_match import LiveColumns
 from simstream.model import U64, lookup_values
 
-BUCKETS_A_WINDOW = 8
-"""The number of buckets of a window; the index holds about one more."""
+BUCKETS_A_WINDOW = 4
+"""The number of buckets of a window; the index holds about one more.
+
+With more of them entries would leave sooner: they stay in memory up to a bucket's time longer than their pages. But
+each page is looked up in every bucket, and a text that comes again has an entry in each.
+"""
 
 
 class LivePages:
@@ -75,7 +79,8 @@ class LivePages:
         self.beat = beat
         """Called within long steps, as a sign of life."""
         self._expiry = PageExpiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
-        self._bucket_ms = max(1, window_ms // BUCKETS_A_WINDOW) if window_ms is not None else None
+        self.buckets_a_window = BUCKETS_A_WINDOW
+        """A state keeps the number that it began with, as its segments have it."""
         self.changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
         self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self.changes, canonical_only)
         self._buckets_dropped = 0
@@ -113,18 +118,23 @@ class LivePages:
         batch.rows, batch.colds = np.zeros(len(batch), np.uint32), np.zeros(len(batch), np.uint32)
         batch.rows[chosen], batch.colds[chosen] = rows, colds
 
+    @property
+    def _bucket_ms(self) -> int | None:
+        return max(1, self.window_ms // self.buckets_a_window) if self.window_ms is not None else None
+
     def buckets(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bucket (n,) of each time (n,)."""
-        return np.zeros_like(times) if self._bucket_ms is None else times // self._bucket_ms
+        bucket_ms = self._bucket_ms
+        return np.zeros_like(times) if bucket_ms is None else times // bucket_ms
 
     @property
     def span_ms(self) -> int:
         """Return the ms from the beginning of the oldest bucket of the index to stream time; 0 without a window or
         entries."""
-        buckets = self.index.buckets if self._bucket_ms is not None else []
-        if not buckets or self._bucket_ms is None or self.stream_time is None:
+        bucket_ms = self._bucket_ms
+        if bucket_ms is None or self.stream_time is None or not (buckets := self.index.buckets):
             return 0
-        return max(0, self.stream_time - buckets[0] * self._bucket_ms)
+        return max(0, self.stream_time - buckets[0] * bucket_ms)
 
     def record(self, row: Row) -> PageRecord:
         """Return a page's record. Cost: a few us, or nothing for the last page asked for."""
@@ -339,9 +349,10 @@ class LivePages:
 
     def _drop_buckets(self) -> None:
         """Drop the buckets that are outside the window."""
-        if self._bucket_ms is None or self.window_ms is None or self.stream_time is None:
+        bucket_ms = self._bucket_ms
+        if bucket_ms is None or self.window_ms is None or self.stream_time is None:
             return
-        below = (self.stream_time - self.window_ms + 1) // self._bucket_ms
+        below = (self.stream_time - self.window_ms + 1) // bucket_ms
         if below != self._buckets_dropped:
             self.index.drop_buckets(below)
             self._buckets_dropped = below

@@ -20,6 +20,7 @@ from simstream.judge.directory import has_secret
 from simstream.judge.live_pages import LivePages
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
+from simstream.judge.state_facts import StateFacts
 from simstream.memory import ArrayRoom
 
 
@@ -41,6 +42,11 @@ class LiveState(Closing):
         return self._store.stream_time
 
     @property
+    def buckets_a_window(self) -> int:
+        """The number of buckets of a window."""
+        return self._store.buckets_a_window
+
+    @property
     def window_span_ms(self) -> int:
         """Return the ms from the beginning of the oldest bucket with an entry to stream time; 0 without a
         window."""
@@ -58,7 +64,7 @@ class LiveState(Closing):
         }
 
     def parts(self) -> list[SnapshotPart]:
-        """Return all state except `stream_time` and `live_pages`, for a snapshot, between two batches."""
+        """Return all state that is not in `StateFacts`, for a snapshot, between two batches."""
         store = self._store
         return [
             *store.index.parts(),
@@ -68,9 +74,10 @@ class LiveState(Closing):
             *store.pages.parts(),
         ]
 
-    def restore(self, parts: Sequence[SnapshotPart], stream_time: int | None, live_pages: int) -> None:
-        """Take over what `parts` returned, before the first page. Raises StateDamaged."""
+    def restore(self, parts: Sequence[SnapshotPart], known: StateFacts) -> None:
+        """Take over what `parts` returned, and the snapshot's facts, before the first page. Raises StateDamaged."""
         store = self._store
+        store.buckets_a_window = known.buckets
         named = {part.name: part for part in parts}
         try:
             store.rows.restore(named)
@@ -84,9 +91,9 @@ class LiveState(Closing):
             store.directory.restore(directory)
         else:
             self._place_again(directory.facts.get("count"))
-        store.stream_time, store.live_pages = stream_time, live_pages
+        store.stream_time, store.live_pages = known.stream_time, known.live_pages
         sizes = store.clusters.sizes()
-        store.sizes.restore(sizes, live_pages - int(sizes.sum(dtype=np.int64)))
+        store.sizes.restore(sizes, known.live_pages - int(sizes.sum(dtype=np.int64)))
 
     def _place_again(self, count: Fact) -> None:
         """Fill the directory of an upgraded state, which has none, as its pages have new identities.

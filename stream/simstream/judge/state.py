@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.closing import Closing
-from simstream.errors import WrongPolicy, WrongRecipe
+from simstream.errors import WrongLog, WrongPolicy, WrongRecipe
 from simstream.files.file_system import FileSystem
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import Fact, SnapshotPart
@@ -66,6 +66,16 @@ class LogState(Closing):
     def take_answer_offsets(self, offsets: Sequence[int]) -> None:
         """Take over what `answer_offsets` returned."""
 
+    @property
+    def answers_topic(self) -> str:
+        """The unique id of the topic that `answer_offsets` belong to."""
+        return ""
+
+    @property
+    def tables(self) -> int:
+        """Into how many tables a matcher's shard is cut; 0 for all other states."""
+        return 0
+
     def parts(self) -> list[SnapshotPart]:
         """Return the large parts for a snapshot, between two records."""
         return self._live.parts()
@@ -87,11 +97,14 @@ class LogState(Closing):
             gaps=[(*key, offset) for key, offset in sorted(acceptor.gaps.items())],
             stream_time=live.stream_time,
             live_pages=live.live_pages,
+            buckets=live.buckets_a_window,
             fingerprints=policy.fingerprints,
             sketch_lookups=policy.sketch_lookups,
             shard=self._shard.number,
             shards=self._shard.count,
+            tables=self.tables,
             answers=tuple(self.answer_offsets()),
+            answers_topic=self.answers_topic,
         )
         made: dict[str, Fact] = msgspec.to_builtins(facts)
         return made
@@ -115,18 +128,29 @@ class LogState(Closing):
                 "another folder for the state",
             )
         self._check_shard(known)
+        if known.answers_topic and known.answers_topic != self.answers_topic:
+            raise WrongLog(
+                f"the state has read answers of the topic {known.answers_topic}, this one is {self.answers_topic}",
+                "name that topic with --matches; if it was deleted, or new shards take over, give judge and "
+                "matchers empty folders",
+            )
         take_up(self.acceptor, known)
         self.take_answer_offsets(known.answers)
-        self._live.restore(parts, known.stream_time, known.live_pages)
+        self._live.restore(parts, known)
 
     def _check_shard(self, known: StateFacts) -> None:
-        """Raise WrongPolicy if a snapshot belongs to another shard, number of shards, or kind of judge."""
+        """Raise WrongPolicy if a snapshot belongs to another shard, number or cut of shards, or kind of judge."""
         found = known.shard, known.shards, bool(known.answers)
         own = self._shard.number, self._shard.count, bool(self.answer_offsets())
         if found != own:
             raise WrongPolicy(
                 f"the state belongs to {_describe_owner(*found)}, not to {_describe_owner(*own)}",
                 "use the number of shards that the state was made with (--shards), or another folder for the state",
+            )
+        if known.tables and known.tables != self.tables:
+            raise WrongPolicy(
+                f"the state's shard is cut into {known.tables} tables, this version cuts it into {self.tables}",
+                "give this matcher an empty folder, or use the version that made the state",
             )
 
     def read_from_disk(self, files: FileSystem, found: Iterable[SealedFile]) -> None:
@@ -164,6 +188,11 @@ class JudgeState(LogState):
         self.resolver = Resolver(policy, self.index, alert, book=book, beat=beat)
         self._book = book
         super().__init__(policy, self.resolver, beat, Shard(0, book.shards) if book else WHOLE)
+
+    @property
+    def answers_topic(self) -> str:
+        """See LogState."""
+        return self._book.topic_id if self._book else ""
 
     def answer_offsets(self) -> Sequence[int]:
         """See LogState."""
@@ -212,6 +241,11 @@ class ShardState(LogState):
         self.matcher = ShardMatcher(policy, self.index, shard, beat)
         super().__init__(policy, self.matcher, beat, shard)
 
+    @property
+    def tables(self) -> int:
+        """See LogState."""
+        return divided_plan(self.policy.distance).tables
+
     def encode_answers(self, records: Sequence[Record], log_id: str) -> list[bytes]:
         """Return the bytes of the answers to the log's next records, usually of one."""
         acceptor, policy, shard = self.acceptor, self.policy, self._shard
@@ -226,7 +260,7 @@ class ShardState(LogState):
             policy=policy.id,
             shard=shard.number,
             shards=shard.count,
-            tables=divided_plan(policy.distance).tables,
+            tables=self.tables,
             frame=records[0].offset,
             to_frame=acceptor.next_frame,
             ordinal=ordinal,

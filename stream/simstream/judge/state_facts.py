@@ -38,14 +38,20 @@ class StateFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     gaps: list[tuple[str, Count, Count]]
     stream_time: Annotated[int, msgspec.Meta(gt=-1 << 62, lt=1 << 62)] | None
     live_pages: Count
+    buckets: Annotated[int, msgspec.Meta(ge=1, le=64)] = 8
+    """The number of buckets of a window; earlier states do not say it."""
     fingerprints: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
     sketch_lookups: Annotated[int, msgspec.Meta(ge=0, le=3)] = 0
     shard: Count = 0
     """The number of the shard that the state belongs to."""
     shards: Annotated[int, msgspec.Meta(ge=1, le=MAX_SHARDS)] = 1
     """The number of shards: 1 for a judge with its own index."""
+    tables: Count = 0
+    """Into how many tables a matcher's shard is cut; earlier states do not say it."""
     answers: tuple[Count, ...] = ()
     """Per partition of `matches` the offset at which a judge without an index goes on; else empty."""
+    answers_topic: str = ""
+    """The unique id of that topic `matches`; earlier states do not say it."""
 
 
 def restore_acceptor(facts: Mapping[str, Any], log_id: str) -> Acceptor:

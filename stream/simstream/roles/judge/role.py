@@ -100,7 +100,8 @@ class JudgeRole:
         check_shards(self._log, found, wanted)
         check_link(self._policy)
         check_topics(self._log, (MATCHES,))
-        book = AnswerBook(log_id, self._policy.id, found, divided_plan(self._policy.distance).tables)
+        tables, topic = divided_plan(self._policy.distance).tables, self._log.topic(MATCHES)
+        book = AnswerBook(log_id, self._policy.id, found, tables, topic.id)
         book.begin(0, 0, [0] * found)
         _logger.info("%d shards on matchers find the matches of this judge", found)
         return book

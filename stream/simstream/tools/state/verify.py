@@ -157,7 +157,7 @@ def check(loaded: LoadedSnapshot) -> None:
     except SettingsError as error:
         raise StateDamaged(f"the facts in the manifest do not fit ({error.what})") from error
     try:
-        resolver.restore(loaded.parts, known.stream_time, known.live_pages)
+        resolver.restore(loaded.parts, known)
         resolver.check()
     finally:
         resolver.close()
