@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from simstream.setting_groups import (
     RegistrySettings,
 )
 from simstream.text.recipe import MAX_DISTANCE
-from simstream.wire.field_paths import FieldPaths, parse_path, parse_paths
+from simstream.wire.field_paths import FieldPaths, parse_paths
 from simstream.wire.page_headers import parse_names
 
 FILE = "simstream.toml"
@@ -276,10 +276,7 @@ def resolve(
     settings = msgspec.structs.replace(
         _convert(values, origin, found), kafka={name: given.value for name, given in kafka.items()}
     )
-    settings = _with_durations(settings, origin, found)
-    settings = _without_malformed_paths(settings, origin, found)
-    settings = _without_malformed_names(settings, origin, found)
-    settings = _without_malformed_url(settings, origin, found)
+    settings = _without_malformed(settings, origin, found)
     if wrong is None and found:
         raise found[0]
     if wrong is not None:
@@ -351,65 +348,58 @@ def _variable(name: str) -> str:
     return _VARIABLES + name.replace(".", "_").upper()
 
 
-def _with_durations(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings, with the default for each value that is not a duration, or is too short.
+def _without_malformed(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
+    """Return the settings, with the default for each value that its type allows and that is malformed all the same.
 
-    Adds its error to `wrong`.
+    Adds an error for each such value to `wrong`.
     """
-    defaults = names()
-    for name, min_ms in _MIN_DURATIONS_MS.items():
-        text = getattr(settings, name)
+    checks: list[tuple[str, Callable[[Settings], object]]] = [
+        *((name, partial(_check_duration, name)) for name in _MIN_DURATIONS_MS),
+        *(
+            (f"fields.{one}", lambda settings, one=one: parse_paths({one: getattr(settings.fields, one)}))
+            for one in FieldSettings.__struct_fields__
+        ),
+        ("fields", lambda settings: settings.field_paths),  # text and html have one path
+        ("verdict_headers", lambda settings: settings.verdict_header_names),
+        ("registry.url", _check_url),
+    ]
+    for name, check in checks:
         try:
-            ms = settings.window_ms if name == "window" else duration_ms(name, text)
-            if ms is not None and ms < min_ms:
-                raise SettingsError(
-                    f"{name} is {text!r}", f"give {min_ms // 1000}s or more: a shorter time stops a healthy service"
-                )
+            check(settings)
         except SettingsError as error:
-            wrong.append(SettingsError(f"{error.what} ({origin[name]})", error.todo))
-            settings = msgspec.structs.replace(settings, **{name: defaults[name]})
+            where = f" ({origin[name]})" if name in origin else ""
+            wrong.append(SettingsError(error.what + where, error.todo))
+            settings = _with_default(settings, "fields.html" if name == "fields" else name)
     return settings
 
 
-def _without_malformed_paths(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings without malformed paths of fields. Adds their errors to `wrong`."""
-    paths = msgspec.structs.asdict(settings.fields)
-    for name, path in paths.items():
-        try:
-            if path is not None:
-                parse_path(name, path)
-        except SettingsError as error:
-            wrong.append(SettingsError(f"{error.what} ({origin[f'fields.{name}']})", error.todo))
-            paths[name] = None
-    try:
-        parse_paths(paths)
-    except SettingsError as error:
-        wrong.append(error)
-        paths["html"] = None
-    return msgspec.structs.replace(settings, fields=FieldSettings(**paths))
+def _with_default(settings: Settings, name: str) -> Settings:
+    table, _, own = name.rpartition(".")
+    change = {own: names()[name]}
+    if table:
+        change = {table: msgspec.structs.replace(getattr(settings, table), **change)}
+    return msgspec.structs.replace(settings, **change)
 
 
-def _without_malformed_names(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings, with the default for malformed names of headers. Adds their error to `wrong`."""
-    try:
-        parse_names(settings.verdict_headers)
-        return settings
-    except SettingsError as error:
-        wrong.append(SettingsError(f"{error.what} ({origin['verdict_headers']})", error.todo))
-        return msgspec.structs.replace(settings, verdict_headers=names()["verdict_headers"])
+def _check_duration(name: str, settings: Settings) -> None:
+    """Raise SettingsError unless this is a duration that is long enough."""
+    text, min_ms = getattr(settings, name), _MIN_DURATIONS_MS[name]
+    ms = settings.window_ms if name == "window" else duration_ms(name, text)
+    if ms is not None and ms < min_ms:
+        advice = f"give {min_ms // 1000}s or more: a shorter time stops a healthy service"
+        raise SettingsError(f"{name} is {text!r}", advice)
 
 
-def _without_malformed_url(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings without a malformed registry.url. Adds its error, which never shows a password."""
+def _check_url(settings: Settings) -> None:
+    """Raise SettingsError if registry.url is malformed. The error never shows a password."""
     url = settings.registry.url
     if url is None or _URL.fullmatch(url):
-        return settings
+        return
     if "@" in unquote(url):
         what, todo = "holds a user or a password", "name them in registry.user and registry.password_file"
     else:
         what, todo = f"is {url!r}", "give an address such as https://registry.example:8081"
-    wrong.append(SettingsError(f"registry.url {what} ({origin['registry.url']})", todo))
-    return msgspec.structs.replace(settings, registry=msgspec.structs.replace(settings.registry, url=None))
+    raise SettingsError(f"registry.url {what}", todo)
 
 
 def _kafka(
