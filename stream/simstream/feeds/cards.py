@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Generator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
+from sortedcontainers import SortedList
+
 from simstream.feeds.fold import VerdictFold
-from simstream.feeds.ordered_tuples import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard, StoryShelves
 from simstream.feeds.title_words import TitleWords
@@ -68,7 +70,7 @@ class StoryCards:
         """By cluster."""
         self._shown: dict[int, StoryCard] = {}
         """By shelf; the number of a shelf is that of its group."""
-        self._orders: dict[Order, OrderedTuples] = {order: OrderedTuples() for order in ORDERS}
+        self._orders: dict[Order, SortedList] = {order: SortedList() for order in ORDERS}
 
     @property
     def growth_ms(self) -> int:
@@ -130,7 +132,7 @@ class StoryCards:
         """
         order = self._orders[query.order]
         if query.is_all:
-            return [self._cards[-key[-1]] for key in order.between(start, stop)], len(order)
+            return [self._cards[-key[-1]] for key in order[start:stop]], len(order)
         question = self._words.of_question(query.words)
         shelves = (yield from self._shelves.find(question)) if question else None
         if shelves is not None and len(shelves) <= MAX_SORTED_CARDS:
@@ -158,7 +160,7 @@ class StoryCards:
         found: list[StoryCard] = []
         fitting: set[int] = set()
         last: tuple[int, ...] = ()
-        while keys := order.after(last, SLICE_PAGES):
+        while keys := list(islice(order.irange(last, inclusive=(False, True)), SLICE_PAGES)):
             last = keys[-1]
             for cluster in (-key[-1] for key in keys):
                 card = self._cards.get(cluster)

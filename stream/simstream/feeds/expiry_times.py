@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simstream.feeds.ordered_tuples import OrderedTuples
+from sortedcontainers import SortedList
 
 
 class ExpiryTimes:
@@ -12,7 +12,7 @@ class ExpiryTimes:
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
-        self._queue = OrderedTuples()
+        self._queue = SortedList()
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -33,7 +33,7 @@ class ExpiryTimes:
 
     def ended(self, now: int) -> Iterator[str]:
         """Remove and yield the names that end at `now` or before, the oldest first."""
-        while self._ends and self._queue.least()[0] <= now:
+        while self._ends and self._queue[0][0] <= now:
             yield self._take()
 
     def surplus(self, most: int) -> Iterator[str]:
@@ -42,6 +42,6 @@ class ExpiryTimes:
             yield self._take()
 
     def _take(self) -> str:
-        name: str = self._queue.least()[1]
+        name: str = self._queue[0][1]
         self.drop(name)
         return name

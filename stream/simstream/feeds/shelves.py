@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator
 from itertools import islice, takewhile
 
 import msgspec
+from sortedcontainers import SortedList
 
 from simstream.feeds.expiry_times import ExpiryTimes
-from simstream.feeds.ordered_tuples import OrderedTuples
 from simstream.feeds.records import PageVersion
 from simstream.feeds.sites import owner_of, site_of
 from simstream.feeds.title_words import TitleWords
@@ -104,7 +104,7 @@ class StoryShelves:
         self._words = WordIndex(words)
         self._placed: dict[str, ShelvedPage] = {}
         self._tallies: dict[int, ShelfTally] = {}
-        self._joined, self._titled, self._firsts, self._lasts = (OrderedTuples() for _ in range(4))
+        self._joined, self._titled, self._firsts, self._lasts = (SortedList() for _ in range(4))
         self._sites = _SiteCounter()
         self._young_sites = _SiteCounter()
         self._young = ExpiryTimes()
@@ -161,21 +161,21 @@ class StoryShelves:
         tally = self._tallies.get(shelf)
         if tally is None:
             return None
-        founder = self._placed[next(self._joined.since((shelf,)))[2]]
+        founder = self._placed[next(self._joined.irange((shelf,)))[2]]
         return StoryCard(
             cluster=cluster,
             shelf=shelf,
-            title=self._title(next(self._titled.since((shelf,)), None), shelf),
-            newest_title=self._title(next(self._titled.before((shelf + 1,)), None), shelf),
+            title=self._title(next(self._titled.irange((shelf,)), None), shelf),
+            newest_title=self._title(next(self._titled.irange(None, (shelf + 1,), reverse=True), None), shelf),
             url=founder.version.url,
             site=founder.site,
             sites=tally.sites,
             pages=tally.pages,
             growth=tally.young,
-            first=next(self._firsts.since((shelf,)))[1],
-            last=next(self._lasts.before((shelf + 1,)))[1],
-            updated=next(self._firsts.before((shelf + 1,)))[1],
-            joined=next(self._joined.before((shelf + 1,)))[1],
+            first=next(self._firsts.irange((shelf,)))[1],
+            last=next(self._lasts.irange(None, (shelf + 1,), reverse=True))[1],
+            updated=next(self._firsts.irange(None, (shelf + 1,), reverse=True))[1],
+            joined=next(self._joined.irange(None, (shelf + 1,), reverse=True))[1],
         )
 
     def size(self, shelf: int) -> int:
@@ -189,11 +189,11 @@ class StoryShelves:
 
     def oldest(self, shelf: int, most: int) -> list[str]:
         """Return the ids of the pages that joined first."""
-        return self._ids(self._joined.since((shelf,)), shelf, most)
+        return self._ids(self._joined.irange((shelf,)), shelf, most)
 
     def newest(self, shelf: int, most: int) -> list[str]:
         """Return the ids of the pages that joined last, the last first."""
-        return self._ids(self._joined.before((shelf + 1,)), shelf, most)
+        return self._ids(self._joined.irange(None, (shelf + 1,), reverse=True), shelf, most)
 
     def version(self, page_id: str) -> PageVersion:
         """Return a page that is on a shelf."""
