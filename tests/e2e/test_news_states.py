@@ -177,7 +177,6 @@ def test_a_page_beyond_the_last_one_is_the_last_one(stage: NewsStage, browser: B
 
 
 def test_chinese_words_are_found_and_can_be_followed_in_a_news_reader(stage: NewsStage, browser: Browser) -> None:
-    assert stage.feed.fold is not None
     stage.feed.fold.read(place(0, 2000), PageSheet("南京市长江大桥通车", TIME))
     stage.feed.fold.apply(verdict(2000, 2000))
     browser.open(f"{stage.url}?words=大桥")
@@ -250,7 +249,6 @@ def test_pages_that_are_left_out_are_counted_on_the_page(stage: NewsStage, brows
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
     assert browser.texts("#not-shown") == []
-    assert stage.feed.fold is not None
     stage.feed.fold.apply(verdict(1000, 1000, ahead=-100 * 3_600_000))
     browser.sees("#not-shown", "Not shown: 1 page older than the window of 72 hours.")
 
@@ -259,7 +257,6 @@ def test_a_short_window_is_told_in_minutes(browser: Browser) -> None:
     with on_stage(2, limits=FoldLimits(window_ms=3_600_000)) as stage:
         browser.open(stage.url)
         browser.sees(".badge", "2 sites in 15 minutes")
-        assert stage.feed.fold is not None
         stage.feed.fold.apply(verdict(1000, 1000, ahead=-2 * 3_600_000))
         browser.sees("#not-shown", "Not shown: 1 page older than the window of 60 minutes.")
 
@@ -276,7 +273,6 @@ def test_a_page_that_finds_no_broker_at_its_start_promises_no_old_stories(
 def test_pages_without_records_are_shown_by_address_and_counted(stage: NewsStage, browser: Browser) -> None:
     browser.open(stage.url)
     browser.sees(".card h2", "title 138")
-    assert stage.feed.fold is not None
     stage.feed.fold.apply(verdict(1000, 1000))
     browser.sees(".card h2", "(no title yet)")
     stage.feed.fold.give_up_title(place(0, 1000))

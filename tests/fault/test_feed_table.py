@@ -114,7 +114,7 @@ def play(log: Log, topic: KeptTopic, place: Any, until: Callable[[FeedState], bo
         with NewsIntake(log, feed, PageLimits(), lambda: TableAccess(stored, place)) as intake:
             running = asyncio.ensure_future(intake.run())
             async with asyncio.timeout(30):
-                while not running.done() and not (feed.fold is not None and until(feed)):
+                while not running.done() and not (hasattr(feed, "fold") and until(feed)):
                     await asyncio.sleep(0.02)
                 intake.stop()
                 await running
@@ -141,7 +141,6 @@ def tell(log: Log, numbers: range) -> None:
 
 
 def count(feed: FeedState) -> int:
-    assert feed.fold is not None
     return len(feed.fold.versions) if not feed.fold.awaited_titles() else -1
 
 
@@ -381,7 +380,6 @@ def test_pages_of_a_topic_that_is_gone_take_no_titles_of_the_new_one(log: Log) -
             )
             verdicts.append(wire.encode(later), b"a", ())
     feed = play(log, topic, HeldPlace(), lambda feed: count(feed) == 6)
-    assert feed.fold is not None
     assert [one.source for one in feed.fold.versions.values()][:3] == [GONE] * 3
     assert all(one.title.startswith("Title ") for one in feed.fold.versions.values())
 

@@ -157,7 +157,6 @@ def test_a_page_that_reads_for_long_says_again_how_much_is_left(caplog: pytest.L
 
 def test_the_table_keeps_that_the_news_page_was_up_to_date_once() -> None:
     clock, feed = ManualClock(), feed_of(3, lambda number: 0)
-    assert feed.fold is not None
     feed.condition = begun(clock)
     watch = FeedWatch(feed, dict, clock)
     kept = []

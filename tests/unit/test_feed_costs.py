@@ -55,7 +55,6 @@ def feed_of(pages: int, cluster_of: Callable[[int], int], limits: FoldLimits | N
     """A feed that has read so many pages, and has cards of all."""
     feed = FeedState(limits or FoldLimits())
     feed.begin({})
-    assert feed.fold is not None
     for number in range(pages):
         feed.fold.read(place(0, number), PageSheet(f"title {number}", TIME))
         feed.fold.apply(verdict(number, cluster_of(number)))
@@ -115,7 +114,6 @@ def test_a_request_after_a_new_page_costs_only_what_it_shows(shape: str) -> None
     sizes: list[list[int]] = []
     for pages in (FEW, MANY):
         feed = feed_of(pages, SHAPES[shape])
-        assert feed.fold is not None
         costs.append([])
         sizes.append([])
         for number, path in enumerate(paths, pages):
@@ -132,7 +130,6 @@ def test_a_request_after_a_new_page_costs_only_what_it_shows(shape: str) -> None
 def merged(pages: int) -> FeedState:
     """A feed of two stories, of half of the pages each, at the moment when they have become one."""
     feed = feed_of(pages, lambda number: number % 2)
-    assert feed.fold is not None
     feed.fold.apply(verdict(pages, 0, merged=(1,)))
     return feed
 
@@ -140,7 +137,6 @@ def merged(pages: int) -> FeedState:
 def outlived(pages: int) -> FeedState:
     """A feed at the moment when stream time has gone on by a year."""
     feed = feed_of(pages, lambda number: number % 50)
-    assert feed.fold is not None
     feed.fold.apply(verdict(pages, 0, ahead=366 * 86_400_000))
     return feed
 
@@ -148,7 +144,6 @@ def outlived(pages: int) -> FeedState:
 def grown_old(pages: int) -> FeedState:
     """A feed at the moment when none of its pages but one is young."""
     feed = feed_of(pages, lambda number: number % 50)
-    assert feed.fold is not None
     feed.fold.apply(verdict(pages, 0, ahead=86_400_000))
     return feed
 
@@ -156,7 +151,6 @@ def grown_old(pages: int) -> FeedState:
 def begun(pages: int) -> FeedState:
     """A feed that has just read its table."""
     feed = feed_of(pages, lambda number: number % 50)
-    assert feed.fold is not None
     feed.begin(feed.fold._table)
     return feed
 
@@ -169,7 +163,6 @@ def test_changes_of_many_pages_are_taken_in_by_slices_of_one_size(moment: Callab
 
 def test_after_two_stories_have_become_one_its_card_has_the_pages_of_both() -> None:
     feed = merged(FEW)
-    assert feed.cards is not None
     asyncio.run(feed.settle())
     while feed.cards.refresh():
         pass
@@ -180,7 +173,6 @@ def test_after_two_stories_have_become_one_its_card_has_the_pages_of_both() -> N
 
 def test_many_merges_of_a_long_story_into_short_ones_move_few_pages() -> None:
     feed = feed_of(FEW, lambda number: number if number < 50 else 50)
-    assert feed.fold is not None
     with CallCounter() as calls:
         for number, (into, cluster) in enumerate(pairwise(reversed(range(51))), FEW):
             feed.fold.apply(verdict(number, cluster, merged=(into,)))
@@ -198,7 +190,6 @@ def test_a_search_works_in_slices_of_one_size(
     steps = []
     for pages in (FEW, MANY):
         feed = feed_of(pages, SHAPES[shape])
-        assert feed.cards is not None
         steps.append([largest_step(feed.cards.find(question, 0, 30)) for question in questions])
     for question, few, many in zip(questions, *steps, strict=True):
         assert many < 1.5 * few, question

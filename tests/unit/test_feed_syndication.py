@@ -54,7 +54,6 @@ def feed_of(*pages: Page) -> FeedState:
 
 
 def add(feed: FeedState, *pages: Page) -> None:
-    assert feed.fold is not None
     first = len(feed.fold.versions)
     for number, (url, title, cluster) in enumerate(pages, first):
         feed.fold.read(place(0, number), PageSheet(title, TIME + 60_000 * number))
@@ -165,7 +164,6 @@ def test_a_new_version_updates_its_entry_and_the_id_stays_over_a_restart() -> No
     assert [entry.id for entry in after] == [before[1].id, before[0].id]
     assert after[0].updated > before[1].updated
     assert (after[1].updated, after[0].published) == (before[0].updated, before[1].published)
-    assert feed.fold is not None
     again = FeedState(FoldLimits())
     again.begin(feed.fold._table)
     again.name = feed.name

@@ -21,7 +21,6 @@ def waiting(clock: ManualClock, table: dict[str, bytes]) -> tuple[FeedState, Tit
     feed.begin(table)
     feed.condition = FeedCondition(clock)
     feed.condition.has_read_table = True
-    assert feed.fold is not None
     for number in range(4):
         if number % 2:
             feed.fold.read(place(0, number), PageSheet(f"title {number}", TIME))
@@ -34,7 +33,6 @@ def after_a_round(feed: FeedState, deadline: TitleDeadline, clock: ManualClock, 
     clock.now += deadline.ROUND_S
     feed.condition.hear({PAGES: end})
     asyncio.run(deadline.look())
-    assert feed.fold is not None
     return {page_id[-1]: version.title for page_id, version in feed.fold.versions.items()}
 
 
@@ -43,7 +41,6 @@ def test_a_page_that_waits_for_a_whole_ready_round_is_shown_by_its_address() -> 
     feed, deadline = waiting(clock, table)
     feed.condition.hear({PAGES: 0})
     assert after_a_round(feed, deadline, clock) == {"0": "", "1": "title 1", "2": "", "3": "title 3"}
-    assert feed.fold is not None
     feed.fold.read(place(0, 2), PageSheet("title 2", TIME))  # in time
     found = after_a_round(feed, deadline, clock)
     assert found == {"0": "https://s0.example/0", "1": "title 1", "2": "title 2", "3": "title 3"}
@@ -57,7 +54,6 @@ def test_pages_that_a_shorter_window_removes_at_the_start_are_told(caplog: pytes
     table: dict[str, bytes] = {}
     feed = FeedState(FoldLimits())
     feed.begin(table)
-    assert feed.fold is not None
     for number, ahead in ((0, 0), (1, 1), (2, 2 * 3_600_000)):
         feed.fold.apply(verdict(number, number, ahead=ahead))
     caplog.set_level("INFO", "simstream.news")

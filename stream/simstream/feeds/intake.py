@@ -116,7 +116,6 @@ class NewsIntake(Closing):
     def _begin(self) -> None:
         """Take the table's entries. The places of pages of a topic `pages` that is gone are no places any more."""
         self._feed.begin(self._table)
-        assert self._feed.fold is not None
         known = self._table.progress.get(PAGES)
         if known is not None and known.id != self._log.topic(PAGES).id:
             self._feed.fold.forget_places()

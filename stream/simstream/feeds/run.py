@@ -183,5 +183,4 @@ class _ComparisonRunner:
             self._waiting -= 1
 
     def _version(self, page_id: str) -> PageVersion:
-        assert self._feed.fold is not None
         return self._feed.fold.versions[page_id]

@@ -36,8 +36,10 @@ class FeedState:
     def __init__(self, limits: FoldLimits, words: TitleWords | None = None, name: str = "") -> None:
         self.limits = limits
         self._words = words
-        self.fold: VerdictFold | None = None
-        self.cards: StoryCards | None = None
+        self.fold: VerdictFold
+        """There is none before `begin`."""
+        self.cards: StoryCards
+        """There are none before `begin`."""
         self.condition = FeedCondition()
         self.name = name
         """See `news_name`."""
@@ -69,8 +71,6 @@ class FeedState:
 
     async def settle(self) -> None:
         """Remove what is too old, and refresh the cards, in slices: other tasks go on in between."""
-        assert self.fold is not None
-        assert self.cards is not None
         more = self.fold.age() or self.cards.behind >= MAX_BEHIND or not self.sign
         while more:
             aged = self.fold.age()
@@ -95,7 +95,6 @@ def news_name(settings: Settings, verdicts: TopicInfo) -> str:
 
 def take_verdict(feed: FeedState, record: Record) -> None:
     """Take one record of `verdicts`."""
-    assert feed.fold is not None
     where = record.partition, record.offset
     try:
         verdict = wire.decode(record.value or b"")
@@ -111,7 +110,6 @@ def take_verdict(feed: FeedState, record: Record) -> None:
 
 def take_page(feed: FeedState, limits: PageLimits, record: Record) -> None:
     """Take one record of `pages`. A page whose bytes raise an error has no title, and all else goes on."""
-    assert feed.fold is not None
     try:
         sheet = sheet_of(record, limits)
     except Exception as error:  # noqa: BLE001  # a stranger's bytes must not end the news page for all

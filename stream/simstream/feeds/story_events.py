@@ -68,7 +68,6 @@ class StoryEvents:
 
     def _begin(self, cards: StoryCards) -> None:
         """Take what the table held as told."""
-        assert self._feed.fold is not None
         self._is_silent = not self._feed.fold.counts.was_up_to_date
         self._cards, self._untitled = cards, {}
         for card in cards.all():

@@ -34,12 +34,12 @@ class TitleDeadline:
 
     async def look(self) -> None:
         """End a round if it is time. While the news page is not ready, begin again."""
-        fold = self._feed.fold
-        if fold is None or self._feed.condition.state != "ready":
+        if self._feed.condition.state != "ready":
             self._before, self._began = set(), self._clock()
             return
         if self._clock() - self._began < self.ROUND_S:
             return
+        fold = self._feed.fold
         awaited = fold.awaited_titles()
         given_up = self._before & awaited
         self._before, self._began = awaited, self._clock()

@@ -52,7 +52,7 @@ class FeedWatch:
 
     def _note_ready(self) -> None:
         """Note in the table that the news page is up to date: from now on, what comes is news."""
-        if self._feed.fold is not None and self._condition.state == "ready":
+        if self._condition.state == "ready":
             self._feed.fold.note_up_to_date()
 
     def _tell(self) -> None:

@@ -112,7 +112,6 @@ class FeedWeb:
 
     async def _stories(self, request: web.Request) -> web.Response:
         cards, revision = self._now()
-        assert self._feed.fold is not None
         asked, number, size = asked_of(request.query, MAX_CARDS_A_PAGE, self._feed.fold.stream_time)
         if has_tag(request, revision.strip('"')):
             return web.Response(status=304, headers={"ETag": revision})
@@ -144,13 +143,11 @@ class FeedWeb:
 
     async def _as_feed(self, request: web.Request) -> web.Response:
         cards, _ = self._now()
-        assert self._feed.fold is not None
         return await self._feeds.answer(request, f"{self._feed.sign}-{self._feed.fold.revision}-{cards.revision}")
 
     async def _compared(self, request: web.Request) -> web.Response:
         self._now()
         a, b = request.query.get("a", ""), request.query.get("b", "")
-        assert self._feed.fold is not None
         for page_id in (a, b):
             version = self._feed.fold.versions.get(page_id)
             if version is None or not version.is_live:
@@ -180,9 +177,9 @@ class FeedWeb:
 
     def _now(self) -> tuple[StoryCards, str]:
         """Return the cards and their ETag, which changes whenever an answer may change. Raises _TableUnread."""
-        fold, cards = self._feed.fold, self._feed.cards
-        if fold is None or cards is None or not self._feed.sign:
+        if not self._feed.sign:
             raise _TableUnread
+        fold, cards = self._feed.fold, self._feed.cards
         cards.refresh()
         told = "-".join(map(str, self._feed.condition.to_json().values()))
         return cards, f'"{self._feed.sign}-{fold.revision}-{cards.revision}-{told}"'

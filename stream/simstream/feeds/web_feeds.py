@@ -47,8 +47,6 @@ class FeedAnswers:
 
         `revision` changes whenever the cards do. Call it only while the feed has cards.
         """
-        assert self._feed.fold is not None
-        assert self._feed.cards is not None
         cards, kind = self._feed.cards, WRITERS[request.path]
         asked, number, size = asked_of(
             {**request.query, "sort": "updated"}, MAX_ENTRIES, self._feed.fold.stream_time
@@ -73,7 +71,6 @@ class FeedAnswers:
         return web.Response(body=body, content_type=kind[0], charset="utf-8", headers=headers)
 
     def _head(self, request: web.Request) -> FeedHead:
-        assert self._feed.fold is not None
         if not _HOST.fullmatch(request.host):
             raise UsageError("Host is not the name of a host", "ask with the name or address of this page")
         if not request.rel_url.raw_path_qs.isascii():
