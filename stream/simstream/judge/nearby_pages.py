@@ -16,13 +16,11 @@ from simstream.judge.candidates import (
     Candidate,
     IdentifiedPage,
     LivePage,
-    PairComparison,
     RejectionRule,
     compare,
 )
 from simstream.judge.live_pages import LivePages
 from simstream.judge.numbers import ClusterRef, Ordinal, Row
-from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
 from simstream.model import lookup_values
 from simstream.wire.verdict import similarity
@@ -51,25 +49,25 @@ def nearby(
     verdict names the first accepted one. Cost: linear in the live pages, a few ns each.
     """
     edge = _edge(store, time)
-    own: list[tuple[Row, PageRecord]] = []
-    others: list[tuple[Row, PageRecord]] = []
+    own: list[tuple[Row, LivePage]] = []
+    others: list[tuple[Row, LivePage]] = []
     words = lookup_values(page.fingerprint, page.sketch, policy.lookups)
     for row in _rows_within(words, store, max(distance, policy.distance)):
-        record = store.record(row)
-        if edge is None or record.time > edge:
-            (own if record.identity == page.identity else others).append((row, record))
-    unchanged = any(compare(page, record, policy).fails is None for _, record in own)
-    found = [_candidate(page, row, record, RejectionRule.OWN, store, policy) for row, record in own]
+        other = store.live_page(row)
+        if edge is None or other.record.time > edge:
+            (own if other.record.identity == page.identity else others).append((row, other))
+    unchanged = any(compare(page, other, policy).fails is None for _, other in own)
+    found = [candidate_of(page, other, policy, RejectionRule.OWN) for _, other in own]
     oldest: dict[ClusterRef, Ordinal] = {}
-    for row, record in others:
+    for row, other in others:
         rule = None
         if policy.link == "canonical":
             cluster = store.clusters.of(row)
             if unchanged:
                 rule = RejectionRule.UNCHANGED
-            elif record.ordinal != oldest.setdefault(cluster, _oldest(page, cluster, edge, store)):
+            elif other.record.ordinal != oldest.setdefault(cluster, _oldest(page, cluster, edge, store)):
                 rule = RejectionRule.NOT_CANONICAL
-        found.append(_candidate(page, row, record, rule, store, policy))
+        found.append(candidate_of(page, other, policy, rule))
     return sorted(found, key=lambda one: (-one.agreement, one.distance, one.ordinal))
 
 
@@ -102,20 +100,20 @@ def _oldest(page: IdentifiedPage, cluster: ClusterRef, edge: int | None, store: 
     )[1]
 
 
-def _candidate(
-    page: IdentifiedPage, row: Row, record: PageRecord, rule: RejectionRule | None, store: LivePages, policy: Policy
+def candidate_of(
+    page: IdentifiedPage, other: LivePage, policy: Policy, rule: RejectionRule | None = None
 ) -> Candidate:
     """Return one candidate. `rule` counts if the pair is within all limits, or for the page's own earlier
     version."""
-    pair: PairComparison = compare(page, record, policy)
+    pair = compare(page, other, policy)
     return Candidate(
-        id=record.id,
-        ordinal=record.ordinal,
-        cluster_id=str(store.clusters.id(store.clusters.of(row))),
+        id=other.record.id,
+        ordinal=other.record.ordinal,
+        cluster_id=str(other.cluster_id),
         distance=pair.distance,
         agreement=pair.agreement,
         similarity=similarity(pair.agreement, policy.sketch_bits),
-        short=page.short or record.short,
+        short=page.short or other.short,
         fails=pair.fails,
         rejected_by=rule if rule is RejectionRule.OWN or pair.fails is None else pair.fails,
     )

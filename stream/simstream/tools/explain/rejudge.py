@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.judge.accepted_page import AcceptedPage, accepted_pages
-from simstream.judge.candidates import Candidate, LivePage, compare
-from simstream.judge.nearby_pages import NearbyPages
+from simstream.judge.candidates import Candidate, LivePage
+from simstream.judge.nearby_pages import NearbyPages, candidate_of
 from simstream.judge.numbers import Ordinal
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
@@ -21,7 +21,6 @@ from simstream.judge.state import make_index
 from simstream.model import FingerprintColumns, PageKind, PageSource, Verdict
 from simstream.tools.explain.explanation import CandidateView, EarlierPage, StateBefore
 from simstream.wire.identity_hash import identity_of
-from simstream.wire.verdict import similarity
 
 
 class PageOrigin(NamedTuple):
@@ -170,30 +169,12 @@ class Rejudge:
 
     def _compared(self, page: AcceptedPage, other: LivePage) -> CandidateView:
         """Compare the page with a live page, by the judge's own limits."""
-        pair, bits = compare(page, other, self._policy), self._policy.sketch_bits
-        return CandidateView(
-            id=other.record.id,
-            ordinal=other.record.ordinal,
-            distance=pair.distance,
-            agreement=pair.agreement if bits else None,
-            similarity=similarity(pair.agreement, bits),
-            cluster_id=str(other.cluster_id),
-            short=page.short or other.short,
-            rejected_by=pair.fails,
-        )
+        return _shown(candidate_of(page, other, self._policy), self._policy.sketch_bits)
 
 
 def _shown(found: Candidate, bits: int) -> CandidateView:
-    return CandidateView(
-        id=found.id,
-        ordinal=found.ordinal,
-        distance=found.distance,
-        agreement=found.agreement if bits else None,
-        similarity=found.similarity,
-        cluster_id=found.cluster_id,
-        short=found.short,
-        rejected_by=found.rejected_by,
-    )
+    facts = {name: getattr(found, name) for name in CandidateView.__struct_fields__}
+    return CandidateView(**facts | {"agreement": found.agreement if bits else None})
 
 
 def _rank(one: CandidateView) -> tuple[int, int, int, int]:
