@@ -18,11 +18,13 @@ from simstream.cli.options import make_deduper
 from simstream.errors import ExtractionNotStarted
 from simstream.setting_groups import ExtractSettings
 from simstream.settings import Settings
+from simstream.text.extraction import pool as extraction_pool
 from simstream.text.extraction import process as extraction_process
 from simstream.text.extraction.extract import ExtractedText, extract_one
 from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.extraction.process import ExtractionProcess
 from simstream.text.extraction.refused_html import refusal
+from tests.forked_process import forked
 
 STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
 PAGE = (
@@ -300,7 +302,7 @@ def test_a_process_of_a_version_that_was_installed_meanwhile_extracts_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(extraction_process, "versions", lambda: "simstream 0.0.1, resiliparse 2.0.1")
+        earlier.setattr(extraction_pool, "versions", lambda: "simstream 0.0.1, resiliparse 2.0.1")
         pool = ExtractionPool(1)
     with pool, pytest.raises(ExtractionNotStarted, match=r"installed while this process ran \(simstream 0\.0\.1"):
         pool.extract([(PAGE, HTML)])
@@ -344,6 +346,25 @@ def test_several_threads_may_share_a_pool() -> None:
         for thread in threads:
             thread.join(60)
     assert results == [True] * 6
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_forked_process_extracts_in_processes_of_its_own(workers: int) -> None:
+    """By one socket each got the texts of the other's pages."""
+    items, expected = [(PAGE, HTML)] * 40, [extract_one(PAGE, HTML)] * 40
+    with ExtractionPool(workers) as pool:
+        assert pool.extract(items) == expected
+        started = pool.pids()
+
+        def extract_and_close() -> None:
+            assert pool.extract(items) == expected
+            assert pool.pids()
+            assert not {*started} & {*pool.pids()}
+            pool.close()
+
+        assert forked(extract_and_close) == 0
+        assert pool.extract(items) == expected
+        assert pool.pids() == started
 
 
 def test_processes_end_with_the_pool() -> None:

@@ -340,8 +340,8 @@ class Deduper(Closing):
         self._state.save()
 
     def close(self) -> None:
-        """Save the folder and end the extraction processes. It may be called twice. In a forked process it does
-        nothing: folder and processes are those of the process that made this Deduper.
+        """Save the folder and end the extraction processes. It may be called twice. In a forked process it ends
+        only its own extraction processes: the folder is that of the process that made this Deduper.
 
         Raises:
             StateUnwritable: The disk refuses the files. The folder is as it was last saved.
@@ -353,8 +353,7 @@ class Deduper(Closing):
         try:
             self._state.close()
         finally:
-            if not self._state.is_inherited:
-                self._fingerprinter.close()
+            self._fingerprinter.close()
 
     def fingerprinted(self, records: Iterable[Record], threads: int) -> Iterator[FingerprintedPages]:
         """Yield the batches that `stream` would judge, in order; arguments and errors are those of `stream`.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from simstream.closing import Closing
 from simstream.text.extraction.extract import OUT_OF_MEMORY, ExtractedText, extract_one, is_plain, refused_binary
 from simstream.text.extraction.process import PATIENCE, ExtractionProcess
 from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
-from simstream.text.extraction.worker import ExtractionRequest
+from simstream.text.extraction.worker import ExtractionRequest, versions
 from simstream.utf8_html import Utf8Html
 
 TIMEOUT_S: Final = 2.0
@@ -34,7 +37,7 @@ class ExtractionPool(Closing):
     its process twice. A process has `memory_bytes` of address space. With a `clock`, pages of hosts with repeated
     failures are set aside for a while (`extraction/slow_hosts`). If no process can be started, no page fails: it
     tries again for half a minute. Holds one batch and its results for each worker, besides the caller's own.
-    Thread-safe.
+    Thread-safe. A forked process has processes of its own.
     """
 
     def __init__(
@@ -47,14 +50,21 @@ class ExtractionPool(Closing):
         self._timeout = timeout
         self._late = f"the extraction took longer than {timeout:g} seconds"
         self._slow = SlowHosts(clock) if clock is not None else None
+        self._count = workers
+        self._new_process = partial(ExtractionProcess, timeout, memory_bytes, versions() if workers else "")
+        self._closed = threading.Event()
+        self._set_aside = 0
+        self._begin()
+        _pools.add(self)
+
+    def _begin(self) -> None:
+        """Begin with processes that have not started. Those before a fork, and their sockets, are the parent's."""
         self._idle: queue.SimpleQueue[ExtractionProcess] = queue.SimpleQueue()
-        self._workers = [ExtractionProcess(timeout, memory_bytes) for _ in range(workers)]
+        self._workers = [self._new_process() for _ in range(self._count)]
         for worker in self._workers:
             self._idle.put(worker)
-        self._threads = ThreadPoolExecutor(workers, "extract") if workers > 1 else None
-        self._closed = threading.Event()
+        self._threads = ThreadPoolExecutor(self._count, "extract") if self._count > 1 else None
         self._counting = threading.Lock()
-        self._set_aside = 0
 
     @property
     def set_aside(self) -> int:
@@ -175,6 +185,17 @@ class ExtractionPool(Closing):
         batch.done[page] = ExtractedText(None, "extract_failed", what)
         with self._counting:
             self._set_aside += 1
+
+
+_pools: weakref.WeakSet[ExtractionPool] = weakref.WeakSet()
+
+
+def _begin_in_fork() -> None:
+    for pool in list(_pools):
+        pool._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_fork)
 
 
 class _ExtractionBatch:

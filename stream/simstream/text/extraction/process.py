@@ -19,7 +19,6 @@ from simstream.text.extraction.worker import (
     ExtractionRequest,
     receive_answer,
     send_requests,
-    versions,
 )
 
 PATIENCE: Final = 5
@@ -40,10 +39,10 @@ next: a third of the time of a small page."""
 class ExtractionProcess:
     """One process and the socket to it. Only `stop` and `end` are thread-safe."""
 
-    def __init__(self, timeout: float, memory_bytes: int) -> None:
+    def __init__(self, timeout: float, memory_bytes: int, versions: str) -> None:
         self._timeout = timeout
         self._memory_bytes = memory_bytes
-        self._versions = versions()
+        self._versions = versions
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._changing = threading.Lock()
