@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
-from simstream.log.kafka import client_end, cluster
+from simstream.errors import DeliveryFailed
+from simstream.log.kafka import appender, client_end, cluster
 from simstream.log.kafka.client_end import end_client, free_clients
 from simstream.log.kafka.cluster import KafkaCluster
-from simstream.log.options import LogOptions
+from simstream.log.options import FINGERPRINTS, LogOptions
 from tests.waiting import until
 
 
@@ -23,6 +26,13 @@ class Endless:
     def __del__(self) -> None:
         freed_by.append(threading.current_thread().name)
         enough.wait(PATIENCE_S)
+
+
+class NotedProducer(Producer):
+    """A client that notes the thread which frees it."""
+
+    def __del__(self) -> None:
+        freed_by.append(threading.current_thread().name)
 
 
 PATIENCE_S = 120.0
@@ -69,6 +79,27 @@ def test_the_client_of_a_log_that_is_closed_is_never_freed_by_the_caller(monkeyp
     closed.admin()
     closed.close()
     assert wait_for(1) == ["free"]
+
+
+def test_the_client_of_a_discarded_appender_is_freed_without_the_garbage_collector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(KafkaCluster, "describe", lambda *_: {})
+    monkeypatch.setattr(appender, "admitted_bytes", lambda *_: 1 << 20)
+    monkeypatch.setattr(appender, "Producer", NotedProducer)
+    gc.disable()
+    try:
+        discarded = appender.KafkaAppender(KafkaCluster("127.0.0.1:1", LogOptions()), FINGERPRINTS)
+        discarded.append(b"a frame")
+        discarded.discard()
+        assert wait_for(1) == ["free"]
+    finally:
+        gc.enable()
+    for call in (discarded.acknowledged, lambda: discarded.append(b"a frame"), lambda: discarded.flush(1)):
+        with pytest.raises(DeliveryFailed, match="was closed"):
+            call()
+    discarded.discard()
+    discarded.close()
 
 
 def _freed_before_it_returns(clients: list[object]) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from simstream.errors import DeliveryFailed, LogError, RecordTooLarge
 from simstream.log.base import Appender, Placed
 from simstream.log.kafka.access_errors import LASTING, MISSING
+from simstream.log.kafka.client_end import drop_producer
 from simstream.log.kafka.client_log import logger
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import AWAY, KafkaCluster, make
@@ -76,7 +77,8 @@ class KafkaAppender(Appender):
 
     def acknowledged(self) -> int:
         """See Appender. The count goes on behind a record that only the broker found too large."""
-        self._serve(self._producer.poll, 0)
+        if self._producer is not None:
+            self._serve(self._producer.poll, 0)
         self._raise_failed()
         if self._refused:
             raise self._refused.popleft()
@@ -93,11 +95,12 @@ class KafkaAppender(Appender):
         return self.acknowledged()
 
     def discard(self) -> None:
-        """See Appender."""
+        """See Appender. Frees the client. It holds this appender by its callbacks, so otherwise it would live until
+        the garbage collector frees it in any thread: in one of its own it would end the process."""
         if self._error is None:
             self._error = DeliveryFailed(f"the appender of {self._name} was closed", "open another one")
-        self._serve(self._producer.purge)
-        self._serve(self._producer.flush, 0)
+        held, self._producer = [self._producer], None
+        drop_producer(held)
 
     def close(self) -> None:
         """See Closing. Raises BrokerUnreachable if a record is still not acknowledged after the patience."""
