@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,20 @@ def forked(work: Callable[[], object]) -> int:
         os.kill(pid, signal.SIGKILL)
         ended = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(ended[1])
+
+
+@contextmanager
+def lingering() -> Iterator[None]:
+    """A forked process that does nothing lives within this context."""
+    pid = os.fork()
+    if not pid:
+        while True:
+            signal.pause()
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def working_below(folder: Path) -> list[int]:

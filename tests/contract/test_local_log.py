@@ -21,6 +21,7 @@ from simstream.log.local.record_groups import HEADER_SIZE
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, writer
+from tests.forked_process import lingering
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
 
 
@@ -108,6 +109,13 @@ def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local
         with pytest.raises(LogLocked, match=f"process {process.pid} already writes to simstream.fingerprints"):
             local_log.open_appender(FINGERPRINTS)
     local_log.open_appender(FINGERPRINTS).close()
+
+
+def test_a_writer_that_is_closed_is_none_although_a_forked_process_lives(local_log: Log) -> None:
+    first = local_log.open_appender(FINGERPRINTS)
+    with lingering():
+        first.close()
+        local_log.open_appender(FINGERPRINTS).close()
 
 
 def test_a_second_writer_of_pages_is_told_to_send_them_over_http(local_log: Log) -> None:

@@ -23,6 +23,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.folder import StateFolder
 from simstream.files.snapshot_part import SnapshotPart
 from tests.faulty_files import FailingFiles
+from tests.forked_process import forked, lingering
 from tests.short import examples
 from tests.states import facts, found, immutable, number_of, same, state, take
 
@@ -237,6 +238,16 @@ def test_a_folder_that_is_in_use_says_by_whom(tmp_path: Path, holder: str, said:
     assert said.format(**given) in str(caught.value)
     with StateFolder(tmp_path), pytest.raises(StateLocked, match="close this program's other Deduper"):
         StateFolder(tmp_path)
+
+
+def test_a_folder_that_its_process_has_closed_is_free_although_a_forked_process_lives(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    with lingering():
+        assert forked(folder.close) == 0
+        with pytest.raises(StateLocked):
+            StateFolder(tmp_path)
+        folder.close()
+        StateFolder(tmp_path).close()
 
 
 def test_a_folder_that_cannot_be_opened_is_given_back(tmp_path: Path) -> None:

@@ -27,6 +27,16 @@ def process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
+def unlock(descriptor: int, holder: int) -> None:
+    """Release the lock of a file that `holder` has locked, before the file is closed.
+
+    Closing alone would not release it while a forked process has the file open, too. In such a process do nothing.
+    """
+    if os.getpid() == holder:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def write_whole(files: FileSystem, path: Path, data: bytes) -> None:
     """Write a file that a rename will put in its place, and wait for the disk. Raises OSError."""
     descriptor = files.create(path)
@@ -145,7 +155,7 @@ class FileSystem:
         return np.frombuffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), np.uint8)
 
     def lock(self, path: Path) -> int:
-        """Lock a file for this process, and return its descriptor; closing it releases the lock.
+        """Lock a file for this process, and return its descriptor; `unlock` releases the lock.
 
         Raises BlockingIOError if another process holds it, with that process's `process_name` or "unknown" in
         `filename`; earlier versions wrote the pid alone.

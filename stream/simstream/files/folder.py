@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from simstream.closing import Closing
 from simstream.errors import StateDamaged, StateError, StateLocked, StateUnwritable
 from simstream.files import manifest, sealed
 from simstream.files.failures import writing
-from simstream.files.file_system import FileSystem, process_name
+from simstream.files.file_system import FileSystem, process_name, unlock
 from simstream.files.manifest import IN_ORDER, NEWEST, OLDEST, PREVIOUS, Snapshot
 from simstream.files.names import ASIDE, LOCK, SEALED, SUSPECT, check_own, is_of_snapshot
 from simstream.files.sealed import Pace
@@ -41,7 +42,7 @@ class StateFolder(Closing):
         self.path = Path(path)
         self.files = files or FileSystem()
         """The way to the disk."""
-        self._lock = _locked(self.files, self.path)
+        self._lock, self._holder = _locked(self.files, self.path), os.getpid()
         try:
             self.snapshots, self.damaged = self._read(mends)
             """The snapshots, the newest first, at most two; and each damaged manifest with its error."""
@@ -61,7 +62,8 @@ class StateFolder(Closing):
     def close(self) -> None:
         """Unlock the folder for other processes; may be called again."""
         if self._lock >= 0:
-            with contextlib.suppress(OSError):  # closing released the lock all the same
+            unlock(self._lock, self._holder)
+            with contextlib.suppress(OSError):  # the lock is released all the same
                 self.files.close(self._lock)
             self._lock = -1
 

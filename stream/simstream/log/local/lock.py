@@ -11,6 +11,7 @@ from pathlib import Path
 from simstream.closing import Closing
 from simstream.errors import DiskFull, LogDamaged, LogError, LogLocked
 from simstream.files.failures import FULL
+from simstream.files.file_system import unlock
 
 LOOK_S = 0.005
 """Seconds. A process that only looks at a lock holds it for a shorter time."""
@@ -49,6 +50,7 @@ class FileLock:
 
         `what` completes the sentence "process 12 already ...".
         """
+        self._holder = os.getpid()
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -61,7 +63,7 @@ class FileLock:
             raise LogLocked(f"process {holder} already {what}", todo) from None
         with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
             os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+            os.pwrite(self._fd, str(self._holder).encode(), 0)
 
     def _take(self) -> None:
         """Take the lock. The second try is for a process that only looked (`holder`)."""
@@ -72,8 +74,9 @@ class FileLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
-        """Release the lock; may be called again."""
+        """Release the lock; may be called again. In a forked process the lock stays its parent's."""
         if self._fd >= 0:
+            unlock(self._fd, self._holder)
             os.close(self._fd)
             self._fd = -1
 
