@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
@@ -18,14 +20,17 @@ from simstream.log.base import Log
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
+from simstream.roles.judge.role import JudgeRole
+from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.roles.match import role
 from simstream.roles.match.role import MatchRole
 from simstream.roles.match.shard_worker import ShardWorker
 from simstream.settings import Settings
 from simstream.wire import answer as answers
+from simstream.wire.position import Position
 from tests.e2e.harness import environment, read_topic
 from tests.kafka_fixtures import TopicPlace
-from tests.role_threads import running
+from tests.role_threads import PATIENCE_S, running
 from tests.unit.test_judge_role import append_frames, judging, policy, until
 
 SHARDS = 4
@@ -168,6 +173,30 @@ def test_a_topic_of_answers_that_begins_with_later_frames_is_filled_from_the_fir
                 appender.append(one.value, partition=one.partition)
     with matching(log, policy, tmp_path / "empty"):
         until(lambda: all(end_of(log, shard) == FRAMES for shard in range(SHARDS)), "all frames are answered again")
+
+
+@pytest.mark.parametrize("make", [JudgeRole, MatchRole])
+def test_a_role_that_is_asked_to_end_while_it_loads_its_state_ends(
+    make: type[JudgeRole | MatchRole], log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, is_over = threading.Event(), threading.Event()
+
+    def load(self: SnapshotKeeper, published: Position | None, log_begins: int, beat: Beat = lambda: None) -> bool:
+        """The disk gives a large state, piece by piece."""
+        begun.set()
+        while not is_over.wait(0.01):
+            beat()
+        return False
+
+    monkeypatch.setattr(SnapshotKeeper, "load", load)
+    context = RoleContext(Settings(state=str(tmp_path / "state")))
+    with running(make(log, policy, context).run, context) as thread:
+        assert begun.wait(PATIENCE_S)
+        context.stop.set()
+        thread.join(context.settings.stop_timeout_s / 2)
+        ended = not thread.is_alive()
+        is_over.set()
+    assert ended
 
 
 def end_of(log: Log, shard: int) -> int:

@@ -27,7 +27,7 @@ from simstream.files.snapshot_part import Fact, SnapshotPart
 from simstream.roles.context import RoleContext
 from simstream.roles.judge import bit_rot
 from simstream.roles.judge import snapshots as module
-from simstream.roles.judge.snapshots import SnapshotKeeper
+from simstream.roles.judge.snapshots import LoadStoppedError, SnapshotKeeper, stoppable
 from simstream.settings import Settings
 from simstream.telemetry import health
 from simstream.telemetry.metrics import Metrics
@@ -297,6 +297,21 @@ def test_a_judge_is_live_while_a_slow_disk_gives_it_a_large_state(
     with SnapshotKeeper(str(folder), LargePages(), LOG, context, files) as keeper:
         assert keeper.load(published(5), 0, partial(context.health.beat, "judge"))
     assert files.answers == 8 * [(True, "live")]
+
+
+def test_a_state_is_read_no_further_once_its_role_is_asked_to_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, stop, clock, context = LargePages().judge(5), threading.Event(), ManualClock(), RoleContext(ALWAYS)
+    with keeping(folder, state) as keeper:
+        keeper.finish(5, 50, 5)
+    monkeypatch.setattr(sealed, "_WINDOW_BYTES", 1 << 20)
+    files = SlowDisk(clock, lambda: (stop.set() is None, "asked to end"))
+    beat = stoppable(partial(context.health.beat, "judge"), stop)
+    context.health.expect("judge")
+    with SnapshotKeeper(str(folder), LargePages(), LOG, context, files) as keeper, pytest.raises(LoadStoppedError):
+        keeper.load(published(5), 0, beat)
+    assert len(files.answers) == 1
 
 
 def test_all_ahead_of_the_published_position_is_refused_with_both(folder: Path) -> None:

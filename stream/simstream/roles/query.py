@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from simstream.roles.judge.log_follower import FollowerRole, LogFollower, Publis
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.role import finish, open_snapshots
+from simstream.roles.judge.snapshots import LoadStoppedError, stoppable
 from simstream.roles.turn_lock import TurnLock
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.identity_hash import identity_of
@@ -64,9 +66,13 @@ class QueryRole:
         with self._log.open_publisher() as publisher:
             published = position_check.decode(publisher.committed())
         role = FollowerRole(NAME, 0.0, NAME, partial(self._turns, ahead=True), self._hear)
-        with self._log_judge, open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots:
+        with (
+            suppress(LoadStoppedError),
+            self._log_judge,
+            open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots,
+        ):
             with self._turns():
-                beat = partial(self._context.health.beat, NAME)
+                beat = stoppable(partial(self._context.health.beat, NAME), self._context.stop)
                 snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
             with (
                 RetentionWatch(self._log, snapshots, self._context),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import partial
 
 from simstream.closing import Closing
@@ -20,7 +21,7 @@ from simstream.roles.judge.kept_answers import check_kept_answers
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
-from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.judge.snapshots import LoadStoppedError, NoSnapshots, SnapshotKeeper, stoppable
 from simstream.roles.judge.verdict_format import VerdictFormat, find_format
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.roles.topics import (
@@ -74,8 +75,12 @@ class JudgeRole:
         book = self._open_book(position_check.log_id)
         log_judge = self._log_judge = LogJudge(self._policy, self._context, NAME, book)
         log_judge.state.index.look_up_by(self._context.settings.threads)
-        with log_judge, open_snapshots(log_judge, position_check.log_id, self._context) as snapshots:
-            beat = partial(self._context.health.beat, NAME)
+        with (
+            suppress(LoadStoppedError),
+            log_judge,
+            open_snapshots(log_judge, position_check.log_id, self._context) as snapshots,
+        ):
+            beat = stoppable(partial(self._context.health.beat, NAME), self._context.stop)
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
             if book is not None:
                 published_frame = published.frame if published else 0

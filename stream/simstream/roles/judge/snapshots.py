@@ -38,6 +38,21 @@ RETRY_S = 2.0
 _logger = logging.getLogger("simstream.judge")
 
 
+class LoadStoppedError(Exception):
+    """A state is not loaded, as its role is asked to end: the role then ends without an error."""
+
+
+def stoppable(beat: Beat, stop: threading.Event) -> Beat:
+    """Return a `beat` for `SnapshotKeeper.load` that ends the load by LoadStoppedError once `stop` is set."""
+
+    def beat_or_stop() -> None:
+        beat()
+        if stop.is_set():
+            raise LoadStoppedError
+
+    return beat_or_stop
+
+
 class NoSnapshots(Closing):
     """Stands in for a SnapshotKeeper if the state is in memory alone: every restart judges the whole log again."""
 
@@ -122,8 +137,8 @@ class SnapshotKeeper(NoSnapshots):
 
         `log_begins` is the first frame that the log still has. Calls `beat`, in any thread, as long as the disk
         gives bytes: a large state takes minutes. A damaged snapshot is set aside if another snapshot or the whole
-        log can replace it; else it raises StateDamaged. Raises WrongLog, WrongRecipe, WrongPolicy, StateFormat,
-        too.
+        log can replace it; else it raises StateDamaged. Raises WrongLog, WrongRecipe, WrongPolicy, StateFormat and
+        what `beat` raises, too.
         """
         end = published.frame if published else 0
         began = time.monotonic()

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import FRAMES_A_POLL, PublishedPositionCheck
 from simstream.roles.judge.log_judge import check_next, in_batches
-from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.judge.snapshots import LoadStoppedError, NoSnapshots, SnapshotKeeper, stoppable
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.answered_frames import answered_frames, unbroken_end
 from simstream.settings import Settings
@@ -121,12 +122,13 @@ class ShardWorker(threading.Thread):
     def _run(self) -> None:
         begin, log_begins = self._find_begin(), self._log.low_watermarks(FINGERPRINTS)[0]
         with (
+            suppress(LoadStoppedError),
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
             self._open_snapshots(state) as snapshots,
         ):
             if self._stop_asked.is_set():
                 return
-            snapshots.load(begin, log_begins)
+            snapshots.load(begin, log_begins, stoppable(self._beat, self._stop_asked))
             self.loaded = True
             self._answer(state, snapshots, begin.frame if begin else 0)
             snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._published_frame())
