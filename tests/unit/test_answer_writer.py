@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simstream.errors import DeliveryFailed
 from simstream.log.local.log import LocalLog
 from simstream.log.local.topic_file import LogFiles
+from simstream.log.local.writing import LocalAppender
 from simstream.log.options import MATCHES, LogOptions
 from simstream.roles.match import answer_writer
 from simstream.roles.match.answer_writer import AnswerWriter
 from tests.contract.helpers import read_all
+from tests.role_threads import PATIENCE_S
+from tests.waiting import until
 
 
 class SmallRoom(LogFiles):
@@ -67,3 +72,31 @@ def test_a_matcher_whose_disk_stays_full_gives_up_after_a_time(tmp_path: Path, d
         writer.write(0, b"1")
         with pytest.raises(DeliveryFailed, match="no room to write"):
             writer.settle()
+
+
+def test_while_the_queue_is_full_the_matchers_loop_goes_on_and_hears_why(
+    tmp_path: Path, disk: SmallRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_room, append = threading.Event(), LocalAppender.append
+
+    def slow(self: LocalAppender, *arguments: Any, **more: Any) -> int:
+        while not has_room.wait(0.01):
+            self.waiting()
+        return append(self, *arguments, **more)
+
+    monkeypatch.setattr(LocalAppender, "append", slow)
+    log = opened(tmp_path / "log", disk)
+    with AnswerWriter(log, give_up_s=300) as writer:
+        thread = threading.Thread(target=writer.write, args=(0, b"1"), daemon=True)
+        thread.start()
+        until(lambda: writer.obstacle, "it is told")
+        loop = threading.Thread(target=writer.settle, daemon=True)
+        loop.start()
+        loop.join(PATIENCE_S)
+        is_held_up = loop.is_alive()
+        assert writer.obstacle == "its queue is full"
+        has_room.set()
+        thread.join(PATIENCE_S)
+        assert not is_held_up
+        assert not writer.obstacle
+    assert [record.value for record in read_all(log, MATCHES)] == [b"1"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from simstream.index.shard import Shard
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.seen_keys import SeenKeys
@@ -20,11 +22,13 @@ from simstream.log.base import Log
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
+from simstream.roles.judge.log_follower import PublishedPositionCheck
 from simstream.roles.judge.role import JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
 from simstream.roles.match import role
+from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.role import MatchRole
-from simstream.roles.match.shard_worker import ShardWorker
+from simstream.roles.match.shard_worker import MatcherContext, PositionWatch, ShardWorker
 from simstream.settings import Settings
 from simstream.wire import answer as answers
 from simstream.wire.position import Position
@@ -197,6 +201,31 @@ def test_a_role_that_is_asked_to_end_while_it_loads_its_state_ends(
         ended = not thread.is_alive()
         is_over.set()
     assert ended
+
+
+def test_a_matcher_is_live_while_its_shards_wait_for_room_in_the_logs_queue(log: Log, policy: Policy) -> None:
+    role, worker, context = role_and_worker(log, policy)
+    assert is_live(role, worker, context, context.settings.stuck_after_s + 1, "its queue is full")
+    assert context.health.ready() == (False, "match: the log takes no answers: its queue is full")
+
+
+def role_and_worker(log: Log, policy: Policy) -> tuple[MatchRole, ShardWorker, RoleContext]:
+    """A matcher with one shard, which has its state."""
+    context = RoleContext(Settings())
+    role, check = MatchRole(log, policy, context), PublishedPositionCheck(log, policy)
+    with PositionWatch(log, check) as position, AnswerWriter(log) as writer:
+        matcher = MatcherContext(log, check.log_id, policy, position, writer, context)
+        worker = role._workers[0] = ShardWorker(matcher, Shard(0, SHARDS))
+    worker.loaded = True
+    return role, worker, context
+
+
+def is_live(role: MatchRole, worker: ShardWorker, context: RoleContext, seconds: float, obstacle: str = "") -> bool:
+    """Whether the role tells health something although the shard has not turned for so many seconds."""
+    context.health.expect("match")
+    worker.turned = time.monotonic() - seconds
+    role._report_health(SHARDS, obstacle)
+    return not context.health.is_starting("match")
 
 
 def end_of(log: Log, shard: int) -> int:

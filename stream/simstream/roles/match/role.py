@@ -82,14 +82,14 @@ class MatchRole:
             _logger.info("took shard %d of %d", number, shards, extra={"shard": number})
 
     def _report_health(self, shards: int, obstacle: str) -> None:
-        """Tell health what the shards do; tell it nothing while the loop of any shard stands still."""
+        """Tell health what the shards do; tell it nothing while the loop of any shard stands still, unless it waits
+        for the log."""
         self._context.metrics.note_turn(NAME)
         workers = list(self._workers.values())
-        now, patience_s = time.monotonic(), self._context.settings.stuck_after_s
-        if any(now - worker.turned > patience_s for worker in workers if worker.loaded):
-            return
         if obstacle:
             self._context.health.turn(NAME, False, f"the log takes no answers: {obstacle}")
+            return
+        if any(worker.stands_still for worker in workers):
             return
         late = [worker for worker in workers if not worker.loaded or worker.behind > MAX_READY_FRAMES]
         why = f"holds {len(workers)} of {shards} shards"

@@ -103,6 +103,11 @@ class ShardWorker(threading.Thread):
         """Ask the thread to end: it takes a last snapshot if it can."""
         self._stop_asked.set()
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether the loop has not turned for `stuck_after`."""
+        return self.loaded and time.monotonic() - self.turned > self._role.settings.stuck_after_s
+
     def run(self) -> None:
         """Answer until `stop`. If an error ends the thread, `error` has it."""
         try:
