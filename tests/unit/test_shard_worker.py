@@ -203,6 +203,17 @@ def test_a_role_that_is_asked_to_end_while_it_loads_its_state_ends(
     assert ended
 
 
+def test_a_matcher_is_live_while_a_lost_shard_takes_its_last_snapshot_but_not_for_ever(
+    log: Log, policy: Policy
+) -> None:
+    role, worker, context = role_and_worker(log, policy)
+    stuck, give_up = context.settings.stuck_after_s, context.settings.give_up_s
+    assert not is_live(role, worker, context, stuck + 1)
+    worker.stop()
+    assert is_live(role, worker, context, stuck + give_up - 30)
+    assert not is_live(role, worker, context, stuck + give_up + 1)
+
+
 def test_a_matcher_is_live_while_its_shards_wait_for_room_in_the_logs_queue(log: Log, policy: Policy) -> None:
     role, worker, context = role_and_worker(log, policy)
     assert is_live(role, worker, context, context.settings.stuck_after_s + 1, "its queue is full")

@@ -105,8 +105,10 @@ class ShardWorker(threading.Thread):
 
     @property
     def stands_still(self) -> bool:
-        """Whether the loop has not turned for `stuck_after`."""
-        return self.loaded and time.monotonic() - self.turned > self._role.settings.stuck_after_s
+        """Whether the loop has not turned for `stuck_after`. The last snapshot may take `give_up_after` longer."""
+        settings = self._role.settings
+        patience_s = settings.stuck_after_s + (settings.give_up_s if self._stop_asked.is_set() else 0.0)
+        return self.loaded and time.monotonic() - self.turned > patience_s
 
     def run(self) -> None:
         """Answer until `stop`. If an error ends the thread, `error` has it."""
