@@ -35,3 +35,17 @@ def test_a_command_ends_without_the_end_of_its_libraries(arguments: list[str], c
 def test_what_cannot_be_written_at_the_end_is_told_by_the_exit_code() -> None:
     with open("/dev/full", "w") as full:
         assert start("--version", stdout=full.fileno()).returncode == 1
+
+
+HANGING = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from simstream.cli import main
+main.LEAVING_S = 0.1
+main.invoke = lambda arguments: ThreadPoolExecutor().submit(threading.Event().wait) and 3
+main.run()
+"""
+
+
+def test_a_thread_that_hangs_at_the_end_does_not_keep_the_process() -> None:
+    assert subprocess.run([sys.executable, "-c", HANGING], timeout=60, check=False).returncode == 3

@@ -12,6 +12,8 @@ import io
 import os
 import signal
 import sys
+import threading
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -52,6 +54,8 @@ COMMANDS = {
 }
 
 
+LEAVING_S = 10.0
+"""Seconds that Python's own end may take. It waits for threads, also for one that waits for a disk that hangs."""
 _NO_ROOM = ("failed to map segment from shared object", "can't start new thread")
 """What the loader says of a library for which the address space has no room, and Python of a thread."""
 _PATH_METAVARS = ("FILE", "DIR", "FOLDER", "OLD", "NEW", "INPUT", "VERDICTS")
@@ -129,6 +133,10 @@ def run() -> None:
     atexit.register(partial(_leave, codes))  # the first to be registered is the last to be called
     codes.append(invoke(sys.argv[1:]))
     leave_interrupts()
+    deadline = threading.Timer(LEAVING_S, _leave, [codes])
+    deadline.daemon = True
+    with suppress(RuntimeError, MemoryError):  # the system gives no more threads
+        deadline.start()
     sys.exit(codes[0])
 
 
