@@ -74,10 +74,10 @@ class ExtractionPool(Closing):
     def extract(self, items: Sequence[Item], urls: Sequence[str | None] | None = None) -> list[ExtractedText]:
         """Return the text of each (raw, content_type), in order.
 
-        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError for a closed pool.
+        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError for a pool that is
+        closed, also meanwhile.
         """
-        if self._closed.is_set():
-            raise ValueError("the extraction pool is closed")
+        self._refuse_closed()
         urls = [None] * len(items) if urls is None else urls
         batches = [
             _ExtractionBatch(items[start:end], urls[start:end])
@@ -94,12 +94,16 @@ class ExtractionPool(Closing):
         return [pid for worker in self._workers if (pid := worker.pid)]
 
     def close(self) -> None:
-        """End the processes. Pages in work become `extract_failed`. May be called twice."""
+        """End the processes. Pages in work get no answer. May be called twice."""
         self._closed.set()
         for worker in self._workers:
             worker.end()
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _refuse_closed(self) -> None:
+        if self._closed.is_set():
+            raise ValueError("the extraction pool is closed")
 
     def _answer(self, batch: _ExtractionBatch) -> list[ExtractedText]:
         """Answer the pages that need no process, and ask a process for the rest."""
@@ -132,11 +136,9 @@ class ExtractionPool(Closing):
         """
         suspect = -1
         while failure := self._exchange(worker, batch):
+            self._refuse_closed()  # the pages are not at fault
             page = next(iter(batch.asked))
-            if self._closed.is_set():
-                for i in list(batch.asked):
-                    self._fail(batch, i, "the extraction was stopped")
-            elif failure == self._late or page == suspect:
+            if failure == self._late or page == suspect:
                 self._fail(batch, page, failure)
                 self._note_failure(batch, page)
             else:
