@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from simstream.log.base import TopicInfo
 from simstream.log.kafka import page_consumer as kafka_source
 from simstream.log.kafka.cluster import KafkaCluster
-from simstream.log.kafka.page_consumer import MIN_GATHERED_BYTES, KafkaPageConsumer
+from simstream.log.kafka.page_consumer import COMMIT_AGAIN_S, MIN_GATHERED_BYTES, KafkaPageConsumer
 from simstream.log.kafka.reader import DEFAULTS
-from simstream.log.options import LogOptions
+from simstream.log.options import PAGES, LogOptions
+from tests.manual_clock import ManualClock
 
 LINGER_MS = 15
 
@@ -51,3 +53,35 @@ def test_a_users_own_wait_for_a_fetch_wins_over_the_linger(
     chosen: dict[str, int], used: tuple[object, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fetches(chosen, monkeypatch) == used
+
+
+class RefusedConsumer(Consumer):
+    """A client whose commits a broker refuses."""
+
+    commits: list[dict[int, int]]
+
+    def commit(self, *, offsets: Sequence[TopicPartition], **_: object) -> None:
+        self.commits.append({where.partition: where.offset for where in offsets})
+
+
+def test_a_commit_that_was_refused_is_sent_again_until_it_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, commits = ManualClock(), list[dict[int, int]]()
+    monkeypatch.setattr(kafka_source, "time", clock)
+    monkeypatch.setattr(kafka_source, "Consumer", RefusedConsumer)
+    monkeypatch.setattr(RefusedConsumer, "commits", commits, raising=False)
+    source = KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions()), LINGER_MS)
+    source._next = {0: 9, 1: 9}
+    source.commit({0: 7})
+    source.poll(1, 0.0)
+    assert commits == [{0: 7}]
+    clock.now += COMMIT_AGAIN_S / 2
+    source.commit({1: 8})
+    clock.now += COMMIT_AGAIN_S / 2
+    source.poll(1, 0.0)
+    source.poll(1, 0.0)
+    assert commits == [{0: 7}, {1: 8}, {0: 7, 1: 8}]
+    source._on_commit(None, [TopicPartition(PAGES, 0, 7), TopicPartition(PAGES, 1, 8)])
+    clock.now += COMMIT_AGAIN_S
+    source.poll(1, 0.0)
+    assert len(commits) == 3
+    source.close()

@@ -25,6 +25,8 @@ from simstream.log.kafka.topics import group_state
 from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import Record
 
+COMMIT_AGAIN_S = 5.0
+"""Seconds after which commits are sent again that the broker has not confirmed: it refuses some in a rebalance."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
 MIN_GATHERED_BYTES = 40 << 10
@@ -59,6 +61,7 @@ class KafkaPageConsumer(PageConsumer):
         """Partitions that came or went during the present poll."""
         self._missing = MissingOffsets(cluster, PAGES, self._same, self._gone)
         self._unconfirmed: dict[int, int] = {}
+        self._commit_again_at = 0.0
         self._paused: set[int] = set()
         self._error: SimstreamError | None = None
         self._closing = False
@@ -68,6 +71,9 @@ class KafkaPageConsumer(PageConsumer):
         """See PageConsumer."""
         end = time.monotonic() + timeout
         self._pause(limit == 0)
+        if self._unconfirmed and time.monotonic() >= self._commit_again_at:
+            self._commit_again_at = time.monotonic() + COMMIT_AGAIN_S
+            self.commit(self._unconfirmed)
         while True:
             self._same.check()
             if self._watch.has_lost_brokers:
@@ -126,6 +132,8 @@ class KafkaPageConsumer(PageConsumer):
         if not ours:
             return
         self._same.check()
+        if not self._unconfirmed:
+            self._commit_again_at = time.monotonic() + COMMIT_AGAIN_S
         self._unconfirmed |= ours
         try:
             self._consumer.commit(offsets=self._partitions(ours), asynchronous=True)
