@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gzip
 import json
@@ -13,9 +14,11 @@ from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp.client import URL
 
 from simstream.errors import InputError
 from simstream.model import PageKind
@@ -169,6 +172,18 @@ def test_entries_that_still_stand_in_a_feed_are_remembered_before_others(
         )
 
 
+def test_a_long_base_of_a_feed_makes_no_long_ids(tmp_path: Path) -> None:
+    path, said = tmp_path / "feed.xml", list[str]()
+    base = f'<rss version="2.0" xml:base="http://a.example/{"a" * 100_000}/">'
+    items = "".join(f"<item><title>{n}</title><link>{n}</link></item>" for n in range(100))
+    named = "".join(f"<item><link>l</link><guid isPermaLink='false'>{n * 'g'}</guid></item>" for n in (1, 3_000))
+    path.write_text(f"{base}<channel><title>t</title>{items}{named}</channel></rss>")
+    ids = [page["id"] for page in pages(RssReader([str(path)], said.append))]
+    assert sum(map(len, ids)) < 1_000
+    assert ids == [f"{path}#g"]
+    assert "101 entries have neither link nor id, or too long ones" in said[0]
+
+
 def test_an_entry_may_write_about_entities() -> None:
     body = rss(
         item(1, '&lt;!ENTITY x "y"&gt;'), "<item><title><![CDATA[Write <!ENTITY x 'y'> there]]></title></item>"
@@ -182,8 +197,8 @@ class FeedServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), FeedHandler)
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), FeedHandler)
         self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
         self.asked: list[dict[str, str]] = []
 
@@ -256,6 +271,44 @@ def test_the_secrets_of_an_address_go_to_its_server_alone(server: FeedServer) ->
     assert found == [json.loads(record.value or b"")["id"] for record in RssReader(inputs, said.append).records()]
 
 
+@pytest.mark.parametrize("place", ["127.0.0.2", "localhost"])
+def test_a_public_feed_leads_to_no_private_address_and_a_private_one_may(
+    server: FeedServer, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FeedServer(place) as inner:
+        threading.Thread(target=inner.serve_forever, args=(0.01,), daemon=True).start()
+        inner.answers["/inner"] = giving(rss(item(1)))
+        server.answers["/rss"] = giving(b"", 302, Location=f"http://{place}:{inner.server_port}/inner")
+        named = [server.address("/rss")]
+        assert len(pages(RssReader(named, print))) == 1
+        said, opened = list[str](), iter([True])
+        monkeypatch.setattr(fetch, "_is_public", lambda _: next(opened, False), raising=False)
+        reader = RssReader(named, said.append)
+        assert pages(reader) == []
+        assert "redirects to an address of a private network: give the address of the feed itself" in said[0]
+        assert len(inner.asked) == 1
+        inner.shutdown()
+
+
+def test_a_feed_is_not_redirected_from_https_to_http() -> None:
+    def answer(url: str, to: str) -> SimpleNamespace:
+        return SimpleNamespace(url=URL(url), response=SimpleNamespace(headers={"Location": to}))
+
+    for to in ("https://b.example/", "//b.example/", "/rss"):
+        asyncio.run(fetch._Redirects().begin(None, None, answer("https://a.example/", to)))
+    asyncio.run(fetch._Redirects().begin(None, None, answer("http://a.example/", "http://b.example/")))
+    with pytest.raises(ValueError, match="from https to http"):
+        asyncio.run(fetch._Redirects().begin(None, None, answer("https://a.example/", " HTTP://b.example/")))
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fe80::1%2", "::ffff:10.0.0.1", "100.64.0.1", "0.0.0.0"]
+)
+def test_addresses_of_private_networks_are_known(host: str) -> None:
+    assert not fetch._is_public(host)
+    assert fetch._is_public("192.0.43.8")
+
+
 def endless(to: BaseHTTPRequestHandler) -> None:
     giving(b"")(to)
     while True:
@@ -280,6 +333,7 @@ def silent(to: BaseHTTPRequestHandler) -> None:
         (giving(b"", 302, Location="file:///etc/passwd"), "cannot be asked"),
         (giving(gzip.compress(rss(item(1))), Content_Encoding="gzip"), "compresses"),
         (giving(b"<html>"), "neither RSS nor Atom"),
+        (giving(b"<html>", Content_Type="text/xml; charset=\xff"), "neither RSS nor Atom"),
         (endless, "more than 10 MB"),
         (dripping, "cannot be asked|takes more than"),
         (silent, "takes more than"),

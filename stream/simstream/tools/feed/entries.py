@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from simstream.errors import InputError, needs
+from simstream.model import MAX_ID_BYTES
 
 CPU_S: Final = 10
 MEMORY_BYTES: Final = 1 << 30
@@ -39,7 +40,10 @@ class RssBody(msgspec.Struct, array_like=True):
 
 
 class RssEntry(msgspec.Struct, array_like=True):
-    """An entry. `text` is that of its content, else of its summary, else its title; `time` is in ms since 1970."""
+    """An entry. `text` is that of its content, else of its summary, else its title; `time` is in ms since 1970.
+
+    A `guid` or `link` of more than MAX_ID_BYTES is empty.
+    """
 
     guid: str
     link: str
@@ -108,18 +112,24 @@ def _entry(found: Any) -> RssEntry:
             time = calendar.timegm(when) * 1000
         except (ValueError, OverflowError):
             time = None
-    return RssEntry(_clean(found.get("id") or ""), _clean(found.get("link") or ""), title, text, time)
+    return RssEntry(_name(found.get("id")), _name(found.get("link")), title, text, time)
+
+
+def _name(found: str | None) -> str:
+    """Return a guid or link; empty if it is too long for an id. Each link may repeat the feed's base of many KB."""
+    name = without_surrogates(found or "")
+    return name if len(name.encode()) <= MAX_ID_BYTES else ""
 
 
 def _text(html: str) -> str:
     """Return the text of a piece of HTML, with one space in place of its blanks."""
     from resiliparse.extract.html2text import extract_plain_text
 
-    found = extract_plain_text(_clean(html), main_content=False, links=False, alt_texts=False)
+    found = extract_plain_text(without_surrogates(html), main_content=False, links=False, alt_texts=False)
     return "\n".join(filter(None, (" ".join(line.split()) for line in found.splitlines())))
 
 
-def _clean(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Return the text without lone surrogates, which UTF-8 cannot hold."""
     return text.encode("utf-8", "replace").decode()
 

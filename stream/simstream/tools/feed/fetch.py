@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, Final
 
 from simstream.errors import InputError, needs
 from simstream.sources.addresses import public_address
-from simstream.tools.feed.entries import RssBody
+from simstream.tools.feed.entries import RssBody, without_surrogates
 from simstream.version import __version__
 
 MAX_FEED_BYTES: Final = 10 << 20
@@ -45,24 +47,70 @@ def fetch(sources: Sequence[RssSource]) -> list[Fetched]:
     return asyncio.run(_fetch_all(aiohttp, sources))
 
 
+class _Redirects:
+    """Keeps one feed's server from leading to this machine's own networks, and from https to http."""
+
+    def __init__(self) -> None:
+        self._is_redirected = False
+        self._is_within = True
+        """Whether the feed, as it was named, has no address of the public internet: then others need none."""
+        self.refused = ""
+        """Why a redirect was refused."""
+
+    async def begin(self, _session: Any, _context: Any, params: Any) -> None:
+        """Take an answer that redirects. Raises ValueError if it must not be followed."""
+        self._is_redirected = True
+        to = params.response.headers.get("Location", params.response.headers.get("URI", ""))
+        if params.url.scheme == "https" and params.url.join(type(params.url)(to)).scheme != "https":
+            self.refused = "its server redirects from https to http"
+            raise ValueError(self.refused)
+
+    def open_socket(self, address_info: Any) -> socket.socket:
+        """Return a socket for an address that a name has right now. Raises OSError if it must not be reached."""
+        family, kind, protocol, _, (host, *_) = address_info
+        is_public = _is_public(host)
+        if not self._is_redirected:
+            self._is_within &= not is_public
+        elif not (is_public or self._is_within):
+            self.refused = "its server redirects to an address of a private network"
+            raise PermissionError(self.refused)
+        return socket.socket(family, kind, protocol)
+
+
+def _is_public(host: str) -> bool:
+    return ip_address(host).is_global
+
+
 async def _fetch_all(aiohttp: Any, sources: Sequence[RssSource]) -> list[Fetched]:
-    timeout = aiohttp.ClientTimeout(total=FETCH_S)
-    jar = aiohttp.DummyCookieJar()
-    # Without compression a body has the size that it takes here: no bomb.
-    headers = {"Accept-Encoding": "identity", "User-Agent": f"simstream/{__version__}"}
-    async with aiohttp.ClientSession(
-        timeout=timeout, cookie_jar=jar, headers=headers, auto_decompress=False
-    ) as session:
-        return await asyncio.gather(*(_fetch(aiohttp, session, source) for source in sources))
+    return await asyncio.gather(*(_fetch(aiohttp, source) for source in sources))
 
 
-async def _fetch(aiohttp: Any, session: Any, source: RssSource) -> Fetched:
+def _session(aiohttp: Any, redirects: _Redirects) -> Any:
+    """Return the session of one feed. It shares no connection: others may have other rights."""
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(redirects.begin)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(socket_factory=redirects.open_socket),
+        timeout=aiohttp.ClientTimeout(total=FETCH_S),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # Without compression a body has the size that it takes here: no bomb.
+        headers={"Accept-Encoding": "identity", "User-Agent": f"simstream/{__version__}"},
+        auto_decompress=False,
+        trace_configs=[trace],
+    )
+
+
+async def _fetch(aiohttp: Any, source: RssSource) -> Fetched:
     if not source.is_address:
         return _read(source)
+    redirects = _Redirects()
     known = {"If-None-Match": source.tag, "If-Modified-Since": source.changed}
     headers = {name: value for name, value in known.items() if value}
     try:
-        async with session.get(source.name, headers=headers, max_redirects=MAX_REDIRECTS) as answer:
+        async with (
+            _session(aiohttp, redirects) as session,
+            session.get(source.name, headers=headers, max_redirects=MAX_REDIRECTS) as answer,
+        ):
             if answer.status == 304:
                 return None
             if answer.status != 200:
@@ -76,10 +124,13 @@ async def _fetch(aiohttp: Any, session: Any, source: RssSource) -> Fetched:
                     return _too_long()
             source.tag, source.changed = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
             base = public_address(str(answer.url))  # of links within the feed
-            return RssBody(bytes(body), answer.headers.get("Content-Type"), base)
+            content_type = without_surrogates(answer.headers.get("Content-Type", ""))
+            return RssBody(bytes(body), content_type, base)
     except TimeoutError:
         return InputError(f"its server takes more than {FETCH_S:g} s", "try again later")
     except (aiohttp.ClientError, OSError, ValueError) as error:
+        if redirects.refused:
+            return InputError(redirects.refused, "give the address of the feed itself, if you trust it")
         return InputError(f"its server cannot be asked ({type(error).__name__})", "check the address")
 
 

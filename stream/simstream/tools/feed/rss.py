@@ -21,7 +21,7 @@ from simstream.wire.page import NO_TIME
 AT_ONCE: Final = 8
 """So many feeds are fetched at once, and held in memory."""
 MAX_REMEMBERED: Final = 200_000
-"""So many pages are remembered, those seen last, so as not to send their entries again: some 700 bytes each."""
+"""So many pages are remembered, those seen last, so as not to send their entries again: some 600 bytes each."""
 
 
 class RssReader:
@@ -30,8 +30,9 @@ class RssReader:
     def __init__(self, inputs: Sequence[str], say: Callable[[str], None]) -> None:
         self._sources = [RssSource(name) for name in inputs]
         self._say = say
-        self._sent: OrderedDict[str, dict[str, frozenset[bytes]]] = OrderedDict()
-        """For each page, by feed, the digests of its entries at the last reading: several may have one link."""
+        self._sent: OrderedDict[bytes, dict[str, frozenset[bytes]]] = OrderedDict()
+        """For each page, by the digest of its id, and by feed, the digests of its entries at the last reading: several
+        may have one link."""
         self.failed = 0
         """The number of feeds that could not be read in the last round."""
 
@@ -56,27 +57,29 @@ class RssReader:
 
     def _new(self, source: RssSource, entries: list[RssEntry]) -> Iterator[Record]:
         unnamed, name = 0, public_address(source.name)
-        read: defaultdict[str, set[bytes]] = defaultdict(set)
+        read: defaultdict[bytes, set[bytes]] = defaultdict(set)
         for offset, entry in enumerate(reversed(entries)):  # a feed begins with its newest entry
             page = _page(_feed_id(source.name), entry)
             if page is None:
                 unnamed += 1
                 continue
-            page_id = page["id"]
+            key = page["id"].encode()
+            page_id = blake2b(key, digest_size=16).digest()
             # not the page, whose time may be cut to the present
             said = msgspec.json.encode((entry.title, entry.text, entry.time))
             digest = blake2b(said, digest_size=8).digest()
             is_known = digest in read[page_id] or any(digest in one for one in self._sent.get(page_id, {}).values())
             read[page_id].add(digest)
             if not is_known:
-                yield Record(name, 0, offset, page_id.encode(), msgspec.json.encode(page), (), NO_TIME)
+                yield Record(name, 0, offset, key, msgspec.json.encode(page), (), NO_TIME)
         for page_id, digests in read.items():
             self._sent[page_id] = {**self._sent.get(page_id, {}), source.name: frozenset(digests)}
             self._sent.move_to_end(page_id)
         while len(self._sent) > MAX_REMEMBERED:
             self._sent.popitem(last=False)
         if unnamed:
-            self._say(f"{printable(name)}: {unnamed:,} entries have neither link nor id, and are left out")
+            why = "have neither link nor id, or too long ones"
+            self._say(f"{printable(name)}: {unnamed:,} entries {why}, and are left out")
 
 
 def _feed_id(name: str) -> str:
