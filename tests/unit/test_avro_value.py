@@ -176,6 +176,13 @@ def test_a_long_name_is_refused_before_each_type_repeats_it(name: str) -> None:
     assert read(record("null", **{name: "n" * 1_000}), b"") == {"f0": None}
 
 
+def test_a_long_symbol_is_refused_before_each_item_repeats_it() -> None:
+    schema = record({"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["s" * 100_000]}})
+    with pytest.raises(BadValueError, match="100,000 characters") as caught:
+        read(schema, number(1) + b"\0\0")
+    assert caught.value.reason == "bad_schema"
+
+
 def test_a_size_that_is_no_number_is_bad() -> None:
     text = '{"type":"record","name":"P","fields":[{"name":"a","type":{"type":"fixed","name":"F","size":1e999}}]}'
     for schema in (text, text.replace("1e999", "NaN"), text.replace("1e999", "1" * 6_000)):

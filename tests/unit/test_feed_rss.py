@@ -302,7 +302,8 @@ def test_a_feed_is_not_redirected_from_https_to_http() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fe80::1%2", "::ffff:10.0.0.1", "100.64.0.1", "0.0.0.0"]
+    "host",
+    ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fe80::1%2", "::ffff:10.0.0.1", "100.64.0.1", "0.0.0.0"],
 )
 def test_addresses_of_private_networks_are_known(host: str) -> None:
     assert not fetch._is_public(host)

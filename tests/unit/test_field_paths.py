@@ -11,6 +11,7 @@ from simstream.cli.main import invoke
 from simstream.client import Client
 from simstream.errors import SettingsError
 from simstream.model import Page, PageKind, Record
+from simstream.wire import field_paths
 from simstream.wire.field_paths import MAX_ITEMS, MAX_STEPS, parse_paths
 from simstream.wire.page import PageLimits, decode
 from tests.cpu_time import least_seconds
@@ -184,3 +185,11 @@ def test_an_array_with_too_many_items_is_of_a_wrong_type() -> None:
     assert paths.find_fields({"a": many})["text"] == "\n".join(["x"] * MAX_ITEMS)
     assert paths.find_fields({"a": [*many, {}]})["text"] == [*many, {}]
     assert paths.find_fields({"a": [[]] * (MAX_ITEMS + 1)})["text"] == [[]] * (MAX_ITEMS + 1)
+
+
+def test_an_array_with_too_many_characters_is_of_a_wrong_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field_paths, "MAX_JOINED", 100, raising=False)
+    paths = parse_paths({"text": "a"})
+    assert paths is not None
+    assert paths.find_fields({"a": ["x" * 50] * 2})["text"] == "x" * 50 + "\n" + "x" * 50
+    assert paths.find_fields({"a": ["x" * 50] * 3})["text"] == ["x" * 50] * 3

@@ -127,7 +127,8 @@ class _Compiler:
             case "record" | "error":
                 return self._record(schema, space)
             case "enum":
-                return self._keep(schema, space, partial(_read_enum, tuple(map(str, schema["symbols"]))))
+                symbols = tuple(check_name(str(symbol)) for symbol in schema["symbols"])
+                return self._keep(schema, space, partial(_read_enum, symbols))
             case "fixed":
                 size = int(schema["size"])
                 return self._keep(schema, space, lambda cursor: _text_or_bytes(cursor.take(size)))

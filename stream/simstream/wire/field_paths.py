@@ -16,6 +16,9 @@ MAX_STEPS = 16
 MAX_ITEMS = 50_000
 """The most items that one pass over an array looks at. With more, the field is of a wrong type: a stranger's page
 costs no more than some long articles."""
+MAX_JOINED = 1 << 28
+"""The most characters that are joined; with more, the field is of a wrong type. No recipe reads a longer text. A
+string that stands in the value's schema costs no memory until it is joined."""
 _JOINED = ("title", "text", "html")
 _CONTENT = ("text", "html")
 
@@ -111,7 +114,8 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool) -> objec
     """Return the strings at the end of the ways from an array's items, joined by line breaks; None without any.
 
     Returns a value that is no string, if there is one, and the list of values for a field that is never joined.
-    Returns the array itself if a pass would look at more than MAX_ITEMS items.
+    Returns the array itself if a pass would look at more than MAX_ITEMS items, or the strings have more than
+    MAX_JOINED characters.
     """
     try:
         values = [*_items(array)]
@@ -123,7 +127,9 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool) -> objec
     if not values or not is_joined:
         return values or None
     texts = [value for value in values if isinstance(value, str)]
-    return "\n".join(texts) if len(texts) == len(values) else next(v for v in values if not isinstance(v, str))
+    if len(texts) < len(values):
+        return next(value for value in values if not isinstance(value, str))
+    return "\n".join(texts) if sum(map(len, texts)) <= MAX_JOINED else array
 
 
 class _TooManyItems(Exception):

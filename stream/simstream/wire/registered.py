@@ -64,7 +64,7 @@ def refuse_by_schema(work: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def check_name(name: str) -> str:
-    """Return the full name of a type, or the space of such names. Raises BadValueError if it is too long."""
+    """Return the full name of a type, the space of such names, or a symbol. Raises BadValueError if it is long."""
     if len(name) > MAX_NAME:
         raise bad_schema(f"a name in the schema has {len(name):,} characters, and at most {MAX_NAME:,} are allowed")
     return name

@@ -31,8 +31,8 @@ class RssReader:
         self._sources = [RssSource(name) for name in inputs]
         self._say = say
         self._sent: OrderedDict[bytes, dict[str, frozenset[bytes]]] = OrderedDict()
-        """For each page, by the digest of its id, and by feed, the digests of its entries at the last reading: several
-        may have one link."""
+        """For each digest of an id, by feed, the digests of its entries at the last reading: several may have one
+        link."""
         self.failed = 0
         """The number of feeds that could not be read in the last round."""
 
