@@ -76,6 +76,14 @@ def test_the_site_is_the_host_of_the_url_or_of_an_id_that_is_a_url() -> None:
         assert safe_url(broken) is None
 
 
+def test_a_host_that_is_too_long_for_dns_is_no_site() -> None:
+    longest = "a." * 125 + "com"
+    assert site_of("", f"https://{longest}/") == longest
+    for host in ("a" + longest, "а." * 2_690 + "com", "а." * 100 + "com"):  # the last one is too long in ASCII
+        assert site_of("page 7", f"http://{host}/") == ""
+        assert safe_url(f"http://{host}/") is None
+
+
 @pytest.mark.parametrize(
     ("host", "shown"),
     [

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
+MAX_HOST: Final = 253
+"""No name in DNS has more characters. In a stranger's URL it may have thousands, which cost time at each answer."""
 _LIKE_LATIN: Final = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "DESERET", "OSAGE"})
 """Alphabets with letters that look like Latin ones."""
 
@@ -25,7 +27,8 @@ def site_of(page_id: str, url: str | None) -> str:
         try:
             parts = urlsplit((text or "").replace("\\", "/"))  # as browsers read it
             host, _ = parts.hostname or "", parts.port  # which raises ValueError if it is none
-            if parts.scheme in ("http", "https") and host.strip(".") and host.isprintable():
+            is_web = parts.scheme in ("http", "https") and len(host) <= MAX_HOST
+            if is_web and host.strip(".") and host.isprintable():
                 return _unmistakable(host.removeprefix("www."))
         except ValueError:
             continue
@@ -34,13 +37,17 @@ def site_of(page_id: str, url: str | None) -> str:
 
 def _unmistakable(host: str) -> str:
     """Return the host, in ASCII if letters that look like Latin ones are mixed with them in one of its labels, or
-    stand before a Latin ending. Raises ValueError if it has no form in ASCII."""
+    stand before a Latin ending. Raises ValueError if it has no form in ASCII that DNS could hold."""
     if host.isascii():
         return host
     labels = [{alphabet for sign in label if (alphabet := _alphabet(sign))} for label in host.split(".")]
     is_latin_at_end = not labels[-1] or "LATIN" in labels[-1]
     mixed = any(label & _LIKE_LATIN and (is_latin_at_end or "LATIN" in label) for label in labels)
-    return host.encode("idna").decode() if mixed else host
+    if not mixed:
+        return host
+    if len(encoded := host.encode("idna").decode()) > MAX_HOST:
+        raise ValueError(f"the host has {len(encoded)} characters")
+    return encoded
 
 
 def _alphabet(sign: str) -> str:
