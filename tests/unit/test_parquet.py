@@ -279,8 +279,52 @@ def test_rows_that_share_a_long_value_are_read_few_at_a_time(tmp_path: Path) -> 
         column = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int32()), pa.array([value]))
         path = written(tmp_path / "a.parquet", {"text": column}, dictionary_pagesize_limit=1 << 30)
         with open(path, "rb") as handle, open_parquet(pa, handle) as file:
-            first = next(iter(batches_of(file, handle, 0)))
+            first = next(iter(batches_of(pa, file, handle, 0)))
             assert first.num_rows == rows
+
+
+@pytest.mark.parametrize("form", ["list", "lists", "struct", "map", *(["json"] if hasattr(pa, "json_") else [])])
+def test_a_row_that_repeats_a_long_value_is_refused_by_name_within_little_memory(tmp_path: Path, form: str) -> None:
+    """A list names its values by numbers, which are packed to nothing."""
+    times = 300
+    items = pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), ["a" * (1 << 20)])
+    ends = pa.array([0, times], pa.int32())
+    column = pa.ListArray.from_arrays(ends, items)
+    if form == "json":
+        column = column.cast(pa.list_(pa.json_()))
+    if form == "lists":
+        column = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column)
+    if form == "struct":
+        column = pa.StructArray.from_arrays([column], ["within"])
+    if form == "map":
+        column = pa.MapArray.from_arrays(ends, pa.array(map(str, range(times))), items)
+    options = {"compression": "zstd", "dictionary_pagesize_limit": 8 << 20, "store_schema": form == "json"}
+    path = written(tmp_path / "a.parquet", {"text": column}, **options)
+    assert Path(path).stat().st_size < 10_000
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(InputError, match=r"a.parquet has a row with 300 MB in the lists of text"):
+            pages(path)
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 30 << 20
+
+
+def test_rows_with_long_lists_are_read_few_at_a_time(tmp_path: Path) -> None:
+    lists = [["a" * 1_000_000] * 10] * 20
+    path = written(tmp_path / "a.parquet", {"text": lists, "tags": [["x", "y"]] * 20}, compression="zstd")
+    with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+        batches = list(batches_of(pa, file, handle, 0))
+        assert [batch.num_rows for batch in batches] == [8, 8, 4]
+        assert pa.Table.from_batches(batches).equals(file.read())
+
+
+def test_a_column_whose_name_is_no_utf8_is_named(tmp_path: Path) -> None:
+    path = Path(written(tmp_path / "a.parquet", {"text": ["a"], "other": ["b"]}, store_schema=False))
+    path.write_bytes(path.read_bytes().replace(b"other", b"\xff\xfeher"))
+    with pytest.raises(InputError, match="the name of a column is not valid UTF-8"):
+        pages(str(path))
 
 
 DAMAGING = """
@@ -288,7 +332,8 @@ import io, random, sys
 import pyarrow as pa, pyarrow.parquet as pq
 from simstream.sources.row_groups import batches_of, open_parquet
 
-columns = {"id": list(map(str, range(200))), "text": [f"word{n} " * 20 for n in range(200)], "n": list(range(200))}
+columns = {"id": list(map(str, range(200))), "tags": [[str(n), "a"] for n in range(200)]}
+columns |= {"text": [f"word{n} " * 20 for n in range(200)], "n": list(range(200))}
 out = io.BytesIO()
 pq.write_table(pa.table(columns), out, row_group_size=50)
 whole, chosen, damaged = out.getvalue(), random.Random(1), 0
@@ -302,7 +347,7 @@ for _ in range(700):
     try:
         with open_parquet(pa, handle) as file:
             for group in range(file.metadata.num_row_groups):
-                list(batches_of(file, handle, group))
+                list(batches_of(pa, file, handle, group))
     except (pa.ArrowException, OSError, MemoryError):
         damaged += 1
 print(damaged)

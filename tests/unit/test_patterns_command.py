@@ -13,10 +13,12 @@ import pytest
 from simstream import Deduper
 from simstream.cli.main import invoke
 from simstream.errors import InputMissing, SettingsError
+from simstream.sources.input_files import files_of
 from simstream.tools.dedup.row_layouts import VERDICT_ROWS
 from simstream.tools.patterns import pattern_file
 from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern
 from simstream.tools.patterns.pattern_file import from_json, read_patterns, to_json
+from simstream.tools.patterns.verdicts import of_file
 from simstream.wire import verdict as wire
 from tests.bench.crawl_text import article
 
@@ -92,6 +94,24 @@ def test_packed_files_parquet_files_and_stdin_are_read_alike(
         shown.append(capsys.readouterr().out)
     assert "/print/" in shown[0]
     assert shown[0] == shown[1] == shown[2]
+
+
+def test_rows_of_parquet_that_share_a_long_value_take_little_memory(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    rows, path = 250, tmp_path / "v.parquet"
+    long = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * rows), ["".join(map(str, range(500_000)))])
+    columns = {"id": long, "url": [None] * rows, "verdict": ["new"] * rows, "cluster_id": ["1"] * rows}
+    table = pyarrow.table(columns | {"ordinal": range(rows)})
+    parquet.write_table(table, path, dictionary_pagesize_limit=8 << 20, store_schema=False)
+    before, pool = pyarrow.default_memory_pool(), pyarrow.proxy_memory_pool(pyarrow.default_memory_pool())
+    pyarrow.set_memory_pool(pool)
+    try:
+        assert sum(1 for _ in of_file(*files_of([str(path)]))) == rows
+    finally:
+        pyarrow.set_memory_pool(before)
+    assert pool.max_memory() < 400 << 20
 
 
 def test_earlier_patterns_are_kept_in_the_same_file(verdicts: Path, tmp_path: Path, capsys: Said) -> None:

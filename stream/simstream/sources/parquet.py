@@ -46,7 +46,9 @@ def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames
             wanted = page_columns(names, topic, fields)
             total = max(1, file.metadata.num_rows)
             paths = list(_paths_of(arrow, file.schema_arrow, wanted, fields))
-            groups = (batches_of(file, handle, group, paths) for group in range(file.metadata.num_row_groups))
+            groups = (
+                batches_of(arrow, file, handle, group, paths) for group in range(file.metadata.num_row_groups)
+            )
             for batch in chain.from_iterable(groups):
                 for key, value, headers in page_values(arrow, batch, limit, fields):
                     row += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from inspect import signature
 from typing import IO, Any, Final
 
 from simstream.errors import InputError
@@ -23,31 +24,87 @@ _I32_FIELD: Final = 0x15
 OpenFile = IO[bytes] | CountedFile
 
 
-def open_parquet(arrow: Any, file: OpenFile) -> Any:
-    """Return an open Parquet file, to be read in small pieces whose checksums are verified."""
-    return arrow.parquet.ParquetFile(
-        file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
-    )
+class LongRowError(OSError):
+    """A row of a file would take too much memory."""
 
 
-def batches_of(file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None = None) -> Iterator[Any]:
+def open_parquet(arrow: Any, file: OpenFile, **options: Any) -> Any:
+    """Return an open Parquet file, to be read in small pieces whose checksums are verified.
+
+    Raises ArrowException or OSError if the file is damaged.
+    """
+    try:
+        return arrow.parquet.ParquetFile(
+            file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True, **options
+        )
+    except UnicodeDecodeError as error:
+        raise OSError("the name of a column is not valid UTF-8") from error
+
+
+def batches_of(
+    arrow: Any, file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None = None
+) -> Iterator[Any]:
     """Yield the rows of a row group in batches; of all columns, or of those on these paths.
 
     `handle` is the file below. Memory: an unpacked page of each column, and BATCH_ROWS rows or about BATCH_BYTES;
-    one row, if it has more. Raises ArrowException or OSError if the file is damaged or encrypted.
+    one row, if it has more. Raises ArrowException or OSError if the file is damaged or encrypted, and LongRowError.
     """
     options = {"row_groups": [group], "columns": paths, "use_threads": False}
+    most = _rows_of_lists(arrow, file, handle, group, paths)
     for _ in file.iter_batches(1, **options):
         break  # what is said of a column that cannot be read ends the process, unless reading it raises an error
-    yield from file.iter_batches(_rows_at_once(file, handle, group, paths), **options)
+    yield from file.iter_batches(min(most, _rows_at_once(file, handle, group, paths)), **options)
 
 
 def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputError:
     """Return the error for a file that pyarrow cannot read; `read` says how far it came."""
+    if isinstance(error, LongRowError):
+        return InputError(f"{shown_path(path)} has a row with {error}", "leave the column out, or split its lists")
     first = str(error).partition("\n")[0][:200]
     if "decrypt" in first:
         return InputError(f"{shown_path(path)} is encrypted ({first})", "give a copy that is not")
     return InputError(f"{shown_path(path)} is damaged or not a Parquet file{read} ({first})", "get the file again")
+
+
+def _rows_of_lists(arrow: Any, file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> int:
+    """Return how many rows of a group to read at once, as far as lists of strings decide it.
+
+    A list may have one value of the dictionary any number of times, in no room. So such columns are read twice, the
+    first time as numbers of values. Raises LongRowError if the strings of a row have more than _SHARED_BYTES.
+    """
+    leaves = map(file.schema.column, range(len(file.schema)))
+    within = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
+    roots = file.schema_arrow.names if paths is None else paths
+    roots = [root for root in roots if any(path.startswith(f"{root}.") for path in within)]
+    if not roots:
+        return BATCH_ROWS
+    options = {"metadata": file.metadata, "read_dictionary": within}
+    if "arrow_extensions_enabled" in signature(arrow.parquet.ParquetFile).parameters:  # from pyarrow 21 on
+        options["arrow_extensions_enabled"] = False  # JSON is no string, and comes without a dictionary
+    coded, size = open_parquet(arrow, handle, **options), 0
+    for rows in (BATCH_ROWS, 8, 1):
+        for batch in coded.iter_batches(rows, row_groups=[group], columns=roots, use_threads=False):
+            if (size := sum(_listed_bytes(arrow, column) for column in batch.columns)) > _SHARED_BYTES:
+                break
+        else:
+            return rows
+    raise LongRowError(f"{size >> 20:,} MB in the lists of {' and '.join(roots)[:200]}")
+
+
+def _listed_bytes(arrow: Any, column: Any) -> int:
+    """Return the bytes of the strings in a column's lists and structs, where they are numbers of a dictionary."""
+    if isinstance(column, arrow.DictionaryArray):
+        lengths = arrow.compute.binary_length(column.dictionary)
+        return arrow.compute.sum(lengths.take(column.indices)).as_py() or 0
+    if isinstance(column, arrow.ExtensionArray):
+        return _listed_bytes(arrow, column.storage)
+    if isinstance(column, arrow.MapArray):
+        within = [column.keys, column.items]
+    elif isinstance(column, arrow.StructArray):
+        within = column.flatten()
+    else:
+        within = [column.flatten()] if hasattr(column, "flatten") else []  # a list of any kind
+    return sum(_listed_bytes(arrow, one) for one in within)
 
 
 def _rows_at_once(file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> int:

@@ -75,7 +75,7 @@ class ParquetCopier:
                 for group in range(file.metadata.num_row_groups):
                     end = begin + file.metadata.row_group(group).num_rows
                     if len(_within(numbers, begin, end)):
-                        for batch in batches_of(file, handle, group):
+                        for batch in batches_of(self._arrow, file, handle, group):
                             yield from _rows_of(batch, _within(numbers, begin, begin + batch.num_rows))
                             begin += batch.num_rows
                     begin = end

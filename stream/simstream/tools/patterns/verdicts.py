@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import IO, Any, Final
 
 import msgspec
@@ -14,7 +15,7 @@ from simstream.log.options import VERDICTS
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import STDIN, FileKind, InputFile, opened_at_rest, shown_path
 from simstream.sources.lines import CountedFile, lines, standard_input, unpacked
-from simstream.sources.row_groups import open_parquet, parquet_damaged
+from simstream.sources.row_groups import batches_of, open_parquet, parquet_damaged
 from simstream.tools.patterns.seen_pages import PatternVerdict
 from simstream.wire import verdict as wire
 
@@ -65,7 +66,8 @@ def _of_rows(handle: IO[bytes] | CountedFile, path: str) -> Iterator[PatternVerd
     try:
         with open_parquet(arrow, handle) as file:
             columns = [name for name in PatternVerdict.__struct_fields__ if name in file.schema_arrow.names]
-            for batch in file.iter_batches(_BATCH, columns=columns, use_threads=False):
+            groups = range(file.metadata.num_row_groups)
+            for batch in chain.from_iterable(batches_of(arrow, file, handle, group, columns) for group in groups):
                 for row in batch.to_pylist():
                     number += 1
                     yield msgspec.convert(_as_json(row), PatternVerdict)
