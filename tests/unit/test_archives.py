@@ -598,6 +598,26 @@ def test_records_within_a_long_wrong_length_are_found_again(tmp_path: Path, pack
     assert f"at {len(wrong) - 1} more places" in said
 
 
+@pytest.mark.parametrize("length", [2_003, 20_000, 10**9], ids=["within a block", "beyond it", "beyond the end"])
+@pytest.mark.parametrize("members", [False, True], ids=["one member", "a member a record"])
+def test_wrong_lengths_without_number_cost_what_their_bytes_cost(length: int, members: bool) -> None:
+    class CountingFlow(ArchiveFlow):
+        taken = 0
+
+        def take(self, count: int) -> bytes:
+            data = super().take(count)
+            self.taken += len(data)
+            return data
+
+    record = b"WARC/1.0\r\nContent-Length: %d\r\n\r\nx\r\n\r\n" % length
+    begins = [MemberBegin()] if members else []
+    flow = CountingFlow(piece for _ in range(2_000) for piece in (*begins, record))
+    found = list(RecordFramer(flow, 10_000, lambda: 0))
+    assert len(found) == (1 if length == 10**9 and not members else 2_000)
+    assert {one.damage for one in found} <= {"its length is wrong", "it breaks off"}
+    assert flow.taken < 128 * 30_000 + 10 * 2_000 * len(record)
+
+
 def test_headers_that_match_slowly_cost_time_linear_in_their_length(tmp_path: Path) -> None:
     line = b"http:" + b" - 20200101000000 " * 450 + b"1" * 57_000 + b"x\n"
     path = written(tmp_path, arc(answer(body(0)), 0) + line + arc(answer(body(1)), 1))

@@ -28,7 +28,12 @@ _WARC_WITHIN: Final = re.compile(rb"\n\r?\n(?=WARC/[01]\.\d{1,2}\r?\n)")
 _ARC_WITHIN: Final = re.compile(rb"\n(?=[a-z]{3,8}:[^ \n]{1,2048} [0-9.]{7,15} \d{14} [^ \n]{1,80} \d{1,18}\r?\n)")
 _HEADER_SIGN: Final = re.compile(rb"WARC/[01]\.|\d{14} ")
 """Every header's first line has one of these."""
-_PATIENCE: Final = 8
+_WRONG_LENGTH: Final = "its length is wrong"
+_WITHIN_BYTES: Final = 1 << 12
+"""No match of _WARC_WITHIN and _ARC_WITHIN looks at more bytes."""
+_PATIENCE: Final = 128
+_LONG_COST: Final = _PATIENCE // 8
+"""What a wrong length costs of the patience if bytes wait in a temporary file. Any other costs 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,8 @@ class RecordFramer:
     Memory: blocks of up to `most` bytes, twice for a moment. A record with a wrong length has `damage`, but the
     records around it are found: the next header is looked for within its block, or after it. A length counts as
     wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
-    known, further bytes wait in a temporary file. After _PATIENCE wrong lengths of this kind the next header counts
-    at once: else each wrong length might cost the rest of the file.
+    known, further bytes wait in a temporary file. After 8 wrong lengths of this kind, or _PATIENCE of any, the next
+    header counts at once: else each wrong length might cost the rest of the file, or a whole block.
 
     A block that the file's end cuts off may be such a page, too. So no header is looked for in it. But if each
     record is a compressed member of its own, the members after the block's first member are records.
@@ -172,11 +177,14 @@ class RecordFramer:
         length, damage, block, begin = int(text), "", b"", self.flow.at
         passed = _PassedBytes(_ARC_WITHIN if arc else _WARC_WITHIN)
         try:
+            if (found := self._hasty_block(passed.pattern, length)) is not None:
+                self._note(f"a record that should have {length:,} bytes: {_WRONG_LENGTH}")
+                return ArchiveRecord(self._number, fields, found, length, arc, _WRONG_LENGTH)
             block = self.flow.take(min(length, self.most))
             whole = self._pass(passed, block, length - len(block))
             if not (whole and self._ends_well(arc)):
                 if whole or self.flow.peek(1):
-                    block, damage = self._resume(passed, block), "its length is wrong"
+                    block, damage = self._resume(passed, block), _WRONG_LENGTH
                 else:
                     damage = "it breaks off"
                     block = block[: self._resume_with_member(passed, block, begin) - begin]
@@ -193,6 +201,17 @@ class RecordFramer:
         if damage:
             self._note(f"a record that should have {length:,} bytes: {damage}")
         return ArchiveRecord(self._number, fields, block, length, arc, damage)
+
+    def _hasty_block(self, pattern: re.Pattern[bytes], length: int) -> bytes | None:
+        """Once the patience is used up, take the bytes before a place within the block that looks like a record.
+
+        Returns None without such a place, and before. Cost: linear in the bytes that are taken. Raises
+        ArchiveBrokenOff.
+        """
+        if self._patience > 0:
+            return None
+        within = self.flow.find(pattern, _WITHIN_BYTES, min(length, self.most))
+        return self.flow.take(within.end())[: within.start()] if within else None
 
     def _resume(self, passed: _PassedBytes, block: bytes) -> bytes:
         """Go on at the first place that looks like a record. Returns the block's bytes before it."""
@@ -222,8 +241,8 @@ class RecordFramer:
 
     def _go_back(self, passed: _PassedBytes) -> None:
         """Read the passed bytes again, from the first place on that looks like a record."""
+        self._patience -= 1 if passed.kept is None else _LONG_COST
         if passed.kept is not None:
-            self._patience -= 1
             self.flow.replay(passed.kept)
 
     def _pass(self, passed: _PassedBytes, block: bytes, count: int) -> bool:
