@@ -161,7 +161,7 @@ def show_value(name: str, value: SettingValue) -> str:
 
 
 def names_a_user(address: str) -> bool:
-    """Return whether a user, and perhaps a password, stands in the address of a log. A folder may have any name."""
+    """Return whether a user, and perhaps a password, stands in an address. A folder may have any name."""
     user, at, _ = unquote(address).partition("@")
     return bool(at) and ":" in user and not os.path.isdir(address)
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from simstream.cli.main import invoke
 from simstream.errors import SettingsError, Unavailable
 from simstream.model import PageSource, Record, Verdict, VerdictKind
 from simstream.roles.judge.log_judge import JudgedFrame, LogPlace
@@ -119,3 +120,16 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
 def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
     with pytest.raises(SettingsError, match="give an address such as"):
         check_tracing(Settings(otlp_endpoint=endpoint))
+
+
+@pytest.mark.parametrize("port", ["4318", "x"], ids=["good", "wrong"])
+def test_a_password_in_the_endpoint_is_not_shown(
+    port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_VERDICT_HEADERS", "traceparent")
+    monkeypatch.setenv("SIMSTREAM_OTLP_ENDPOINT", f"http://user:mellon@collector.example:{port}")
+    assert invoke(["config"]) == (2 if port == "x" else 0)
+    said = capsys.readouterr()
+    assert "otlp_endpoint" in said.out
+    assert "otlp_endpoint is (hidden): give" in said.err or port == "4318"
+    assert "mellon" not in said.out + said.err

@@ -60,7 +60,8 @@ def _rows(resolved: ResolvedSettings) -> list[Row]:
         if value in (None, "") and name in fallback:
             value, source = fallback[name]
         shown = "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        rows.append((name, HIDDEN if name == "log" and names_a_user(shown) else shown, source))
+        is_hidden = name in ("log", "otlp_endpoint") and names_a_user(shown)
+        rows.append((name, HIDDEN if is_hidden else shown, source))
     for name, value in settings.kafka.items():
         given = SettingValue(value, origin[f"kafka.{name}"])
         rows.append((f"kafka.{name}", show_value(name, given), given.origin))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError, needs
+from simstream.kafka_settings import HIDDEN, names_a_user
 from simstream.model import PageSource
 from simstream.sources.addresses import names_web_server
 from simstream.version import __version__
@@ -58,12 +59,12 @@ def is_sampled(headers: Headers) -> bool:
 
 def check_tracing(settings: Settings) -> None:
     """Raise SettingsError or Unavailable if `otlp_endpoint` cannot work."""
-    if settings.otlp_endpoint is None:
+    endpoint = settings.otlp_endpoint
+    if endpoint is None:
         return
-    if not names_web_server(settings.otlp_endpoint):
-        raise SettingsError(
-            f"otlp_endpoint is {settings.otlp_endpoint!r}", "give an address such as http://127.0.0.1:4318"
-        )
+    if not names_web_server(endpoint):
+        shown = HIDDEN if names_a_user(endpoint) else repr(endpoint)
+        raise SettingsError(f"otlp_endpoint is {shown}", "give an address such as http://127.0.0.1:4318")
     if TRACEPARENT not in map(str.lower, settings.verdict_header_names):
         raise SettingsError(
             "otlp_endpoint is set, and verdict_headers does not name traceparent",
