@@ -74,7 +74,9 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
         patched.setattr(state, "sheet_of", raises)
         state.take_page(feed, PageLimits(), record(b'{"text":"bad"}', 1))
     state.take_page(feed, PageLimits(), record(b'{"text":"good"}', 2))
-    for offset, cluster in ((1, "x" * 5), (1, "9" * 5000), (1, "7"), (2, "8")):
+    good = [(1, "7", 1, 1), (2, "8", 2, 1)]  # offset, cluster, ordinal, time
+    bad = [(1, "x" * 5, 1, 1), (1, "9" * 5000, 1, 1), *((1, "9", 1, time) for time in (10**30, -(10**30), 10**16))]
+    for offset, cluster, ordinal, time in (*bad, (1, "9", 10**30, 1), (1, "9", -1, 1), *good):
         verdict = Verdict(
             id=f"page {offset}",
             url=None,
@@ -88,10 +90,11 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
             merged_clusters=(),
             fingerprint="0" * 16,
             policy="p",
-            ordinal=offset,
-            time=1,
+            ordinal=ordinal,
+            time=time,
             source=PageSource("t", 0, offset),
         )
         state.take_verdict(feed, record(wire.encode(verdict), 9))
     titles = {page: (version.title, version.cluster) for page, version in feed.fold.versions.items()}
     assert titles == {"page 1": ("", 7), "page 2": ("good", 8)}
+    assert feed.fold.stream_time == 1

@@ -16,7 +16,7 @@ from simstream.feeds import fold as fold_module
 from simstream.feeds import word_index
 from simstream.feeds.cards import ORDERS, CardQuery, StoryCards
 from simstream.feeds.fold import FoldLimits, VerdictFold
-from simstream.feeds.records import PageSheet, place
+from simstream.feeds.records import ClusterMerge, PageSheet, encode, merge_key, place
 from simstream.feeds.shelves import StoryCard
 from simstream.model import PageSource, Verdict
 from tests import naive_feed
@@ -349,3 +349,27 @@ def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_surv
     catch_up(cards)
     assert cards.get(2) is not None
     assert cards.get(2) == cards.get(0)
+
+
+def test_merges_that_no_judge_makes_do_not_go_round_after_a_restart() -> None:
+    world = ClusterWorld()
+    world.add("a", "new", 1, [0], False)
+    table: dict[str, bytes] = {}
+    fold = VerdictFold(table, FoldLimits(window_ms=100))
+    merges = [(1000, 1, "3"), (1150, 3, "5"), (1150, 5, None), (1160, 5, None), (1210, 9, None), (1220, 5, "3")]
+    for number, (time, cluster, merged) in enumerate(merges):  # the merge of 3 leaves at 1210, that of 5 stays
+        changes = {"id": str(number), "ordinal": number, "time": time, "cluster_id": str(cluster)}
+        into = (merged,) if merged else ()
+        fold.apply(msgspec.structs.replace(world.verdicts[0], merged_clusters=into, **changes))
+    assert shown(VerdictFold(dict(table), FoldLimits(window_ms=100))) == shown(fold)
+
+
+def test_a_table_with_merges_that_go_round_is_read() -> None:
+    table = {merge_key(3): encode(ClusterMerge(5, 1000)), merge_key(5): encode(ClusterMerge(3, 1000))}
+    fold = VerdictFold(table, FoldLimits(window_ms=100))
+    assert len({fold.groups.root(3), fold.groups.root(5)}) == 1
+    world = ClusterWorld()
+    world.add("a", "new", 2000, [0], False)
+    fold.apply(world.verdicts[0])
+    assert merge_key(3) not in table
+    assert merge_key(5) not in table

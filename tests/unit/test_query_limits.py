@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,10 +26,12 @@ from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
 from simstream.queries.json_values import has_few_values
 from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError
 from simstream.queries.server import QueryServer
+from simstream.roles import query
 from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
+from tests.unit.test_feed_costs import verdict
 
 Message = MutableMapping[str, Any]
 Taking = Callable[[], Coroutine[Any, Any, None]]
@@ -363,3 +366,23 @@ def test_strings_and_bytes_outside_are_counted_as_json_reads_them(value: Any, in
     for fewer_strings, fewer_bytes in ((0, 0), (1, 0), (0, 1)):
         few = has_few_values(text.encode(), strings - fewer_strings, outside - fewer_bytes)
         assert few is (fewer_strings == fewer_bytes == 0)
+
+
+def test_recent_verdicts_are_bounded_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "MAX_RECENT", 100)
+    monkeypatch.setattr(query, "MAX_RECENT_BYTES", 1 << 20, raising=False)
+    recent = query.RecentVerdicts()
+    short = verdict(0, 0)
+    recent.add([msgspec.structs.replace(short, id=str(number % 101)) for number in range(250)])
+    assert sum(recent.get(str(number)) is not None for number in range(101)) == 100
+    merged = tuple(map(str, range(100)))
+    longs = [
+        msgspec.structs.replace(short, id=f"{number:2000}", url="x" * 8000, merged_clusters=merged)
+        for number in range(90)
+    ]
+    recent.add(longs)
+    recent.add(longs)
+    kept = [one for one in longs if recent.get(one.id) is not None]
+    assert kept == longs[-len(kept) :]
+    assert 500_000 < len(kept) * 17_700 < 1 << 20
+    assert recent.get("5") is None

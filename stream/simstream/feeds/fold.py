@@ -225,7 +225,8 @@ class VerdictFold:
         )
 
     def _merge(self, cluster: int, into: int) -> None:
-        if cluster in self._merges or self.groups.root(into) == cluster:
+        into = self.groups.root(into)  # merges on the way there may be forgotten before this one
+        if cluster in self._merges or into == cluster:
             return
         self._merges[cluster] = merge = ClusterMerge(into, self.stream_time)
         self._table[merge_key(cluster)] = encode(merge)

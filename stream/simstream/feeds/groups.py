@@ -85,12 +85,14 @@ class PageGroups:
         self.changes.pages[page_id] = None
 
     def merge(self, cluster: int, into: int) -> bool:
-        """Merge a cluster into another. Returns whether the merged cluster had pages."""
+        """Merge a cluster into another, unless that one was merged into it. Returns whether it had pages."""
+        root = self.root(into)
+        if root == cluster:
+            return False
         self._into[cluster] = into
         group = self._by_cluster.pop(cluster, None)
         if group is None:
             return False
-        root = self.root(into)
         other = self._by_cluster.get(root)
         if other is None:
             group.cluster, self._by_cluster[root] = root, group
@@ -101,7 +103,7 @@ class PageGroups:
 
     def forget(self, cluster: int) -> None:
         """Forget an old merge of this cluster. Pages that it moved stay where they are."""
-        del self._into[cluster]
+        self._into.pop(cluster, None)
 
     def _join(self, group: PageGroup, into: PageGroup) -> None:
         if group.pages > into.pages:

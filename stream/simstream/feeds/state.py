@@ -21,10 +21,11 @@ from simstream.log.base import TopicInfo
 from simstream.model import Record
 from simstream.settings import Settings
 from simstream.wire import verdict as wire
-from simstream.wire.page import PageLimits
+from simstream.wire.page import MAX_TIME_MS, PageLimits
 
 FORMAT = 2
 """The format of the table's entries. Another format begins with a table of its own."""
+MAX_ORDINAL = 1 << 63
 MAX_BEHIND = 128
 """After so many changed pages the cards are refreshed without a question."""
 _logger = logging.getLogger("simstream.news")
@@ -104,6 +105,9 @@ def take_verdict(feed: FeedState, record: Record) -> None:
     numbers = (verdict.cluster_id or "0", *verdict.merged_clusters)
     if not all(number.isascii() and number.isdecimal() and len(number) < 20 for number in numbers):
         _logger.warning("partition %d, offset %d: a verdict has a cluster id that is not a number", *where)
+        return
+    if abs(verdict.time) > MAX_TIME_MS or not 0 <= verdict.ordinal < MAX_ORDINAL:
+        _logger.warning("partition %d, offset %d: a verdict has a time or an ordinal that no page has", *where)
         return
     feed.fold.apply(verdict, record.partition)
 

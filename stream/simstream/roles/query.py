@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from sys import getsizeof
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ from simstream.wire.identity_hash import identity_of
 NAME = "query"
 MAX_RECENT = 20_000
 """The number of verdicts that are remembered, of about 1 KB each."""
+MAX_RECENT_BYTES = 32 << 20
+"""With long ids and addresses, fewer are remembered."""
 _logger = logging.getLogger("simstream.query")
 
 
@@ -55,8 +58,7 @@ class QueryRole:
         self._log_judge = LogJudge(policy, context, NAME)
         self._resolver = self._log_judge.state.resolver
         self._turns = TurnLock()
-        self._recent: OrderedDict[str, Verdict] = OrderedDict()
-        """The latest verdict of each page, the newest last."""
+        self._recent = RecentVerdicts()
 
     def run(self) -> None:
         """Follow until `context.stop` is set. Raises every StateError and LogError, as a judge does."""
@@ -125,7 +127,7 @@ class QueryRole:
             return self._resolver.cluster(cluster_id, most)
 
     def verdict(self, page_id: str) -> Verdict | None:
-        """Return a page's latest verdict, if it is among the last MAX_RECENT verdicts; else None."""
+        """Return a page's latest verdict, if it is one of the recent ones; else None."""
         with self._turns():
             return self._recent.get(page_id)
 
@@ -135,8 +137,33 @@ class QueryRole:
         return self._resolver.live_pages
 
     def _hear(self, verdicts: Sequence[Verdict]) -> None:
+        self._recent.add(verdicts)
+
+
+class RecentVerdicts:
+    """The latest verdicts of pages: at most MAX_RECENT, and about MAX_RECENT_BYTES. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[str, Verdict] = OrderedDict()
+        """The latest verdict of each page, the newest last."""
+        self._bytes = 0
+
+    def get(self, page_id: str) -> Verdict | None:
+        """Return a page's latest verdict; None if it is not remembered."""
+        return self._by_id.get(page_id)
+
+    def add(self, verdicts: Sequence[Verdict]) -> None:
+        """Remember these verdicts, and forget the oldest ones. Cost: about 2 us a verdict."""
         for verdict in verdicts[-MAX_RECENT:]:
-            self._recent[verdict.id] = verdict
-            self._recent.move_to_end(verdict.id)
-        while len(self._recent) > MAX_RECENT:
-            self._recent.popitem(last=False)
+            if (earlier := self._by_id.pop(verdict.id, None)) is not None:
+                self._bytes -= _bytes_of(earlier)
+            self._by_id[verdict.id] = verdict
+            self._bytes += _bytes_of(verdict)
+        while len(self._by_id) > MAX_RECENT or self._bytes > MAX_RECENT_BYTES:
+            self._bytes -= _bytes_of(self._by_id.popitem(last=False)[1])
+
+
+def _bytes_of(verdict: Verdict) -> int:
+    """Return about how much memory a verdict takes."""
+    texts = verdict.id, verdict.url, verdict.near_duplicate_of, verdict.canonical
+    return 600 + sum(map(getsizeof, texts)) + 70 * len(verdict.merged_clusters)
