@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
 import resource
 import socket
 import subprocess
@@ -382,3 +383,22 @@ def test_serve_may_open_as_many_files_as_the_system_allows() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(OPEN_FILES, hard), hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_ids_in_json_cannot_steer_a_terminal_and_keep_their_values(tmp_path: Path) -> None:
+    evil = "a\x9b31m\x7f\u202eb"
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"id": evil, "text": "short"}), "utf-8")
+    ours, theirs = pty.openpty()
+    try:
+        line, environ = command_line("dedup", "pages.jsonl"), environment(tmp_path)
+        subprocess.run(line, cwd=tmp_path, env=environ, stdout=theirs, stderr=subprocess.DEVNULL, check=True)
+        shown = os.read(ours, 1 << 16).partition(b"\n")[0]
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert shown.isascii()
+    assert b"\\u009b31m\\u007f\\u202eb" in shown
+    assert json.loads(shown)["id"] == evil
+    piped = subprocess.run(line, cwd=tmp_path, env=environ, capture_output=True, check=True).stdout
+    assert json.loads(piped) == json.loads(shown)
+    assert "\x9b" in piped.decode()

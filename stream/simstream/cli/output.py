@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import escape, glob
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.stores import check_writable, put
+from simstream.terminal import printable_json
 
 _PART, _FOLDER = ".part", "simstream-"
 """The ending of an output until it is whole, and how the temporary folder of an output for a store begins."""
@@ -35,6 +36,15 @@ _DESCRIPTOR = re.compile(r"/dev/stderr|(/dev|/proc/[^/]+)/fd/\d+")
 _BUFFER_BYTES = 1 << 18
 _GZIP_LEVEL = 6
 """The level of the tool gzip. The defaults for .xz and .zst are already those of their tools."""
+
+
+class _TerminalWriter(io.BufferedWriter):
+    """Writes lines of JSON, one or more at a time, that cannot steer a terminal."""
+
+    def write(self, lines: Any) -> int:
+        """See io.BufferedWriter."""
+        super().write(printable_json(bytes(lines)))
+        return len(lines)
 
 
 @contextmanager
@@ -53,7 +63,8 @@ def written(path: str, inputs: Sequence[str], *, compressed: bool = True) -> Ite
     if path != "-":
         refuse_input(path, inputs)
     if path in _STDOUT:
-        with io.BufferedWriter(CheckedWriter(sys.stdout.buffer, "-")) as out:
+        kind = _TerminalWriter if sys.stdout.isatty() else io.BufferedWriter
+        with kind(CheckedWriter(sys.stdout.buffer, "-")) as out:
             yield cast(BinaryIO, out)
         return
     if _DESCRIPTOR.fullmatch(path) and os.path.isfile(path):  # it would lose what it has, and what still comes
@@ -157,7 +168,7 @@ def _cause(error: BaseException) -> str:
 
 def print_json(value: object) -> None:
     """Print a value as one line of JSON."""
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.write(printable_json(msgspec.json.encode(value)) + b"\n")
     sys.stdout.flush()
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from simstream.terminal import printable
+from simstream.terminal import printable, printable_json
 
 FIELDS = ("ordinal", "frame", "partition", "offset", "reason", "cluster", "pages", "alike")
 """What an event may say besides its sentence: `extra` of the logger, and fields of a JSON line."""
@@ -68,7 +68,7 @@ class JsonFormatter(logging.Formatter):
         for name, value in event.items():
             if isinstance(value, str):  # the name of a file need not be UTF-8
                 event[name] = value.encode(errors="backslashreplace").decode()
-        return msgspec.json.encode(event).decode()
+        return printable_json(msgspec.json.encode(event)).decode()
 
 
 class RepetitionFilter(logging.Filter):
