@@ -52,6 +52,7 @@ PROGRAMS = {
     "state.py",
     "tables.py",
     "unindexed.py",
+    "window.py",
 }
 STARTED_BY_OTHERS = {"crawl_spider.py", "peer_datatrove.py"}
 IN_ANOTHER_FILE = {"hostile.py", "latency.py"}
@@ -136,6 +137,17 @@ def test_a_window_that_moves_at_once_is_timed(cache: Path) -> None:
         said(cache, "tests.bench.expiry", "--pages", 5_000),
         "any: 5,000 pages left in # s: # us a page",
         "% .aim 10.",
+    )
+
+
+@pytest.mark.parametrize("texts", [0, 300])
+def test_a_full_window_is_set_beside_none(cache: Path, texts: int) -> None:
+    expect(
+        said(cache, "tests.bench.window", "--live", 6_000, "--pages", 1_000, "--texts", texts),
+        "6,0[01][0-9] live pages, .* texts, 60 pages a batch",
+        "with a full window # us a page",
+        "without a window # us a page",
+        "with to without: # x",
     )
 
 
