@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Callable
@@ -25,3 +26,11 @@ def until(
         is_over = time.monotonic() >= end or (process is not None and process.poll() is not None)
         assert not is_over, f"it never came that {what if isinstance(what, str) else what()}"
         time.sleep(every)
+
+
+async def soon(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
+    """Wait in an event loop, as `until` does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"it never came that {what}"
+        await asyncio.sleep(0.01)

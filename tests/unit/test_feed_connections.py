@@ -13,6 +13,7 @@ from aiohttp import web
 from simstream.feeds import connections
 from simstream.feeds.connections import BoundedRunner
 from simstream.model import MAX_ID_BYTES
+from tests.waiting import soon
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 ASK = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -122,19 +123,18 @@ def test_clients_that_never_read_their_answers_hold_no_more_connections(monkeypa
             there, deaf = runner.server._connections, list[socket.socket]()
             for number in range(1, 21):
                 deaf.append(await deaf_client(runner.addresses[0][1], b"half"))
-                async with asyncio.timeout(30):
-                    while (
-                        runner.server.requests_count < number
-                        or len(there) > 3
-                        or any(one._waiter is None for one in there)
-                    ):
-                        await asyncio.sleep(0.01)
+                await soon(
+                    lambda number=number: (
+                        runner.server.requests_count == number
+                        and len(there) <= 3
+                        and all(one._waiter is not None for one in there)
+                    ),
+                    "all is answered, and few connections are left",
+                )
             assert len(runner._looks) == len(there) == 3
             for client in deaf:
                 client.close()
-            async with asyncio.timeout(30):
-                while there:
-                    await asyncio.sleep(0.01)
+            await soon(lambda: not there, "all connections end")
             assert not runner._looks
 
     asyncio.run(run())
@@ -178,23 +178,43 @@ def test_a_client_that_never_reads_its_answer_does_not_delay_the_end(monkeypatch
         async with running(asyncio.Event()) as runner:
             assert runner.server is not None
             with await deaf_client(runner.addresses[0][1], b"large"):
-                while not runner.server.requests_count:
-                    await asyncio.sleep(0.01)
+                await soon(lambda: runner.server.requests_count, "the request is in work")
                 async with asyncio.timeout(30):  # aiohttp alone would wait for two minutes
                     await runner.cleanup()
 
     asyncio.run(run())
 
 
-def test_a_client_that_asks_again_and_again_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "REQUEST_S", 0.1)
+def test_a_connection_ends_only_if_two_looks_find_it_in_the_same_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 3600.0)
 
     async def run() -> None:
-        async with served(asyncio.Event()) as port:
-            client = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(30):
+        slow = asyncio.Event()
+        async with running(slow) as runner:
+            server = runner.server
+            assert server is not None
+            client = await asyncio.open_connection(*runner.addresses[0][:2])
+
+            def look() -> None:
+                [due] = runner._looks.values()
+                due._run()
+                due.cancel()
+
+            for number in (1, 3):
+                answer = asyncio.ensure_future(asked(client, b"slow"))
+                await soon(lambda number=number: server.requests_count == number, "a request is in work")
+                look()
+                slow.set()
+                assert b"slow" in await answer
+                slow.clear()
                 assert b"quick" in await asked(client, b"quick")
-                await asyncio.sleep(0.02)
+            client[1].write(ASK % b"slow")
+            await soon(lambda: server.requests_count == 5, "the last request is in work")
+            [transport] = server._connections.values()
+            look()
+            assert not transport.is_closing()
+            look()
+            assert transport.is_closing()
 
     asyncio.run(run())
 
@@ -212,7 +232,7 @@ def test_a_malformed_request_gets_its_answer_and_fills_no_log(
             assert b" 400 " in await asyncio.wait_for(malformed[0].readline(), 30)
 
     asyncio.run(run())
-    assert not caplog.records
+    assert not [line for line in caplog.records if line.name == "simstream.news.http"]
 
 
 def test_a_request_may_name_two_pages_with_the_longest_ids() -> None:

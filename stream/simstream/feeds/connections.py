@@ -67,7 +67,7 @@ class BoundedRunner(web.AppRunner):
             if len(there) > MAX_CONNECTIONS:
                 ending = (one for one in there if one._waiter is not None or transports[one].is_closing())
                 _end(transports[next((one for one in ending if one is not handler), handler)])
-            self._end_stuck(handler, transport, -1)
+            self._look_later(handler, transport, -1)
 
         def connection_lost(handler: Any, exc: BaseException | None = None) -> None:
             forget(handler, exc)
@@ -85,9 +85,12 @@ class BoundedRunner(web.AppRunner):
         if transport.is_closing() or (before == answers >= 0):
             transport.abort()
         else:
-            self._looks[handler] = asyncio.get_running_loop().call_later(
-                REQUEST_S, self._end_stuck, handler, transport, answers
-            )
+            self._look_later(handler, transport, answers)
+
+    def _look_later(self, handler: Any, transport: asyncio.Transport, answers: int) -> None:
+        self._looks[handler] = asyncio.get_running_loop().call_later(
+            REQUEST_S, self._end_stuck, handler, transport, answers
+        )
 
 
 def _is_open(transport: asyncio.Transport) -> bool:
