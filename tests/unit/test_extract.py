@@ -25,6 +25,7 @@ from simstream.text.extraction.pool import ExtractionPool
 from simstream.text.extraction.process import ExtractionProcess
 from simstream.text.extraction.refused_html import refusal
 from tests.forked_process import forked
+from tests.waiting import until
 
 STORY = "The river rose in the night and carried the old ferry as far as the mill, where it stayed. " * 3
 PAGE = (
@@ -171,14 +172,20 @@ def test_time_that_others_take_from_a_process_is_not_held_against_a_page() -> No
         assert pool.pids() == [pid]
 
 
+def cpu_ticks(pid: int) -> int:
+    """CPU time that a process has used outside of the system."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
 def test_a_process_killed_in_the_middle_of_a_page_costs_nothing(pool: ExtractionPool) -> None:
     pool.extract([(PAGE, HTML)])
     slow = "<p>a</p>" * 20_000 + STORY
     results = []
     thread = threading.Thread(target=lambda: results.extend(pool.extract([(slow, HTML)] * 20)))
-    thread.start()
-    time.sleep(0.3)
     (pid,) = pool.pids()
+    before = cpu_ticks(pid)
+    thread.start()
+    until(lambda: cpu_ticks(pid) > before, "a page is in work", every=0.001)
     os.kill(pid, signal.SIGKILL)
     thread.join(60)
     assert pid not in pool.pids()

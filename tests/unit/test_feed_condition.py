@@ -21,6 +21,7 @@ from simstream.feeds.watch import FeedWatch, ends_of
 from simstream.feeds.web import FeedWeb
 from tests.manual_clock import ManualClock
 from tests.unit.test_feed_costs import feed_of
+from tests.waiting import soon
 
 PAGES, VERDICTS = FeedPartition("pages", 0), FeedPartition("verdicts", 0)
 
@@ -119,23 +120,27 @@ def test_silence_is_told_before_the_table_is_read_too() -> None:
 
 
 def test_a_watch_outlives_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
     def silent() -> Any:
+        nonlocal asked
+        asked += 1
         raise BrokerUnreachable("nobody", "wait")
 
-    monkeypatch.setattr(FeedCondition, "SILENT_S", -1.0)
     monkeypatch.setattr(FeedWatch, "EVERY_S", 0.02)
-    condition = begun(ManualClock())
-    watch = FeedWatch(FeedState(FoldLimits()), silent)
-    watch._condition = condition
+    clock, state = ManualClock(), FeedState(FoldLimits())
+    state.condition = begun(clock)
+    state.condition.hear({})
+    clock.now += 600
 
     async def run() -> None:
-        watching = asyncio.ensure_future(watch.run())
-        await asyncio.sleep(0.2)
+        watching = asyncio.ensure_future(FeedWatch(state, silent).run())
+        await soon(lambda: asked > 2 or watching.done(), "the broker is asked again")
         assert not watching.done()
         watching.cancel()
 
     asyncio.run(run())
-    assert condition.state == "away"
+    assert state.condition.to_json() == {"state": "away", "silent_s": 600}
 
 
 def test_a_page_that_reads_for_long_says_again_how_much_is_left(caplog: pytest.LogCaptureFixture) -> None:
