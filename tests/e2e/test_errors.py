@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -240,12 +241,15 @@ def test_a_password_in_an_address_is_refused_and_never_shown(alone: Program, pla
 
 
 def test_a_replay_that_waits_for_a_broker_ends_at_once_by_ctrl_c(alone: Program, cache: Path) -> None:
-    line = command_line("replay", "--to", "x", *NOWHERE)
-    with subprocess.Popen(line, stderr=subprocess.PIPE, env=environment(cache), cwd=alone.folder) as waiting:
-        time.sleep(4)
-        assert waiting.poll() is None
-        waiting.send_signal(signal.SIGINT)
-        assert waiting.wait(10) == 130
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_S)
+        line = command_line("replay", "--to", "x", "--log", f"kafka://127.0.0.1:{silent.getsockname()[1]}")
+        with (
+            subprocess.Popen(line, stderr=subprocess.PIPE, env=environment(cache), cwd=alone.folder) as waiting,
+            silent.accept()[0],
+        ):
+            waiting.send_signal(signal.SIGINT)
+            assert waiting.wait(10) == 130
 
 
 def test_a_command_that_is_told_to_end_by_sigterm_leaves_nothing_behind(alone: Program, cache: Path) -> None:

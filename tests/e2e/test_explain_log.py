@@ -72,7 +72,7 @@ def test_a_withdrawal_and_an_older_verdict_are_explained(program: Program) -> No
     text = program.good("explain", page_id)
     assert text.startswith(f"{page_id}  withdrawn\nIt was withdrawn: a record without a value")
     assert "the same verdict, byte for byte" in text
-    assert "is live no longer" not in text
+    assert "stays live" not in text
     assert "leaves." in text
     [newest] = explained(program, page_id)
     [older] = explained(program, "--ordinal", newest["before"]["earlier"]["ordinal"])
