@@ -27,7 +27,8 @@ def read_all(log: Log, topic: str, start: ReaderStart = 0, least: int = 0) -> li
     records = []
     end = time.monotonic() + 60
     with log.open_reader(topic, start) as reader:
-        while not reader.caught_up() or (len(records) < least and time.monotonic() < end):
+        while not reader.caught_up() or len(records) < least:
+            assert time.monotonic() < end, f"{len(records)} records came, not all, or fewer than {least}"
             records += reader.poll(1000, 0.1)
     return records
 

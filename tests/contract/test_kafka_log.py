@@ -365,8 +365,7 @@ def test_a_reader_that_waits_asks_the_client_only_a_few_times(
     monkeypatch.setattr(reader_module, "consume", counted)
     monkeypatch.setattr(page_consumer, "consume", counted)
     with log.open_reader(VERDICTS, "end") as reader, log.open_consumer(15) as pages:
-        while not pages.poll(10, 1).started:
-            pass
+        until(lambda: pages.poll(10, 1).started, "the consumer has its partition")
         for wait in (0.0107, 0.0209, 0.0008):  # no whole milliseconds
             for one in (reader, pages):
                 asked.clear()

@@ -103,7 +103,9 @@ def test_one_poll_brings_about_16_mib_however_many_records_are_asked_for(kafka_l
             appender.append(b"x" * 900_000, partition=i % 4)
     with kafka_log.open_consumer() as source, kafka_log.open_reader(PAGES) as reader:
         for opened, polls in ((source, []), (reader, [])):
+            end = time.monotonic() + 120
             while sum(map(len, polls)) < 100:
+                assert time.monotonic() < end
                 found = opened.poll(100_000, 5)
                 polls.append(list(getattr(found, "records", found)))
                 time.sleep(0.3)  # so that the client fetches as much as it may

@@ -20,7 +20,7 @@ from simstream.log.local.log import LocalLog
 from simstream.log.local.record_groups import HEADER_SIZE
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
-from tests.contract.helpers import batch, read_all, writer
+from tests.contract.helpers import batch, read_all, take, writer
 from tests.forked_process import lingering
 from tests.kafka_fixtures import PARTITIONS, TopicPlace
 
@@ -135,9 +135,7 @@ def test_many_readers_follow_a_writer_in_another_process(local_place: TopicPlace
     with writer(local_place, "append"):
         for _ in range(2):
             with local_log.open_reader(FINGERPRINTS) as reader:
-                values: list[int] = []
-                while len(values) < 2000:
-                    values += [int(r.value or b"") for r in reader.poll(100, 5)]
+                values = [int(record.value or b"") for record in take(reader, 2000)]
                 assert values == list(range(1, len(values) + 1))
 
 

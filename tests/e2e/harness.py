@@ -268,7 +268,9 @@ class Watcher:
 
     def rest(self) -> list[Record]:
         """All of them, once the end of the topic is reached."""
+        end = time.monotonic() + PATIENCE_S
         while not self._reader.caught_up():
+            assert time.monotonic() < end, f"the end of `verdicts` was never reached; {len(self.records)} were read"
             self.look(0.1)
         return self.records
 

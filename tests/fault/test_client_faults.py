@@ -14,7 +14,7 @@ from simstream.log.base import OutgoingVerdict
 from simstream.log.options import PAGES, VERDICTS
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import verdict as wire
-from tests.contract.helpers import add_partitions
+from tests.contract.helpers import add_partitions, take
 from tests.disks import run_limited
 from tests.e2e.harness import PATIENCE_S, ROOT
 from tests.kafka_fixtures import TopicPlace
@@ -53,9 +53,7 @@ def test_verdicts_in_partitions_that_are_added_are_heard(kafka_place: TopicPlace
     ):
         add_partitions(kafka_place, VERDICTS, 8)
         futures = [client.submit({"id": str(number), "text": "…"}) for number in range(20)]
-        pages: list[Record] = []
-        while len(pages) < len(futures):
-            pages += reader.poll(100, 1.0)
+        pages = take(reader, len(futures))
         with kafka_place.open().open_publisher() as publisher:  # in the place of a judge
             publisher.start()
             publisher.publish([judged(page) for page in pages], b"one")

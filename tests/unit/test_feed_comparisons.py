@@ -10,6 +10,7 @@ from typing import Any
 
 from simstream.errors import LogError
 from simstream.feeds.run import _ComparisonRunner
+from tests.waiting import soon
 
 
 def test_the_error_of_a_comparison_that_was_given_up_is_no_traceback() -> None:
@@ -30,8 +31,7 @@ def test_the_error_of_a_comparison_that_was_given_up_is_no_traceback() -> None:
                 await runner("a", "b")
         except TimeoutError:
             go_on.set()
-        while len(asyncio.all_tasks()) > 1:
-            await asyncio.sleep(0.01)
+        await soon(lambda: len(asyncio.all_tasks()) == 1, "the question ends")
         gc.collect()
 
     asyncio.run(give_up())
