@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_corpora)
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(not_asked)
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """A port that is kept from all others, and where nobody listens."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from deploy.registry.registry import SchemaRegistry
-from deploy.server_process import free_port
 from simstream.log.options import DEAD_LETTERS, PAGES
 from simstream.tools.dead_letters.letters import PREFIX
 from tests.e2e import pages
@@ -105,12 +104,12 @@ def test_the_walk_of_the_document_ends_with_a_near_duplicate(
 
 
 def test_the_service_waits_for_a_registry_that_is_away_and_ends_when_asked(
-    on_folder: Program, registry: SchemaRegistry, tmp_path: Path
+    on_folder: Program, registry: SchemaRegistry, tmp_path: Path, deaf_port: int
 ) -> None:
     place = on_folder.place
     page = {"url": "https://a.example/1", "text": "the night train stops at the mill village again after years"}
     topic = f"{place.prefix}.{PAGES}"
-    write_settings(tmp_path, "avro", f"http://127.0.0.1:{free_port()}", topic)
+    write_settings(tmp_path, "avro", f"http://127.0.0.1:{deaf_port}", topic)
     with place.open() as log:
         log.create_topics(2)
         with log.open_appender(PAGES) as appender:
@@ -157,10 +156,10 @@ def test_pages_are_read_by_the_text_of_proto_files(
 
 
 def test_a_registry_that_stays_away_ends_the_service_with_one_line(
-    on_folder: Program, registry: SchemaRegistry, tmp_path: Path
+    on_folder: Program, tmp_path: Path, deaf_port: int
 ) -> None:
     place = on_folder.place
-    write_settings(tmp_path, "avro", f"http://127.0.0.1:{free_port()}", f"{place.prefix}.{PAGES}")
+    write_settings(tmp_path, "avro", f"http://127.0.0.1:{deaf_port}", f"{place.prefix}.{PAGES}")
     with place.open() as log:
         log.create_topics(1)
         with log.open_appender(PAGES) as appender:

@@ -16,7 +16,6 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from deploy.registry.registry import SchemaRegistry
-from deploy.server_process import free_port
 from simstream import Client
 from simstream.log.base import OutgoingVerdict
 from simstream.log.options import FINGERPRINTS, POSITIONS, VERDICTS
@@ -178,10 +177,10 @@ def test_a_schema_that_is_not_registered_or_not_that_of_the_topic_ends_the_judge
 
 
 def test_a_judge_waits_for_a_registry_that_is_away(
-    on_folder: Program, registry: SchemaRegistry, tmp_path: Path
+    on_folder: Program, registry: SchemaRegistry, tmp_path: Path, deaf_port: int
 ) -> None:
     place = on_folder.place
-    write_settings(tmp_path, "protobuf", f"http://127.0.0.1:{free_port()}")
+    write_settings(tmp_path, "protobuf", f"http://127.0.0.1:{deaf_port}")
     on_folder.good("topics", "create")
     on_folder.good("feed", "-", stdin=b'{"id": "a", "text": "Too short."}')
     with on_folder.serve() as service:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 
 import pytest
 from confluent_kafka import Producer
@@ -196,10 +195,7 @@ def test_transactional_pages_that_have_all_expired_are_no_gap(on_kafka: Program,
         assert end == 6
         with on_kafka.serve(**QUICK_GROUPS) as service:
             watcher.wait(5, service)
-            if how == signal.SIGKILL:
-                service.until(lambda: log.source_offsets() == {0: end}, "the commit stands behind the marker")
-            else:
-                time.sleep(2.0)  # where a partition ends is told a fetch after its last page
+            service.until(lambda: log.source_offsets() == {0: end}, "the commit stands behind the marker")
             assert service.end(how) == (0 if how == signal.SIGTERM else -how)
         assert log.source_offsets() == {0: end}
         on_kafka.place.expire(PAGES, end)

@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import json
 import re
-import socket
 import time
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,6 +18,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from simstream.errors import SettingsError
+from simstream.feeds import webhook
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.state import FeedState
 from simstream.feeds.story_events import TITLE_S, StoryEvent, StoryEvents
@@ -360,12 +360,9 @@ def test_a_receiver_that_asks_for_a_pause_gets_no_request_before_its_end(status:
 
 
 def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(
-    caplog: pytest.LogCaptureFixture,
+    deaf_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # it never listens
-        url = f"http://user:password@127.0.0.1:{deaf.getsockname()[1]}/hook"
-        metrics = asyncio.run(send(url, 3, QUICK))
+    metrics = asyncio.run(send(f"http://user:password@127.0.0.1:{deaf_port}/hook", 3, QUICK))
     assert counts(metrics) == {"expired": 3}
     waiting, dropped = warnings(caplog)
     assert waiting.startswith("webhooks for 127.0.0.1 wait: it cannot be reached")
@@ -407,6 +404,20 @@ def test_a_receiver_that_fails_now_and_then_costs_few_log_lines(caplog: pytest.L
         "webhooks for 127.0.0.1 are dropped (refused)",
         "webhooks for 127.0.0.1 wait",
     ]
+
+
+def test_each_reason_to_warn_is_told_again_after_five_minutes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr(webhook.time, "monotonic", lambda: now[0])
+    nothing: Any = Few(0)
+    sender = WebhookSender(WebhookTarget("https://a.example/", SECRET), nothing, NewsMetrics())
+    for seconds, lines in ((0, 2), (299, 2), (301, 4), (302, 4)):
+        now[0] = 1_000.0 + seconds
+        for result in ("refused", "expired"):
+            sender._drop(result, "why", StoryEvent("id", b""))
+        assert len(warnings(caplog)) == lines
 
 
 def test_a_receiver_that_refuses_a_signature_may_mean_the_clock(caplog: pytest.LogCaptureFixture) -> None:
