@@ -188,6 +188,10 @@ def test_without_pyarrow_a_table_is_refused_before_anything_is_read(
         ("--pairs p.arrow.zst", "leave out .zst"),
         ("--keep kept.parquet", "kept.parquet names another format, but --keep writes lines of JSONL"),
         ("-o v.csv", "--output v.csv has the ending of a format that is not written: use .jsonl for lines of JSON"),
+        *(
+            (f"-o v{ending}", f"--output v{ending} has the ending of a format that is not written")
+            for ending in (".ORC", ".avro", ".ipc", ".xlsx")
+        ),
         ("--clusters c.TSV.gz", "or .parquet, .pq, .arrow, .feather for a table"),
         ("--keep kept.csv", "kept.csv names another format, but --keep writes lines of JSONL"),
         ("-o v.parquet --pairs v.parquet", "--output and --pairs go to the same place"),

@@ -36,21 +36,25 @@ for path in sys.argv[2:]:
 GOOD = b'{"text":"a"}\n'
 
 
-def xz_with_a_dictionary_of_4_gb() -> bytes:
-    """One byte of the first block's header gives the size of the dictionary. The header has its own checksum."""
+def xz_with_a_dictionary(size_code: int) -> bytes:
+    """40: 4 GB; 30: 128 MB, and a little more for the rest; 29: 96 MB.
+
+    One byte of the first block's header gives this size. The header has its own checksum.
+    """
     data = bytearray(lzma.compress(GOOD))
     size = (data[12] + 1) * 4
     assert bytes(data[14:16]) == b"\x21\x01"
-    data[16] = 40
+    data[16] = size_code
     data[12 + size - 4 : 12 + size] = zlib.crc32(data[12 : 12 + size - 4]).to_bytes(4, "little")
     return bytes(data)
 
 
-def zst_with_a_window_of_2_gb() -> bytes:
+def zst_with_a_window(size_code: int) -> bytes:
+    """168: 2 GB; 137: 144 MB; 136: 128 MB."""
     packer = zstd.ZstdCompressor()
     data = bytearray(packer.compress(GOOD) + packer.flush())
     assert not data[4] & 0x20, "the frame names its window"
-    data[5] = (31 - 10) << 3
+    data[5] = size_code
     return bytes(data)
 
 
@@ -62,8 +66,8 @@ def nested_gzip() -> bytes:
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 def test_what_unpacks_to_too_much_or_asks_for_too_much_is_refused_within_little_memory(tmp_path: Path) -> None:
     files = {
-        "dictionary.jsonl.xz": xz_with_a_dictionary_of_4_gb(),
-        "window.jsonl.zst": zst_with_a_window_of_2_gb(),
+        **{f"{code}.jsonl.xz": xz_with_a_dictionary(code) for code in (40, 30, 29)},
+        **{f"{code}.jsonl.zst": zst_with_a_window(code) for code in (168, 137, 136)},
         "nested.jsonl.gz": nested_gzip(),
         "deep.jsonl": b'{"x":' * 150_000 + b"\n" + b"[" * 900_000 + b"\n" + GOOD,
     }
@@ -79,7 +83,8 @@ def test_what_unpacks_to_too_much_or_asks_for_too_much_is_refused_within_little_
     )
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert "is damaged or cut off after line 0" in said["dictionary.jsonl.xz"]
-    assert "is damaged or cut off after line 0" in said["window.jsonl.zst"]
+    for refused in ("40.jsonl.xz", "30.jsonl.xz", "168.jsonl.zst", "137.jsonl.zst"):
+        assert "is damaged or cut off after line 0" in said[refused]
+    assert said["29.jsonl.xz"] == said["136.jsonl.zst"] == "good"
     assert said["nested.jsonl.gz"].startswith("bad_json")
     assert said["deep.jsonl"] == "bad_json bad_json good"

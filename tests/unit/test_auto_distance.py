@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,18 @@ def test_the_distance_shrinks_with_the_collection_down_to_the_recipes() -> None:
     for pages, distance in zip(sizes, found, strict=True):
         affordable = plan.choose(distance, pages).cost_ns(pages, distance) <= MAX_INDEX_NS
         assert affordable or distance == DEFAULT.distance
+
+
+def test_the_distance_shrinks_within_ten_megabytes_of_the_documented_sizes() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs/how-to/files.md").read_text("utf-8").split())
+    told = re.search(r"is (\d+) up to (\d+) MB, (\d+) up to (\d+) MB, (\d+) up to (\d+) MB, and (\d+) above", page)
+    assert told is not None
+    distances, sizes = [int(one) for one in told.groups()[::2]], [int(one) for one in told.groups()[1::2]]
+    for before, after, size in zip(distances[:-1], distances[1:], sizes, strict=True):
+        around = [
+            choose_distance(DEFAULT, estimate_pages(megabytes * 10**6)) for megabytes in (size - 10, size + 10)
+        ]
+        assert around == [before, after]
 
 
 def test_a_second_fingerprint_and_pages_that_the_texts_confirm() -> None:

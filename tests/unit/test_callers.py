@@ -89,7 +89,9 @@ def test_a_token_comes_as_bearer_or_as_the_password_of_basic() -> None:
     assert CallerRules().check_token(None) is None
 
 
-@pytest.mark.parametrize("content", [None, b"", b"short", b"x" * 2000, b"\xff" * 20, b"two words of a token"])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"short", b"x" * 15, b"x" * 1025, b"x" * 2000, b"\xff" * 20, b"two words of a token"]
+)
 def test_a_file_without_a_token_is_named_and_not_shown(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
     if content is not None:
@@ -97,8 +99,9 @@ def test_a_file_without_a_token_is_named_and_not_shown(tmp_path: Path, content: 
     with pytest.raises(SettingsError, match="token_file names") as caught:
         read_token(path)
     assert content is None or len(content) < 4 or content.decode("latin-1") not in str(caught.value)
-    path.write_text(f"{TOKEN}\n")
-    assert read_token(path) == TOKEN
+    for token in (TOKEN, "x" * 16, "x" * 1024):
+        path.write_text(f"{token}\n")
+        assert read_token(path) == token
 
 
 def asked(port: int, method: str, path: str, **headers: str) -> tuple[int, Any, dict[str, str]]:

@@ -184,6 +184,11 @@ def test_a_long_base_of_a_feed_makes_no_long_ids(tmp_path: Path) -> None:
     assert "101 entries have neither link nor id, or too long ones" in said[0]
 
 
+def test_a_feed_has_at_most_a_thousand_entries() -> None:
+    body = rss(*(f"<item><title>{number}</title></item>" for number in range(1_001)))
+    assert [entry.title for entry in read_entries(RssBody(body))] == [str(number) for number in range(1_000)]
+
+
 def test_an_entry_may_write_about_entities() -> None:
     body = rss(
         item(1, '&lt;!ENTITY x "y"&gt;'), "<item><title><![CDATA[Write <!ENTITY x 'y'> there]]></title></item>"

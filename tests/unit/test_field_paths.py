@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -145,19 +146,37 @@ def test_no_path_at_all_is_the_usual_form() -> None:
     assert parse_paths({"text": None, "id": None}) is None
 
 
-def test_feed_and_clients_refuse_to_send_pages_that_the_paths_do_not_fit(
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SIMSTREAM_FIELDS_TEXT", "body.content", "whose pages have the fields of [fields]"),
+        ("SIMSTREAM_PAGES_FORMAT", "avro", "whose pages_format is avro"),
+    ],
+)
+def test_feed_and_clients_refuse_to_send_pages_that_the_topic_does_not_take(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(name, value)
+    Path("pages.jsonl").write_text('{"text":"a"}\n')
+    assert invoke(["feed", "pages.jsonl", "--log", "log"]) == 2
+    assert f"feed cannot send to a topic {said}: send pages with your own producer" in capsys.readouterr().err
+    with pytest.raises(SettingsError, match=re.escape(f"a client cannot send to a topic {said}")):
+        Client("log")
+
+
+def test_the_news_page_refuses_pages_that_are_not_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIMSTREAM_FIELDS_TEXT", "body.content")
-    Path("pages.jsonl").write_text('{"text":"a"}\n')
-    assert invoke(["feed", "pages.jsonl", "--log", "log"]) == 2
-    assert (
-        "feed cannot send to a topic whose pages have the fields of [fields]: send pages with your own producer"
-        in capsys.readouterr().err
-    )
-    with pytest.raises(SettingsError, match="a client cannot send to a topic"):
-        Client("log")
+    monkeypatch.setenv("SIMSTREAM_PAGES_FORMAT", "avro")
+    assert invoke(["news", "--log", "log"]) == 2
+    assert "the news page reads pages in JSON, and pages_format is avro" in capsys.readouterr().err
 
 
 SIZE = 512 << 10

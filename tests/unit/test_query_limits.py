@@ -143,6 +143,12 @@ def test_an_answer_of_too_many_words_is_not_made(port: int, mode: str, monkeypat
     assert "more than 6 words" in answer.json["detail"]
 
 
+def test_a_question_has_at_most_256_texts(port: int) -> None:
+    assert HttpAnswer(port, "POST", "/tokens", {"texts": ["x"] * 256}).json == {"results": [["x"]] * 256}
+    for path in ("/tokens", "/match"):
+        assert HttpAnswer(port, "POST", path, {"texts": ["x"] * 257}).status == 422
+
+
 def test_an_answer_lists_a_bounded_number_of_matches(port: int) -> None:
     many = {"fingerprints": [{"fingerprint": "0" * 16}] * 200, "limit": 1000}
     answer = HttpAnswer(port, "POST", "/match/fingerprints", many)

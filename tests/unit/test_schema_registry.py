@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -160,10 +161,29 @@ def test_user_and_token_come_from_files(server: AnsweringServer, tmp_path: Path)
     assert [given for _, given in server.asked] == ["Basic dTpwYXNzOndvcmQ=", "Bearer pass:word"]
 
 
-def test_references_are_fetched_before_the_schema_and_only_once(server: AnsweringServer) -> None:
-    def needs(*names: str) -> list[dict[str, object]]:
-        return [{"name": name, "subject": name, "version": 1} for name in names]
+def needs(*names: str) -> list[dict[str, object]]:
+    """References to schemas with these names."""
+    return [{"name": name, "subject": name, "version": 1} for name in names]
 
+
+def test_a_schema_may_need_a_hundred_others_and_no_more(server: AnsweringServer) -> None:
+    names = [f"s{number}" for number in range(101)]
+    for name, further in pairwise(names):
+        body = {"subject": name, "version": 1, "id": 1, "schema": name, "references": needs(further)}
+        server.answers[f"/subjects/{name}/versions/1"] = 200, json.dumps(body).encode()
+    server.has(7, references=needs("s0"))
+    with pytest.raises(BadValueError, match="needs more than 100 others") as caught:
+        client(server).fetch(7)
+    assert caught.value.reason == "bad_schema"
+    assert len(server.asked) == 101
+    server.has(8, references=needs("s1"))
+    server.answers["/subjects/s100/versions/1"] = 200, b'{"subject":"s100","version":1,"id":1,"schema":"x"}'
+    found = client(server).fetch(8)
+    assert found is not None
+    assert len(found.references) == 100
+
+
+def test_references_are_fetched_before_the_schema_and_only_once(server: AnsweringServer) -> None:
     server.has(7, references=needs("a", "b"))
     for name, more in (("a", ("b",)), ("b", ())):
         body = {"subject": name, "version": 1, "id": 1, "schema": name, "references": needs(*more)}

@@ -133,6 +133,7 @@ def test_paths_of_fields_come_from_the_file_and_from_variables(file: Path) -> No
         ("link", "all", "use any or canonical"),
         ("prefix", "a b", "use letters, digits, '.', '_' and '-', at most 180"),
         ("pages_topic", "x" * 250, "use letters, digits, '.', '_' and '-', at most 249"),
+        ("verdicts_topic", "x" * 171, "use letters, digits, '.', '_' and '-', at most 170"),
         ("matches", "x" * 61, "use letters, digits, '.', '_' and '-', at most 60"),
         ("log_level", "loud", "use debug or error or info or warning"),
         ("recipe", 5, "give text"),
@@ -320,6 +321,7 @@ def test_a_flag_for_the_place_of_verdicts_counts_more_than_another_one_in_the_fi
     file.write_text('publish_to = "strict"')
     settings, origin = resolve({"publish_to": None}, {"SIMSTREAM_VERDICTS_TOPIC": "court"})
     assert (settings.publish_to, settings.verdicts_topic) == (None, "court")
+    assert resolve({"verdicts_topic": "x" * 170}, {}).settings.verdicts_topic == "x" * 170
     assert origin["publish_to"] == "default"
 
 
