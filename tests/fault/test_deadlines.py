@@ -96,10 +96,10 @@ def page(name: int) -> dict[str, str]:
     return {"id": str(name), "text": "…"}
 
 
-def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: SilentLine) -> None:
-    client = Client(line.place.address, line.place.prefix)
+def client_with_pages(place: TopicPlace) -> Iterator[None]:
+    client = Client(place.address, place.prefix)
     client.submit(page(0))
-    line.silence()
+    yield
     futures = [client.submit(page(1))]
     time.sleep(0.5)  # it now waits for an acknowledgement, and the pages that follow wait behind it
     futures += [client.submit(page(number)) for number in range(2, 20)]
@@ -108,11 +108,10 @@ def test_a_client_closes_in_ten_seconds_and_ends_every_future(line: SilentLine) 
     assert all(isinstance(future.exception(0), SimstreamError) for future in futures)
 
 
-@pytest.mark.long
-def test_connecting_ends_when_the_time_of_the_client_is_over(line: SilentLine) -> None:
-    line.silence()
+def new_client(place: TopicPlace) -> Iterator[None]:
+    yield
     with within(3.0), pytest.raises(BrokerUnreachable):
-        Client(line.place.address, line.place.prefix, timeout=3)
+        Client(place.address, place.prefix, timeout=3)
 
 
 FORGETS = """
@@ -129,15 +128,13 @@ print("end", flush=True)
 """
 
 
-@pytest.mark.parametrize("line", ["frozen"], indirect=True)
-@pytest.mark.long
-def test_a_program_that_forgets_to_close_ends(line: SilentLine) -> None:
-    command = [sys.executable, "-c", FORGETS, line.place.address, line.place.prefix]
+def program_that_forgets_to_close(place: TopicPlace) -> Iterator[None]:
+    command = [sys.executable, "-c", FORGETS, place.address, place.prefix]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"
-        line.silence()
+        yield
         running.stdin.write("\n")
         running.stdin.flush()
         assert running.stdout.readline() == "end\n"
@@ -162,11 +159,10 @@ QUESTIONS: dict[str, Callable[[Log], object]] = {
 }
 
 
-@pytest.mark.long
-def test_every_question_to_the_log_ends_when_its_patience_is_over(line: SilentLine) -> None:
-    with line.place.open(patience=PATIENCE_S) as log:
+def questions_within_the_patience(place: TopicPlace) -> Iterator[None]:
+    with place.open(patience=PATIENCE_S) as log:
         log.topic(PAGES)
-        line.silence()
+        yield
         with ThreadPoolExecutor(len(QUESTIONS)) as threads, within(PATIENCE_S + GRACE_S):
             asked = {name: threads.submit(ask, log) for name, ask in QUESTIONS.items()}
     assert {name: type(future.exception()) for name, future in asked.items()} == dict.fromkeys(
@@ -174,9 +170,8 @@ def test_every_question_to_the_log_ends_when_its_patience_is_over(line: SilentLi
     )
 
 
-@pytest.mark.long
-def test_whatever_is_open_on_the_log_closes(line: SilentLine) -> None:
-    with line.place.open(patience=PATIENCE_S) as log:
+def whatever_is_open(place: TopicPlace) -> Iterator[None]:
+    with place.open(patience=PATIENCE_S) as log:
         appender = log.open_appender(FINGERPRINTS)
         publisher = log.open_publisher()
         publisher.start()
@@ -188,8 +183,24 @@ def test_whatever_is_open_on_the_log_closes(line: SilentLine) -> None:
             return bool(source.positions()) and election.elected
 
         until(has_joined, "the consumer has its partition, and the judge is elected")
-        line.silence()
+        yield
         appender.append(b"frame")
         for one in opened:
             with within(MAX_LEAVE_S), contextlib.suppress(BrokerUnreachable):
                 one.close()
+
+
+ENDING = (client_with_pages, new_client, questions_within_the_patience, whatever_is_open)
+"""Each prepares something, and asserts after its `yield`, while the broker is silent, that it ends in its time."""
+
+
+def test_clients_questions_and_all_that_is_open_end_in_their_time(
+    line: SilentLine, request: pytest.FixtureRequest
+) -> None:
+    is_frozen = request.node.callspec.params["line"] == "frozen"
+    ending = [one(line.place) for one in (*ENDING, *[program_that_forgets_to_close] * is_frozen)]
+    with ThreadPoolExecutor(len(ending)) as threads:
+        list(threads.map(next, ending))
+        line.silence()
+        ended = {one.__name__: threads.submit(list, one) for one in ending}
+    assert {name: future.exception() for name, future in ended.items()} == dict.fromkeys(ended)
