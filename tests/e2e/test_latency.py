@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from tests.bench import latency
 from tests.e2e.harness import ROOT, environment
 
 NEAR_MS = 20.0
@@ -32,22 +36,20 @@ def test_a_reader_in_another_process_and_the_histogram_tell_the_same_latency(cac
     assert len(re.findall(r"> above the floor: median", done.stdout)) == 2
 
 
-@pytest.mark.kafka
-@pytest.mark.long
-def test_a_slow_floor_is_refused(cache) -> None:
-    command = [sys.executable, "-m", "tests.bench.latency", "--count", "50", "--partitions", "1", "--rate", "50"]
-    command += [
-        "--fingerprinters",
-        "1",
-        "--seconds",
-        "1",
-        "--warm",
-        "1",
-        "--warm-rate",
-        "50",
-        "--max-floor",
-        "0.01",
-    ]
-    done = subprocess.run(command, cwd=ROOT, env=environment(cache), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    assert "too busy to measure" in done.stderr
+def test_a_slow_floor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = latency.AnswerTimes(np.zeros(50), np.full(50, 7.0))
+    reading = SimpleNamespace(count=0, end=lambda: times)
+    for name, stub in (("space", None), ("TopicReaderProcess", reading), ("run_load", None)):
+        monkeypatch.setattr(latency, name, lambda *_, stub=stub: stub)
+    load = latency.PacedLoad([b"{}"], 50.0, 50)
+    assert len(latency.floor_of("nowhere", 1, load, 8.0).milliseconds) == 50
+    with pytest.raises(latency.FloorSlow, match="at 50 a second"):
+        latency.floor_of("nowhere", 1, load, 6.0)
+
+    def slow(**_: object) -> None:
+        raise latency.FloorSlow("pages alone come back late")
+
+    monkeypatch.setattr(latency, "KafkaBroker", slow)
+    done = CliRunner().invoke(latency.main, ["--count", "50"])
+    assert done.exit_code == 1
+    assert "too busy to measure" in done.output
