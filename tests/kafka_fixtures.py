@@ -126,7 +126,7 @@ def registry() -> Iterator[SchemaRegistry]:
 @pytest.fixture
 def own_broker(broker: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
     """A broker of this test alone, which may be stopped; the other one says whether there can be one."""
-    with KafkaBroker(data=tmp_path / "broker") as own:
+    with KafkaBroker(data=tmp_path / "broker", quick=True) as own:
         yield own
 
 

@@ -52,13 +52,26 @@ def test_the_service_is_not_ready_while_the_broker_is_away_and_goes_on_when_it_i
 
 
 @pytest.mark.long
-def test_a_service_gives_up_after_its_patience_with_one_line(own_broker: KafkaBroker, away: Program) -> None:
-    away.good("topics", "create", "--partitions", 1)
-    with away.serve(SIMSTREAM_GIVE_UP_AFTER="3s", SIMSTREAM_STOP_TIMEOUT="10s") as service:
-        service.ready()
+def test_a_service_without_its_broker_gives_up_with_one_line_and_one_that_is_asked_ends_with_0(
+    own_broker: KafkaBroker, away: Program, tmp_path: Path, cache: Path
+) -> None:
+    other = Program(tmp_path, cache, TopicPlace(own_broker.address, "other"))
+    for program in (away, other):
+        program.good("topics", "create", "--partitions", 1)
+    with (
+        away.serve(SIMSTREAM_GIVE_UP_AFTER="3s", SIMSTREAM_STOP_TIMEOUT="10s") as impatient,
+        other.serve(SIMSTREAM_STOP_TIMEOUT="6s") as asked,
+    ):
+        impatient.ready()
+        asked.ready()
         own_broker.kill()
-        assert own_broker.servers in service.failed()
-        assert sum(line.startswith("simstream: ") for line in service.output.splitlines()) == 1
+        asked.until(lambda: asked.get("/health/ready")[0] == 503, "it is not ready")
+        began = time.monotonic()
+        code = asked.end()
+        assert time.monotonic() - began < 18
+        assert code == 0, asked.output  # nothing was under way
+        assert own_broker.servers in impatient.failed()
+        assert sum(line.startswith("simstream: ") for line in impatient.output.splitlines()) == 1
 
 
 def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(nowhere: Program) -> None:
@@ -74,21 +87,6 @@ def test_a_service_that_waits_for_a_broker_is_live_and_a_signal_ends_it_with_0(n
         assert service.end() == 0
         assert time.monotonic() - began < 9.5  # one question to a broker takes 10 s
         assert "Traceback" not in service.output
-
-
-@pytest.mark.long
-def test_a_signal_while_the_broker_is_away_ends_the_service_within_its_stop_timeout(
-    own_broker: KafkaBroker, away: Program
-) -> None:
-    away.good("topics", "create", "--partitions", 1)
-    with away.serve(SIMSTREAM_STOP_TIMEOUT="6s") as service:
-        service.ready()
-        own_broker.kill()
-        service.until(lambda: service.get("/health/ready")[0] == 503, "it is not ready")
-        began = time.monotonic()
-        code = service.end()
-        assert time.monotonic() - began < 18
-        assert code == 0, service.output  # nothing was under way
 
 
 def test_a_news_page_that_finds_no_broker_says_so_and_goes_on_once_there_is_one(
