@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import corpora
 from tests.e2e import pages
 from tests.e2e.harness import (
     PATIENCE_S,
@@ -30,18 +29,6 @@ PAGES = 2_500
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     return pages.write(tmp_path / "pages.jsonl", PAGES)
-
-
-@pytest.fixture
-def news(tmp_path: Path) -> Path:
-    """The first 3,000 pages of the news."""
-    path = tmp_path / "news.jsonl"
-    with path.open("w", encoding="utf-8") as out:
-        for number, page in enumerate(corpora.docs("zh_news_xwlb", 1)):
-            if number == 3_000:
-                break
-            out.write(json.dumps(page, ensure_ascii=False) + "\n")
-    return path
 
 
 def killed_on_the_way(program: Program, count: int, kills: int, seed: int, *flags: object) -> list[bytes]:
@@ -127,16 +114,6 @@ def test_three_kills_on_the_way_change_no_verdict(program: Program, made: Path) 
     program.good("feed", made)
     verdicts = killed_on_the_way(program, PAGES, kills=3, seed=7)
     assert [bare(v) for v in verdicts] == [bare(v) for v in program.dedup(made, "--versions")]
-
-
-@pytest.mark.kafka
-@pytest.mark.corpora
-@pytest.mark.long
-def test_three_kills_change_no_verdict_over_the_news(on_kafka: Program, news: Path) -> None:
-    on_kafka.good("topics", "create", "--partitions", 1)
-    on_kafka.good("feed", news)
-    verdicts = killed_on_the_way(on_kafka, 3_000, kills=3, seed=11)
-    assert [bare(v) for v in verdicts] == [bare(v) for v in on_kafka.dedup(news, "--versions")]
 
 
 @pytest.mark.long
