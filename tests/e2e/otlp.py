@@ -5,25 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.web_server import LoopbackServer, serving
 
-class OtlpReceiver(ThreadingHTTPServer):
+
+class OtlpReceiver(LoopbackServer):
     """Decodes each request with the types of opentelemetry-proto."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.spans: list[Any] = []
         self.services: set[str] = set()
         self.answers = threading.Event()
         self.answers.set()
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -51,17 +47,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
 
 @contextmanager
 def receiving() -> Iterator[OtlpReceiver]:
-    receiver = OtlpReceiver()
-    threading.Thread(target=receiver.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield receiver
-    finally:
-        receiver.answers.set()
-        receiver.shutdown()
-        receiver.server_close()
+    with serving(OtlpReceiver()) as receiver:
+        try:
+            yield receiver
+        finally:
+            receiver.answers.set()

@@ -9,14 +9,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import urljoin
 
 import msgspec
@@ -31,6 +29,7 @@ from tests.bench.crawl_site import CrawlSite, SiteServer, SiteSize
 from tests.e2e.harness import PATIENCE_S, ROOT, Program, Service, environment
 from tests.kafka_fixtures import TopicPlace
 from tests.missing import skip_or_fail
+from tests.web_server import LoopbackServer, serving
 
 EXAMPLES = ROOT / "examples"
 PAGES = EXAMPLES / "pages.jsonl"
@@ -120,7 +119,7 @@ def test_javascript_prints_the_pages_worth_keeping_in_every_crawl(place: LocalSe
 class _Moody(BaseHTTPRequestHandler):
     """A service that is away at first, then late for every second page, then prompt."""
 
-    asked: ClassVar[list[tuple[str, list[str]]]] = []
+    server: LoopbackServer
     away = 503
     """The status of its first answer."""
 
@@ -128,20 +127,18 @@ class _Moody(BaseHTTPRequestHandler):
         pages = [
             json.loads(line)["id"] for line in self.rfile.read(int(self.headers["content-length"])).split(b"\n")
         ]
-        self.asked.append((self.path, pages))
-        late = pages[1::2] if len(self.asked) == 2 else []
+        asked = self.server.asked
+        asked.append((self.path, pages))
+        late = pages[1::2] if len(asked) == 2 else []
         lines: list[dict[str, object]] = [
             {"line": at, "status": 504, "detail": "late"} if page in late else {"id": page, "canonical": page}
             for at, page in enumerate(pages, 1)
         ]
-        if len(self.asked) == 1:
+        if len(asked) == 1:
             lines = [{"detail": "busy"}]
-        self.send_response(self.away if len(self.asked) == 1 else 200)
+        self.send_response(self.away if len(asked) == 1 else 200)
         self.end_headers()
         self.wfile.write("".join(json.dumps(line) + "\n" for line in lines).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.mark.parametrize("status", [503, 429, 408])
@@ -149,18 +146,15 @@ def test_javascript_asks_again_for_what_has_no_verdict(
     place: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     monkeypatch.setattr(_Moody, "away", status)
-    monkeypatch.setattr(_Moody, "asked", [])
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"id": one, "text": "x"}) + "\n" for one in "abcd"))
-    with HTTPServer(("127.0.0.1", 0), _Moody) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/behind/"  # with a path, and a slash at its end
+    with serving(LoopbackServer(_Moody)) as server:
+        address = f"{server.url}/behind/"  # with a path, and a slash at its end
         done = place.run(needed("node"), EXAMPLES / "judge_pages.mjs", address, tmp_path / "pages.jsonl")
-        server.shutdown()
     assert (done.returncode, done.stdout.split()) == (0, [*"abcd"])
     busy, late = done.stderr.splitlines()
     assert busy.startswith(f'4 pages have no verdict ({status}: {{"detail": "busy"}}')
     assert late == "2 pages have no verdict (late): waiting"
-    assert _Moody.asked == [("/behind/judge?timeout=30", [*pages]) for pages in ("abcd", "abcd", "bd")]
+    assert server.asked == [("/behind/judge?timeout=30", [*pages]) for pages in ("abcd", "abcd", "bd")]
     for wrong in ("127.0.0.1:9470", "no address"):
         done = place.run("node", EXAMPLES / "judge_pages.mjs", wrong, tmp_path / "pages.jsonl")
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
@@ -326,11 +320,11 @@ def test_a_crawler_in_javascript_ends_if_the_service_is_gone(place: LocalService
 class _BusySite(BaseHTTPRequestHandler):
     """A site with a file without end, and with a page that is there only if it is asked for again."""
 
-    asked: ClassVar[list[str]] = []
+    server: LoopbackServer
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
-        self.send_response(429 if self.path == "/busy" and self.asked.count("/busy") == 1 else 200)
+        self.server.asked.append(self.path)
+        self.send_response(429 if self.path == "/busy" and self.server.asked.count("/busy") == 1 else 200)
         self.send_header("content-type", "video/mp4" if self.path == "/file" else "text/html")
         self.end_headers()
         links = "".join(f'<a href="{path}">x</a>' for path in ("/file", "/busy"))
@@ -339,20 +333,15 @@ class _BusySite(BaseHTTPRequestHandler):
             while self.path == "/file":
                 self.wfile.write(bytes(1 << 16))
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 def test_a_crawler_in_javascript_reads_no_file_and_asks_again_for_a_busy_page(place: LocalService) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _BusySite) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        start = f"http://127.0.0.1:{server.server_port}/"
+    with serving(LoopbackServer(_BusySite)) as server:
+        start = f"{server.url}/"
         command = (needed("node"), "--import", WITHOUT_PAUSES, EXAMPLES / "crawler.mjs", place.address, start)
         done = place.run(*command, JUDGE_TOKEN=TOKEN)
-        server.shutdown()
     assert (done.returncode, done.stdout.split()) == (0, [start, f"{start}busy"])
     assert done.stderr == "3 pages were fetched, 0 addresses were not\n"
-    assert sorted(_BusySite.asked) == ["/", "/busy", "/busy", "/file"]
+    assert sorted(server.asked) == ["/", "/busy", "/busy", "/file"]
 
 
 def _all_addresses(site: CrawlSite) -> int:

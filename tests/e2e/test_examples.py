@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import doctest
-import http.server
 import io
 import json
 import os
@@ -15,9 +14,9 @@ import secrets
 import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from http.server import BaseHTTPRequestHandler
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from simstream.client import aio, pages, sync
 from tests.e2e.harness import PATIENCE_S, Program
 from tests.kafka_fixtures import TopicPlace
 from tests.missing import skip_or_fail
+from tests.web_server import LoopbackServer, serving
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -253,24 +253,15 @@ def site(story: str, other: str, more: str = "") -> Iterator[str]:
         "/behind": "<p>Only a copy leads here.</p>",
     }
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path in bodies else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.end_headers()
             self.wfile.write(f"<html><body><main>{bodies.get(self.path, '')}</main></body></html>".encode())
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(LoopbackServer(Handler)) as server:
+        yield f"{server.url}/"
 
 
 @pytest.mark.kafka

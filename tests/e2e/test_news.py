@@ -12,12 +12,11 @@ import random
 import re
 import secrets
 import signal
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from tests.e2e.harness import Program, read_topic
 from tests.e2e.pages import ENGLISH
 from tests.kafka_fixtures import TopicPlace
 from tests.waiting import until
+from tests.web_server import LoopbackServer, serving
 
 pytestmark = pytest.mark.kafka
 HOUR, DAY = 3_600_000, 86_400_000
@@ -303,14 +303,13 @@ def test_a_killed_feed_goes_on_from_its_own_table(room: NewsFeedProgram) -> None
     assert "begins; pages: 0" not in room.news.output
 
 
-class WebhookReceiver(ThreadingHTTPServer):
+class WebhookReceiver(LoopbackServer):
     """Takes webhooks, and notes kind and title of each whose signature is right."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), WebhookHandler)
+        super().__init__(WebhookHandler)
         self.key = secrets.token_bytes(32)
         self.told: list[tuple[str, str]] = []
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
 
 class WebhookHandler(BaseHTTPRequestHandler):
@@ -328,17 +327,14 @@ class WebhookHandler(BaseHTTPRequestHandler):
         self.send_response(204)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.mark.long
 def test_webhooks_tell_each_story_once_over_kills_and_never_an_old_one(room: NewsFeedProgram) -> None:
     now, sentences = room.next_days(), story(500)
     room.tell(page("a.example/w", "Old news", story(501), now))
     room.titled("Old news")
-    with WebhookReceiver() as receiver:
-        flags = ("--webhook", f"http://127.0.0.1:{receiver.server_port}/", "--webhook-updates")
+    with serving(WebhookReceiver()) as receiver:
+        flags = ("--webhook", f"{receiver.url}/", "--webhook-updates")
         secret = f"whsec_{base64.b64encode(receiver.key).decode()}"
 
         def start() -> None:

@@ -34,7 +34,7 @@ def feed(program: Program) -> None:
 def test_each_page_with_a_sampled_trace_gets_one_span_as_child_of_its_own(program: Program) -> None:
     feed(program)
     with receiving() as receiver, program.place.open() as log, watching(log) as watcher:
-        with program.serve(SIMSTREAM_OTLP_ENDPOINT=receiver.endpoint) as service:
+        with program.serve(SIMSTREAM_OTLP_ENDPOINT=receiver.url) as service:
             watcher.wait(COUNT, service)
             service.until(lambda: len(receiver.spans) >= COUNT // 4, "the spans come")
             assert service.end() == 0, service.output
@@ -60,7 +60,7 @@ def test_a_receiver_that_is_silent_or_absent_costs_no_verdict_and_no_end(on_fold
     feed(on_folder)
     with receiving() as receiver, on_folder.place.open() as log, watching(log) as watcher:
         receiver.answers.clear()
-        endpoint = receiver.endpoint if how == "silent" else "http://127.0.0.1:9"
+        endpoint = receiver.url if how == "silent" else "http://127.0.0.1:9"
         with on_folder.serve(SIMSTREAM_OTLP_ENDPOINT=endpoint) as service:
             watcher.wait(COUNT, service)
             begun = time.monotonic()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from simstream.telemetry.metrics import Metrics
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.bad_value import BadValueError
 from tests.waiting import until
+from tests.web_server import LoopbackServer, serving
 
 PAGE = json.dumps({"type": "record", "name": "Page", "fields": [{"name": "text", "type": "string"}]})
 GONE = 404, b'{"error_code": 40403, "message": "Schema not found"}'
@@ -55,17 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.do_GET()
 
-    def log_message(self, *_: object) -> None:
-        pass
 
-
-class AnsweringServer(ThreadingHTTPServer):
+class AnsweringServer(LoopbackServer):
     """Answers as `answers` says, by path."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.answers: dict[str, tuple[int, bytes]] = {}
-        self.asked: list[tuple[str, str | None]] = []
         self.sent: list[dict[str, object]] = []
         """The schemas that were sent."""
         self.pause_s = 0.0
@@ -81,26 +77,10 @@ class AnsweringServer(ThreadingHTTPServer):
     def has(self, number: int, **schema: object) -> None:
         self.answers[f"/schemas/ids/{number}"] = 200, json.dumps({"schema": PAGE, **schema}).encode()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-@contextmanager
-def answering() -> Iterator[AnsweringServer]:
-    with AnsweringServer() as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield running
-        finally:
-            running.shutdown()
-            thread.join()
-
 
 @pytest.fixture
 def server() -> Iterator[AnsweringServer]:
-    with answering() as running:
+    with serving(AnsweringServer()) as running:
         yield running
 
 

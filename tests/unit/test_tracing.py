@@ -52,7 +52,7 @@ def test_a_traceparent_that_is_none_gives_no_span(value: bytes) -> None:
     pytest.importorskip("opentelemetry.sdk.trace")
     is_sampled((("traceparent", value),))
     with receiving() as receiver:
-        with PageSpans(receiver.endpoint, "simstream") as spans:
+        with PageSpans(receiver.url, "simstream") as spans:
             spans.send([traced(("traceparent", value)), traced(("traceparent", GOOD))], 3_000_000_000)
         [span] = receiver.spans
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (10**9, 3 * 10**9)
@@ -62,7 +62,7 @@ def test_a_traceparent_that_is_none_gives_no_span(value: bytes) -> None:
 def test_a_hostile_tracestate_costs_no_span(state: bytes) -> None:
     pytest.importorskip("opentelemetry.sdk.trace")
     with receiving() as receiver:
-        with PageSpans(receiver.endpoint, "simstream") as spans:
+        with PageSpans(receiver.url, "simstream") as spans:
             spans.send([traced(("traceparent", GOOD), ("tracestate", state))], 3_000_000_000)
         assert len(receiver.spans) == 1
 
@@ -70,7 +70,7 @@ def test_a_hostile_tracestate_costs_no_span(state: bytes) -> None:
 def test_a_span_does_not_end_before_it_begins_if_the_clocks_disagree() -> None:
     pytest.importorskip("opentelemetry.sdk.trace")
     with receiving() as receiver:
-        with PageSpans(receiver.endpoint, "simstream") as spans:
+        with PageSpans(receiver.url, "simstream") as spans:
             spans.send([traced(("traceparent", GOOD))], 1_500_000)
         [span] = receiver.spans
     assert span.start_time_unix_nano == span.events[0].time_unix_nano == span.end_time_unix_nano == 1_500_000
@@ -80,7 +80,7 @@ def test_spans_for_a_silent_receiver_take_bounded_room_and_the_end_waits_a_bound
     pytest.importorskip("opentelemetry.sdk.trace")
     with receiving() as receiver:
         receiver.answers.clear()
-        spans = PageSpans(receiver.endpoint, "simstream")
+        spans = PageSpans(receiver.url, "simstream")
         begun = time.monotonic()
         spans.send([traced(("traceparent", GOOD))] * (3 * MAX_WAITING), 3_000_000_000)
         assert (

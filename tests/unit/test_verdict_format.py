@@ -25,16 +25,17 @@ from simstream.wire import verdict as wire
 from simstream.wire import verdict_avro, verdict_schemas
 from simstream.wire.position import Position
 from simstream.wire.verdict_schemas import path_of, text_of
-from tests.unit.test_schema_registry import AnsweringServer, answering
+from tests.unit.test_schema_registry import AnsweringServer
 from tests.unit.test_verdict import EXAMPLE
 from tests.waiting import until
+from tests.web_server import serving
 
 REGISTER, LOOK_UP = "/subjects/t.verdicts-value/versions", "/subjects/t.verdicts-value"
 
 
 @pytest.fixture
 def server() -> Iterator[AnsweringServer]:
-    with answering() as running:
+    with serving(AnsweringServer()) as running:
         yield running
 
 
