@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
-import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +30,7 @@ from simstream.wire.page import PageLimits, decode
 from tests import archives, corpora
 from tests.archives import PACKINGS, answer, arc, body, warc
 from tests.cpu_time import least_seconds
+from tests.peak_memory import peak_memory
 from tests.short import examples
 
 LIMIT = 1 << 20
@@ -495,13 +495,11 @@ def test_one_page_that_is_too_large_is_one_verdict_and_memory_stays(tmp_path: Pa
     records = [*archives.pages([1]), warc(block, 2), warc(answer(flood), 3), *archives.pages([4])]
     path = written(tmp_path, PACKINGS["gzip"](records), "crawl.warc.gz")
     del flood, block, records
-    tracemalloc.start()
-    pages, said = read(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with peak_memory() as peak:
+        pages, said = read(path)
     assert [page.reason for page in pages] == ["", "too_large", "too_large", ""]
     assert said == ""
-    assert peak < 16 << 20
+    assert peak.bytes < 16 << 20
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import time
-import tracemalloc
 from typing import Any
 
 import fastavro
@@ -15,6 +14,7 @@ import pytest
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.bad_value import BadValueError
 from simstream.wire.registered import RegisteredSchema, schema_id_of
+from tests.peak_memory import peak_memory
 
 HEAD = b"\0\0\0\0\1"
 
@@ -165,13 +165,9 @@ def test_a_malformed_schema_is_bad(text: str) -> None:
 def test_a_long_name_is_refused_before_each_type_repeats_it(name: str) -> None:
     types = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(10_000)]
     schema = record(*types, **{name: "n" * 100_000})
-    tracemalloc.start()
-    try:
-        with pytest.raises(BadValueError, match="100,000 characters") as caught:
-            read(schema, b"")
-        assert tracemalloc.get_traced_memory()[1] < 50 << 20
-    finally:
-        tracemalloc.stop()
+    with peak_memory() as peak, pytest.raises(BadValueError, match="100,000 characters") as caught:
+        read(schema, b"")
+    assert peak.bytes < 50 << 20
     assert caught.value.reason == "bad_schema"
     assert read(record("null", **{name: "n" * 1_000}), b"") == {"f0": None}
 

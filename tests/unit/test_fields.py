@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from simstream.sources.csv_rows import csv_pages
 from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
 from simstream.wire.page import PageLimits, decode
+from tests.peak_memory import peak_memory
 
 LIMIT = 1000
 MAPPED = FieldNames(text="body", id="doc")
@@ -221,13 +221,12 @@ def test_a_row_that_is_too_long_costs_one_page(tmp_path: Path) -> None:
 def test_quotes_that_never_close_are_an_error_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_bytes(b'id,text\na,one\nb,"' + (b"x" * 50_000 + b"\n") * 320)
-    tracemalloc.start()
-    reader = read_pages([str(path)], LIMIT)
-    assert decode(next(reader), PageLimits(LIMIT)).id == "a"
-    with pytest.raises(InputError, match="the row from line 3"):
-        next(reader)
-    assert tracemalloc.get_traced_memory()[1] < 4 << 20
-    tracemalloc.stop()
+    with peak_memory() as peak:
+        reader = read_pages([str(path)], LIMIT)
+        assert decode(next(reader), PageLimits(LIMIT)).id == "a"
+        with pytest.raises(InputError, match="the row from line 3"):
+            next(reader)
+    assert peak.bytes < 4 << 20
 
 
 def test_dedup_takes_csv_and_names_and_keeps_rows_in_csv_alone(

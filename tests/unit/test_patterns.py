@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -21,6 +20,7 @@ from simstream.tools.patterns.pattern import (
 )
 from simstream.tools.patterns.seen_pages import PatternVerdict, SeenPages
 from tests.cpu_time import least_seconds
+from tests.peak_memory import peak_memory
 
 SITE = "https://a.example"
 LEAST = 29
@@ -293,14 +293,10 @@ def test_merged_clusters_take_at_most_half_of_the_room() -> None:
     ],
 )
 def test_learning_keeps_to_its_memory_whatever_the_addresses(path: str) -> None:
-    tracemalloc.start()
-    try:
+    with peak_memory() as peak:
         found = seen((path.format(n=n), n % 150) for n in range(500))
         learned(found)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 1.3 * found.used
+    assert peak.bytes < 1.3 * found.used
 
 
 def test_a_hostile_address_costs_at_most_a_small_multiple_of_an_ordinary_one() -> None:

@@ -6,7 +6,6 @@ import base64
 import random
 import resource
 import time
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from simstream.wire.bad_value import BadValueError
 from simstream.wire.page import PageLimits, decode
 from simstream.wire.protobuf_value import compile_protobuf
 from simstream.wire.registered import RegisteredSchema, ValueReader
+from tests.peak_memory import peak_memory
 from tests.registered_pages import proto_files, proto_message
 
 FIELD = descriptor_pb2.FieldDescriptorProto
@@ -226,13 +226,9 @@ def test_messages_in_messages_are_refused_before_each_repeats_all_names_above() 
 
 
 def assert_refused_within_50_mb(file: Any) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(BadValueError, match="characters") as caught:
-            read(file, b"", ("text",))
-        assert tracemalloc.get_traced_memory()[1] < 50 << 20
-    finally:
-        tracemalloc.stop()
+    with peak_memory() as peak, pytest.raises(BadValueError, match="characters") as caught:
+        read(file, b"", ("text",))
+    assert peak.bytes < 50 << 20
     assert caught.value.reason == "bad_schema"
 
 

@@ -8,7 +8,6 @@ import json
 import lzma
 import os
 import sys
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from simstream.model import Page, PageKind, Record
 from simstream.sources.demo import demo_records
 from simstream.sources.read import read_pages, size_of
 from simstream.wire.page import NO_TIME, PageLimits, decode
+from tests.peak_memory import peak_memory
 
 LINES = b'{"id":"a","text":"x"}\n\n{"url":"u","text":"x"}\r\n   \n{"text":"no name"}\n{broken\n{"text":"last"}'
 LIMITS = PageLimits(1 << 20)
@@ -212,12 +212,10 @@ def test_a_line_over_the_limit_is_too_large_and_the_next_is_whole(tmp_path: Path
 def test_a_line_that_unpacks_to_a_flood_takes_little_memory(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"bomb.jsonl{ending}"
     path.write_bytes(PACK[ending](b'{"text":"' + b"x" * (200 << 20) + b'"}'))
-    tracemalloc.start()
-    (record,) = read_pages([str(path)])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with peak_memory() as peak:
+        (record,) = read_pages([str(path)])
     assert decode(record, LIMITS).reason == "too_large"
-    assert peak < 64 << 20
+    assert peak.bytes < 64 << 20
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
