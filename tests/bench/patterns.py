@@ -11,12 +11,15 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.kafka.broker import KafkaBroker
 from tests.bench.crawl import PATIENCE_S, CrawlResult, add_sizes, crawl_with, saved, told
 from tests.bench.crawl_site import SiteServer, SiteSize
 from tests.bench.service import TopicSpace
+
+WAYS = ("follow", "probe")
 
 
 def learned(where: TopicSpace, out: Path, *flags: str) -> str:
@@ -32,8 +35,8 @@ def learned(where: TopicSpace, out: Path, *flags: str) -> str:
     return done.stdout
 
 
-def run(size: SiteSize, most_lost: float) -> None:
-    """Crawl, learn, crawl again without and with the patterns, and compare."""
+def run(size: SiteSize, most_lost: float, ways: Sequence[str]) -> None:
+    """Crawl, learn, crawl again without and with the patterns in each of these ways, and compare."""
     crawls: dict[str, CrawlResult] = {}
     with KafkaBroker() as broker, SiteServer(size) as served, tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "patterns.json"
@@ -44,13 +47,14 @@ def run(size: SiteSize, most_lost: float) -> None:
 
         where = crawled("follow", "SIMSTREAM_LINKS=follow")
         print(learned(where, file, "--most-lost", str(most_lost)))
-        crawled("probe", "SIMSTREAM_LINKS=probe")
-        for links in ("follow", "probe"):
+        for links in ways:
+            if links not in crawls:
+                crawled(links, f"SIMSTREAM_LINKS={links}")
             crawled(f"{links}, with patterns", f"SIMSTREAM_LINKS={links}", f"SIMSTREAM_PATTERNS={file}")
     for name, one in crawls.items():
         skipped, sampled = (one.count(f"simstream/patterns/{what}") for what in ("skipped", "sampled"))
         print(f"{told(name, one)}{skipped:>9,} skipped{sampled:>6,} sampled")
-    for links in ("follow", "probe"):
+    for links in ways:
         without, with_ = crawls[links], crawls[f"{links}, with patterns"]
         lost = size.total - with_.articles
         print(f"{links}: {saved(without, with_):.1%} of useless fetches saved by patterns, {lost} articles lost")
@@ -63,8 +67,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.patterns", description=__doc__)
     add_sizes(parser)
     parser.add_argument("--most-lost", type=float, default=0.1, help="as of `simstream patterns`")
+    parser.add_argument("--links", choices=WAYS, action="append", help="both if not given")
     asked = vars(parser.parse_args())
-    run(most_lost=asked.pop("most_lost"), size=SiteSize(**asked))
+    run(most_lost=asked.pop("most_lost"), ways=asked.pop("links") or WAYS, size=SiteSize(**asked))
 
 
 if __name__ == "__main__":
