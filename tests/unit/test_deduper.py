@@ -167,11 +167,22 @@ def test_a_window_forgets_by_the_pages_own_time_and_needs_one(cache) -> None:
             {"id": "c", "text": STORY, "time": "2026-03-01T01:00:01Z"},
         ]
         assert [v.verdict for v in deduper.judge(pages)] == ["new", "new", "new"]
-        with pytest.raises(UsageError, match=r"'d' has no `time`: .* make the Deduper without `window`"):
-            deduper.judge([{"id": "e", "text": OTHER, "time": 5}, {"id": "d", "text": OTHER}])
+        with pytest.raises(UsageError, match=r"'d' has no `time` that can .* make the Deduper without `window`"):
+            deduper.judge([{"id": "e", "text": OTHER, "time": 5}, {"id": "d", "text": OTHER, "time": "yesterday"}])
         with pytest.raises(UsageError, match="'d' has no `time`"):
             deduper.explain({"id": "d", "text": OTHER})
         assert deduper.judged == 3
+
+
+def test_a_window_says_once_that_a_time_is_likely_in_seconds(cache) -> None:
+    said: list[str] = []
+    seconds, ms = 1_795_997_524, 1_795_997_524_000
+    pages = [{"id": str(at), "text": STORY, "time": at} for at in (ms, seconds, seconds + 6)]
+    with Deduper(cache=cache, workers=0, window="72h", say=said.append) as deduper:
+        deduper.judge(pages)
+        deduper.judge(pages)
+    [line] = [line for line in said if "has the time" in line]
+    assert line == f"the page '{seconds}' has the time {seconds}, in ms since 1970: is it in seconds?"
 
 
 def test_what_is_out_of_range_is_refused_by_name(cache) -> None:

@@ -18,6 +18,7 @@ from simstream.log.base import Election, Log
 from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
+from simstream.roles.judge.late_share import LATE_PAGES
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge
 from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
@@ -46,7 +47,7 @@ def policy() -> Policy:
     return make_policy(preset("default"), RECIPE)
 
 
-def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
+def append_frames(log: Log, policy: Policy, begin: int, end: int, time_ms: int = 0) -> None:
     """Frames of one page each."""
     source, sketch_words = log.topic(PAGES), policy.sketch_bits // 64
     rng = np.random.default_rng(begin)
@@ -59,6 +60,7 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int) -> None:
                 fingerprint=rng.integers(1, 1 << 63, 1, np.uint64),
                 sketch=rng.integers(1, 1 << 63, (1, sketch_words), np.uint64),
                 words=100,
+                time=time_ms,
             )
             header = frames.FrameHeader(
                 RECIPE, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
@@ -166,3 +168,15 @@ def test_a_replay_waits_for_the_verdicts_of_frames_that_it_judges_at_once(
     done = replay(log, policy, RoleContext(Settings()), 20, lambda frame: None)
     assert (done.frame, done.ordinal, done.frames) == (20, 20, 20)
     assert sum(log.end_offsets(VERDICTS).values()) == 20
+
+
+def test_late_pages_are_counted_and_asked_about(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    policy = make_policy(preset("default"), RECIPE, window_ms=72 * 3_600_000)
+    seconds = 1_795_997_524
+    append_frames(log, policy, 0, 1, time_ms=1000 * seconds)
+    append_frames(log, policy, 1, 1 + LATE_PAGES, time_ms=seconds)
+    with judging(log, policy) as context:
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == 1 + LATE_PAGES, "all is published")
+        assert context.metrics.late_pages._value.get() == LATE_PAGES
+    [said] = [line for line in caplog.messages if "`time`" in line]
+    assert said.startswith("20 of the last 21 pages were older than the window")

@@ -57,7 +57,7 @@ class Deduper(Closing):
         timeout_s: Seconds of processor time for the extraction of one page.
         memory_bytes: Memory of each extraction process.
         max_record_bytes: Greater pages are `unreadable`.
-        say: Called with a sentence before work that takes seconds.
+        say: Called with a sentence before work that takes seconds, and once if a `time` is likely in seconds.
         save_pages: Save the folder after so many pages.
         save_s: Save the folder after so many seconds.
 
@@ -122,7 +122,9 @@ class Deduper(Closing):
             link=link,
         )
         self._max_record_bytes = max_record_bytes
-        self._pages = RecordFingerprinter(self._fingerprinter, max_record_bytes, timed=window is not None)
+        said = say or (lambda _: None)
+        timed = window is not None
+        self._pages = RecordFingerprinter(self._fingerprinter, max_record_bytes, timed=timed, say=said)
         try:
             self._streaming = False
             """Whether the caller of a stream lacks verdicts of what was judged."""
@@ -131,7 +133,7 @@ class Deduper(Closing):
                 folder_of("path", path),
                 folder_of("scratch", scratch),
                 pace,
-                say or (lambda _: None),
+                said,
             )
         except BaseException:
             self._fingerprinter.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from simstream.sources.batches import record_batches
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.text.recipe_file import load_recipe
-from simstream.wire.page import MAX_TIME_MS, NO_TIME, PageLimits, decode
+from simstream.wire.page import FIRST_LIKELY_MS, MAX_TIME_MS, NO_TIME, PageLimits, decode
 
 
 class FingerprintedPages(NamedTuple):
@@ -31,12 +31,23 @@ class FingerprintedPages(NamedTuple):
 
 
 class RecordFingerprinter:
-    """Fingerprints records of pages; refuses pages that cannot be judged. `timed`: each page needs a time."""
+    """Fingerprints records of pages; refuses pages that cannot be judged. `timed`: each page needs a time.
 
-    def __init__(self, fingerprinter: Fingerprinter, max_record_bytes: int, *, timed: bool) -> None:
+    `say` is called once, if a time is likely in seconds.
+    """
+
+    def __init__(
+        self,
+        fingerprinter: Fingerprinter,
+        max_record_bytes: int,
+        *,
+        timed: bool,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._fingerprinter = fingerprinter
         self._limits = PageLimits(max_record_bytes, html_by_kernels=True)
         self._timed = timed
+        self._say: Callable[[str], None] | None = say if timed else None
 
     def batches(self, records: Iterable[Record], threads: int) -> Iterator[FingerprintedPages]:
         """Yield the records' batches in order. At most `threads` + 1 batches are held.
@@ -73,6 +84,9 @@ class RecordFingerprinter:
                 if self._timed and page.kind == PageKind.READABLE:
                     raise _untimed(page, record)
                 page.time = 0
+            if page.time < FIRST_LIKELY_MS and (say := self._say) and page.kind == PageKind.READABLE:
+                self._say = None
+                say(f"{_named(page, record)} has the time {page.time}, in ms since 1970: is it in seconds?")
             if not 0 <= page.time <= MAX_TIME_MS:  # `time` of a page is checked; this is the record's timestamp
                 raise UsageError(
                     f"{record.topic}:{record.offset + 1} has the timestamp {record.timestamp}",
@@ -83,11 +97,16 @@ class RecordFingerprinter:
 
 
 def _untimed(page: Page, record: Record) -> UsageError:
-    if record.topic == PYTHON:
-        what, advice = f"the page {page.id!r} has no `time`", "or make the Deduper without `window`"
-    else:
-        what, advice = f"{record.topic}:{record.offset + 1} has no `time`", "or leave --window out"
-    return UsageError(what, f"a window needs the time of every page: add it, {advice}")
+    return UsageError(
+        f"{_named(page, record)} has no `time` that can be read",
+        "a window needs the time of every page: give ISO 8601 or a number of ms since 1970, "
+        + ("or make the Deduper without `window`" if record.topic == PYTHON else "or leave --window out"),
+    )
+
+
+def _named(page: Page, record: Record) -> str:
+    """Return a page as a person finds it: by its id, or by its line."""
+    return f"the page {page.id!r}" if record.topic == PYTHON else f"{record.topic}:{record.offset + 1}"
 
 
 def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", cache: Path | None = None) -> U64:

@@ -67,6 +67,8 @@ class Resolver(QueryableState):
         self._closest: ClosestFinder | AnsweredFinder
         self._closest = ClosestFinder(policy, store) if book is None else AnsweredFinder(policy, store, book)
         self._verdicts = VerdictMaker(policy, self._store)
+        self.late_pages = 0
+        """The number of pages that were outside the window when they came, since the start."""
 
     @property
     def largest_cluster(self) -> int:
@@ -161,6 +163,7 @@ class Resolver(QueryableState):
             cluster = store.add(number, entry, tied)
         verdict = self._verdicts.of(page, kind, cluster, age, merged, best)
         if page.time <= store.late_until:
+            self.late_pages += 1
             store.leave_at_once(number)
         else:
             store.look(cluster)

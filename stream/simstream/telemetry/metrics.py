@@ -83,6 +83,9 @@ class Metrics:
         self.pages = make.counter("pages_consumed", "Records of `pages` that were read.", unit="pages")
         self.page_bytes = make.counter("consumed_bytes", "Values of the pages that were read.")
         self.verdicts = make.counter("verdicts", "Verdicts committed, by kind.", VERDICT)
+        self.late_pages = make.counter(
+            "late_pages", "Pages that were older than the window when the judge came to them, also in a replay."
+        )
         self.dead_letters = make.counter(
             "dead_letters", "Unreadable pages sent to `dead-letters`, by reason.", DEAD_REASON, unit="pages"
         )

@@ -29,6 +29,8 @@ NO_TIME = -1
 """The timestamp of a record from a file. A page that keeps it had no readable `time`."""
 MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the last year with four digits; a later time counts as absent."""
+FIRST_LIKELY_MS: Final = 10**11
+"""A time before it lies before March 1973, if it is in ms. Seconds since 1970 are less until the year 5138."""
 
 PAGE_HEADERS = ("content-type", "url", "time", "status", "damaged")
 """The headers that say something of a page; all others are the sender's own."""

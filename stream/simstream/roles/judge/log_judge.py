@@ -18,6 +18,7 @@ from simstream.model import Record, Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import wrong_recipe
 from simstream.roles.judge.judge_metrics import JudgeMetrics
+from simstream.roles.judge.late_share import LateShare
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
 
@@ -87,6 +88,7 @@ class LogJudge(Closing):
         self._resolver = self.state.resolver
         self._begun = False
         self._gap_since: float | None = None
+        self._late = LateShare()
         self.metrics = JudgeMetrics(self.state, context.metrics)
 
     @property
@@ -107,7 +109,11 @@ class LogJudge(Closing):
         """
         taken = [self._accept(record) for record in records]
         accepted = [frame for frame, _ in taken if frame is not None]
+        late = self._resolver.late_pages
         verdicts = self.state.resolve(accepted)
+        late = self._resolver.late_pages - late
+        self._context.metrics.late_pages.inc(late)
+        self._late.count(len(verdicts), late)
         judged, begin = [], 0
         for record, (frame, place) in zip(records, taken, strict=True):
             if frame is None:
@@ -188,6 +194,11 @@ class LogJudge(Closing):
                 canonical,
                 extra={"cluster": cluster_id, "pages": pages, "ordinal": self._acceptor.ordinal},
             )
+
+    def ask_about_times(self) -> None:
+        """Log a line, at most once an hour, if the times of pages look like seconds under a window."""
+        if self._policy.window_ms is not None:
+            self._late.check(self._resolver.stream_time)
 
     def _ignored(self, record: Record, reason: IgnoreReason) -> None:
         if reason is IgnoreReason.RECIPE and not self._begun and self._acceptor.ordinal == 0:

@@ -91,6 +91,7 @@ class VerdictPublisher:
         began = time.perf_counter()
         judged = self._log_judge.take(records)
         self._log_judge.name_outgrown()
+        self._log_judge.ask_about_times()
         if any(frame.verdicts for frame in judged):
             seconds, verdicts = time.perf_counter() - began, [one for frame in judged for one in frame.verdicts]
             self._context.metrics.batch.labels("judge").observe(seconds)
