@@ -27,11 +27,12 @@ from simstream.cli.main import COMMANDS, main
 from simstream.model import Verdict
 from simstream.roles.fingerprint.dead_letters import LetterHeaders
 from simstream.settings import Settings
-from simstream.telemetry.metrics import Metrics
+from simstream.telemetry.metrics import NO_DEAD_LETTER, Metrics
 from simstream.telemetry.news_metrics import NewsMetrics
 from simstream.telemetry.registry import MetricLabel
 from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord, NearPair
+from simstream.tools.explain.reasons import MEANINGS
 from simstream.wire.page import PageFields
 from simstream.wire.position import Position
 from simstream.wire.verdict_schemas import path_of, text_of
@@ -190,7 +191,7 @@ def schema(kind: type) -> str:
 
 
 def records_page() -> str:
-    """Return a table of each record's own fields, with a link to its schema."""
+    """Return a table of each record's own fields, with a link to its schema, and the reasons of verdicts."""
     parts = []
     for name, (kind, sentence) in RECORDS.items():
         tree = json.loads(schema(kind))
@@ -201,7 +202,21 @@ def records_page() -> str:
         ]
         parts.append(f"## {name.replace('-', ' ').capitalize()}\n\n{sentence} [JSON Schema]({name}.schema.json)\n")
         parts.append(table(("field", "type", "meaning"), rows))
+    parts += ["## Reasons\n", "What the field `reason` of a verdict says of the page.\n", reasons_table()]
     return "\n".join(parts)
+
+
+def reasons_table() -> str:
+    """Return a table of the reasons of verdicts."""
+    rows = [
+        [
+            f"`{reason}`",
+            "`too_short`" if reason in NO_DEAD_LETTER else "`unreadable`",
+            f"{meaning[0].upper()}{meaning[1:]}.",
+        ]
+        for reason, meaning in MEANINGS.items()
+    ]
+    return table(("reason", "verdict", "meaning"), rows)
 
 
 def fields(kind: type) -> tuple[msgspec.structs.FieldInfo, ...]:

@@ -15,6 +15,7 @@ import pytest
 import simstream
 from deploy import asyncapi, reference
 from simstream.log import options
+from simstream.model import REASONS
 from simstream.settings import Settings
 from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord
@@ -79,6 +80,11 @@ def test_every_setting_and_every_field_of_a_page_and_of_a_row_of_dedup_has_a_sen
         fields = {field.name for field in reference.fields(kind)}
         groups = {"frame", "extract", "dead_letters", "cluster_alert", "fields", "registry", "read"}
         assert fields - groups <= reference.sentences(kind).keys()
+
+
+def test_the_reference_of_records_has_a_sentence_for_every_reason_of_a_verdict() -> None:
+    text = (reference.FOLDER / "records.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \| `(?:too_short|unreadable)` \| ", text, re.MULTILINE) == list(REASONS[1:])
 
 
 def test_the_reference_of_python_has_every_public_name() -> None:

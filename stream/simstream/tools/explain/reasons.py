@@ -9,15 +9,15 @@ from simstream.tools.explain.rejudge import VerdictCase
 
 MEANINGS = {
     "few_words": "it has too few words to be compared",
-    "http_status": "it was answered with an error status",
-    "bad_json": "its value is not a JSON object",
+    "http_status": "its HTTP status is not 2xx",
+    "bad_json": "its value is not a JSON object, or a row of its file does not fit the columns",
     "bad_id": "its id is too long or not UTF-8",
     "long_url": "its URL is too long or not UTF-8",
     "wrong_type": "one of its fields has a wrong type",
     "no_text": "it has neither text nor HTML",
     "empty_value": "its value is empty",
     "too_large": "its record is larger than max_record_bytes",
-    "bad_content_type": "its content type is neither text nor HTML",
+    "bad_content_type": "its content type is not JSON, HTML or plain text",
     "binary": "it holds binary data, not text",
     "extract_failed": "extracting text from its HTML failed",
     "kernel_error": "fingerprinting it failed",
