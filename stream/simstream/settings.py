@@ -41,6 +41,19 @@ FILE = "simstream.toml"
 _VARIABLES = "SIMSTREAM_"
 _OTHER_VARIABLES = frozenset({"SIMSTREAM_CONFIG", "SIMSTREAM_CORPORA", "SIMSTREAM_WEBHOOK_SECRET"})
 """Variables that are not settings: the settings file, the evaluation corpora of the tests, the webhooks' secret."""
+CRAWL_SETTINGS: Final = (
+    "SIMSTREAM_LINKS",
+    "SIMSTREAM_TRIALS",
+    "SIMSTREAM_PRIORITY",
+    "SIMSTREAM_HELD",
+    "SIMSTREAM_DUPLICATE_DEPTH",
+    "SIMSTREAM_PATTERNS",
+    "SIMSTREAM_DROP_ITEMS",
+    "SIMSTREAM_WAIT",
+    "SIMSTREAM_ROOM_WAIT",
+    "SIMSTREAM_IN_FLIGHT",
+)
+"""Settings of a Scrapy project alone (`crawlers/options`). As variables they have no effect."""
 _MIN_DURATIONS_MS = {
     "window": 0,
     "give_up_after": 1_000,
@@ -314,6 +327,8 @@ def _advice_on_unknown(name: str, known: Collection[str]) -> str:
     table, _, own = name.rpartition(".")
     if table and own in known:
         return f"write {own} above [{table}]: all that stands below a [table] belongs to it"
+    if name in CRAWL_SETTINGS:
+        return "unset it, and write it into Scrapy's settings.py"
     folded = {one.casefold(): one for one in sorted(known)}
     close = get_close_matches(name.casefold(), folded, 1, 0.85)
     return f"use {folded[close[0]]}, if you mean that" if close else "see `simstream config` for all settings"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from simstream.errors import InputMissing, SettingsError, SimstreamError
 from simstream.kafka_settings import SettingValue, show_value, without_secrets
-from simstream.settings import Settings, duration_ms, misspelt_variables, names, resolve, unknown_variables
+from simstream.settings import (
+    CRAWL_SETTINGS,
+    Settings,
+    duration_ms,
+    misspelt_variables,
+    names,
+    resolve,
+    unknown_variables,
+)
 
 
 @pytest.fixture
@@ -349,3 +358,15 @@ def test_a_setting_in_other_letters_and_a_file_of_a_windows_editor(file: Path) -
     wrong: list[SimstreamError] = []
     resolve({}, {}, wrong=wrong)
     assert [error.todo for error in wrong] == [f"use {name}, if you mean that" for name in ("distance", "prefix")]
+
+
+def test_a_setting_of_a_crawler_that_is_a_variable_belongs_into_scrapys_settings() -> None:
+    pytest.importorskip("scrapy")
+    from simstream.crawlers.options import CrawlOptions
+
+    own = {f"SIMSTREAM_{field.name.upper()}" for field in dataclasses.fields(CrawlOptions)}
+    assert own.issuperset(CRAWL_SETTINGS)
+    wrong = misspelt_variables(dict.fromkeys(own - {"SIMSTREAM_CONFIG"}, "1"))
+    assert {name: error.todo for name, error in wrong.items()} == dict.fromkeys(
+        CRAWL_SETTINGS, "unset it, and write it into Scrapy's settings.py"
+    )
