@@ -2,7 +2,7 @@
 
 In this process, without a broker: `Deduper` judges pages, `fingerprint` gives the fingerprints of texts. Beside a
 running service: `Client` and `AsyncClient` send pages and bring back their verdicts. Every error that simstream
-raises on purpose is a `SimstreamError`.
+raises on purpose is a `SimstreamError`, except TypeError for an argument of a wrong type.
 
     >>> import simstream
     >>> with simstream.Deduper() as deduper:

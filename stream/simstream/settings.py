@@ -468,6 +468,14 @@ def _convert(values: Mapping[str, Any], origin: Mapping[str, str], wrong: list[S
     return msgspec.convert(_nested(good), Settings, strict=False)
 
 
+def check_value(name: str, setting: str, value: object) -> None:
+    """Raise SettingsError if the value of an argument does not fit the type and range of this setting."""
+    try:
+        msgspec.convert(_nested({setting: value}), Settings)
+    except msgspec.ValidationError:
+        raise SettingsError(f"{name} is {value!r}", _advice(setting)) from None
+
+
 def _advice(name: str) -> str:
     """Return what to give for this setting. It comes from the setting's type, so that no range is written twice."""
     kind: Any = Settings

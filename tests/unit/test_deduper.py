@@ -194,9 +194,20 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
         {"window": 5},
         {"distance": "3"},
         {"link": "some"},
+        {"workers": -1},
+        {"timeout_s": -1},
+        {"timeout_s": "x"},
+        {"memory_bytes": 0},
+        {"max_record_bytes": -5},
     ):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
-            Deduper(cache=cache, workers=0, **wrong)
+            Deduper(cache=cache, **{"workers": 0} | wrong)
+
+
+def test_a_cache_may_be_text_and_a_stream_of_no_records_is_refused_in_a_sentence(cache) -> None:
+    with Deduper(cache=str(cache), workers=0) as deduper, pytest.raises(TypeError, match="not str: give texts and"):
+        list(deduper.stream([STORY]))
+    assert fingerprint([STORY], cache=str(cache)).shape == (1,)
 
 
 def test_any_number_of_threads_gives_the_same_verdicts(cache, monkeypatch) -> None:
@@ -343,6 +354,13 @@ def test_a_name_that_no_folder_has_is_refused(cache: Path, argument: str, name: 
         UsageError, match=f"{argument} is .*, which names no folder: name a folder, or leave it out"
     ):
         Deduper(cache=cache, workers=0, **{argument: name})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("argument", ["path", "scratch"])
+def test_a_file_is_refused_as_a_folder(cache, tmp_path: Path, argument: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match=f"{argument} is .*file', which is no folder: name a folder"):
+        Deduper(cache=cache, workers=0, **{argument: tmp_path / "file"})
 
 
 def test_a_folder_is_saved_as_pages_come_and_says_where_it_goes_on(cache: Path, tmp_path: Path) -> None:

@@ -9,14 +9,21 @@ from typing import Any, Final, Literal, Never
 
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages, RecordFingerprinter, recipe_of
-from simstream.deduper.pages import ExplainedPage, folder_of, page_record, refuse_single, refuse_unnamed
+from simstream.deduper.pages import (
+    ExplainedPage,
+    folder_of,
+    page_record,
+    refuse_no_record,
+    refuse_single,
+    refuse_unnamed,
+)
 from simstream.deduper.state import BatchJournal, SavedState
 from simstream.deduper.tables import table_records, verdict_table
 from simstream.files.save_pace import SavePace
 from simstream.judge.lookups import Match
 from simstream.judge.policy import make_policy
 from simstream.model import Record, Verdict
-from simstream.settings import default_cache, duration_ms
+from simstream.settings import check_value, default_cache, duration_ms
 from simstream.sources.fields import FieldNames
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.fingerprinter import Fingerprinter
@@ -38,8 +45,8 @@ class Deduper(Closing):
     Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
     A Deduper must not be used by several threads at once. One Deduper at a time can use a folder.
 
-    Cost: about 1 ms a page on one core, and about 300 bytes of memory for each live page, or 35 with
-    `scratch`. The first Deduper on a machine compiles kernels and builds tables for half a minute.
+    Cost: about 0.1 ms for a page of 2 KB on one core, and about 300 bytes of memory for each live page, or 35 with
+    `scratch`. The first Deduper on a machine compiles kernels and builds tables for ten seconds or more.
 
     Args:
         path: The folder of the state, or None for memory.
@@ -63,7 +70,7 @@ class Deduper(Closing):
 
     Raises:
         TypeError: An argument has no name: write `Deduper(path=...)` or `Deduper(recipe=...)`.
-        SettingsError: A recipe, distance, similarity, window or link is out of its range.
+        SettingsError: A recipe, distance, similarity, window, link or limit is out of its range.
         InputMissing: The recipe's file, or one that it names, cannot be read.
         UsageError: `path` holds other files than a state, or `path` or `scratch` names no folder.
         WrongRecipe: The folder was made with another recipe.
@@ -94,7 +101,7 @@ class Deduper(Closing):
         similarity: str | float | None = None,
         window: str | None = None,
         link: Literal["any", "canonical"] = "any",
-        cache: Path | None = None,
+        cache: str | Path | None = None,
         workers: int = 1,
         timeout_s: float = TIMEOUT_S,
         memory_bytes: int = MEMORY_BYTES,
@@ -104,10 +111,17 @@ class Deduper(Closing):
         save_s: float = 10.0,
     ) -> None:
         refuse_unnamed(unnamed)
+        for name, setting, value in (
+            ("workers", "extract.workers", workers),
+            ("timeout_s", "extract.timeout_s", timeout_s),
+            ("memory_bytes", "extract.memory_bytes", memory_bytes),
+            ("max_record_bytes", "max_record_bytes", max_record_bytes),
+        ):
+            check_value(name, setting, value)
         pace = SavePace(save_pages, save_s, time.monotonic)
         self._fingerprinter = Fingerprinter(
             recipe_of(recipe),
-            cache or default_cache(),
+            Path(cache) if cache else default_cache(),
             workers=workers,
             timeout_s=timeout_s,
             memory_bytes=memory_bytes,
@@ -244,13 +258,14 @@ class Deduper(Closing):
         """Yield one verdict for each record, in order, as soon as its batch is judged.
 
         Args:
-            records: Records of pages, as `simstream.sources.read.read_pages` yields them.
+            records: Records of pages: objects `Record`. For texts and mappings use `judge`.
             threads: Threads that fingerprint while earlier batches are judged. As many, but at most 16, look pages
                 up once the index has a million entries. At most `threads` + 1 batches of 4 MB are held.
             seen: Called with each batch and its pages' texts before the batch's verdicts come.
             journal: Takes each batch and its verdicts before `path` can be saved with them.
 
         Raises:
+            TypeError: One of `records` is no Record.
             UsageError: A `window` is set and a readable page has no time of its own.
             InputError: `records` raised it; it comes after the verdicts of all records before it.
             ExtractionNotStarted: No process that extracts HTML can be started.
@@ -264,7 +279,7 @@ class Deduper(Closing):
         """
         self._state.journal = journal
         try:
-            for batch in self._pages.batches(records, threads):
+            for batch in self._pages.batches(map(refuse_no_record, records), threads):
                 if seen is not None:
                     seen(batch)
                 verdicts = self._state.judge(batch, threads)

@@ -109,7 +109,9 @@ def _named(page: Page, record: Record) -> str:
     return f"the page {page.id!r}" if record.topic == PYTHON else f"{record.topic}:{record.offset + 1}"
 
 
-def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", cache: Path | None = None) -> U64:
+def fingerprint(
+    texts: Sequence[str], recipe: str | Path | Recipe = "default", cache: str | Path | None = None
+) -> U64:
     """Return the 64-bit fingerprints of texts under a recipe.
 
     Two texts are alike if their fingerprints differ in few bits: `np.bitwise_count(a ^ b)` is the Hamming
@@ -144,7 +146,7 @@ def fingerprint(texts: Sequence[str], recipe: str | Path | Recipe = "default", c
         if not isinstance(text, str):
             kind = type(text).__name__
             raise TypeError(f"text {number} has the type {kind}, not str: decode bytes, and leave out absent texts")
-    fingerprinter = _shared_fingerprinter(recipe_of(recipe), cache)
+    fingerprinter = _shared_fingerprinter(recipe_of(recipe), Path(cache) if cache else None)
     first, sketches, _ = fingerprinter.texts(texts)
     further = fingerprinter.recipe.fingerprints - 1
     return np.column_stack([first, sketches[:, :further]]) if further else first

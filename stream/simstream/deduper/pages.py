@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -114,6 +115,15 @@ def refuse_single(function: str, wanted: str, given: object) -> None:
         raise TypeError(f"{function} takes {wanted}, not a {kind}: {advice}, or one column of texts as a list")
 
 
+def refuse_no_record(given: Record) -> Record:
+    """Return a record; raise TypeError, which says what to call, for anything else."""
+    if not isinstance(given, Record):
+        raise TypeError(
+            f"stream takes objects Record, not {type(given).__name__}: give texts and mappings to judge"
+        )
+    return given
+
+
 def refuse_unnamed(arguments: tuple[object, ...]) -> None:
     """Raise TypeError, which says what to write, for arguments of Deduper without a name."""
     if arguments:
@@ -128,4 +138,6 @@ def folder_of(argument: str, given: str | Path | None) -> Path | None:
     """Return the folder that an argument of Deduper names. Raises UsageError if no folder has such a name."""
     if given is not None and (not str(given) or "\0" in str(given)):
         raise UsageError(f"{argument} is {str(given)!r}, which names no folder", "name a folder, or leave it out")
+    if given is not None and os.path.exists(given) and not os.path.isdir(given):
+        raise UsageError(f"{argument} is {str(given)!r}, which is no folder", "name a folder, or leave it out")
     return None if given is None else Path(given)
