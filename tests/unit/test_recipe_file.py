@@ -14,6 +14,7 @@ from simstream.text import word_lists
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS, Recipe, recipe_id
 from simstream.text.recipe_file import load_recipe
+from simstream.text.word_lists import stop_words
 
 TEXT = "山里的邮差每天清晨骑车出门，把信送到十二个村子，傍晚才回到渡口旁边的小屋。"
 
@@ -194,4 +195,19 @@ def test_python_takes_a_recipe_by_file_and_as_an_object(tmp_path: Path, cache: P
 def test_an_unknown_setting_is_refused_with_the_one_that_was_meant(tmp_path: Path, key: str, advice: str) -> None:
     with pytest.raises(SettingsError, match=f"has '{key}', which is not a setting") as refused:
         load_recipe(write(tmp_path, f"{key} = 3\n"))
+    assert refused.value.todo == advice
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ('mode = "serach"', "use accurate or search or full"),
+        ('extract = "mian"', "use main or prose or fast"),
+        ("ties = 2", "use 0 or 1"),
+        ('stop_words = ["fr"]', "correct its path in the recipe, or use a shipped list of stop words: zh, en, web"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_possible_ones(tmp_path: Path, line: str, advice: str) -> None:
+    with pytest.raises((SettingsError, InputMissing)) as refused:
+        stop_words(load_recipe(write(tmp_path, line)).stop_words)
     assert refused.value.todo == advice

@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -87,10 +87,13 @@ def _value(path: Path, key: str, value: Any) -> Any:
     """Return a value of a recipe file in the setting's type. Paths are relative to the recipe file."""
     if key.endswith("similarity") and isinstance(value, int):
         value = str(value)
+    kind = get_type_hints(Recipe)[key]
     try:
-        found = msgspec.convert(value, get_type_hints(Recipe)[key], strict=False)
+        found = msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{key} is {value!r} ({path})", f"give another value: {error}") from error
+        possible = get_args(kind) if get_origin(kind) is Literal else ()
+        advice = f"use {' or '.join(map(str, possible))}" if possible else f"give another value: {error}"
+        raise SettingsError(f"{key} is {value!r} ({path})", advice) from error
     if key not in FILES:
         return found
     if any("\0" in name for name in ([found] if isinstance(found, str) else found)):

@@ -23,7 +23,10 @@ def read_content(name: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputMissing(f"{path} cannot be read ({error.strerror})", "correct its path in the recipe") from error
+        shipped = "" if path.suffix else f", or use a shipped list of stop words: {', '.join(SHIPPED)}"
+        raise InputMissing(
+            f"{path} cannot be read ({error.strerror})", f"correct its path in the recipe{shipped}"
+        ) from error
 
 
 def content_digest(name: str) -> str:
