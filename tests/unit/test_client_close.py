@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from simstream.client import AsyncClient, Client, aio, sync, traffic
 from simstream.client.connecting import connect
 from simstream.client.traffic import Traffic
-from simstream.errors import ClientClosed
+from simstream.errors import ClientClosed, SettingsError, TopicMissing
 from tests.unit.test_deduper_folder import forked
 from tests.waiting import until
 
@@ -205,3 +206,10 @@ def test_a_client_may_be_opened_again_after_it_was_cancelled(monkeypatch: pytest
 
     asyncio.run(open_twice())
     assert len(logs) == 2
+
+
+def test_a_directory_may_be_a_path_and_a_wrong_address_names_no_flag(tmp_path: Path) -> None:
+    with pytest.raises(TopicMissing):
+        Client(tmp_path, timeout=60)
+    with pytest.raises(SettingsError, match=r"^the log 'foo:1' is not a directory: did you mean kafka://foo:1\?$"):
+        Client("foo:1")

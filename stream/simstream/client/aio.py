@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
@@ -48,7 +49,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        log: str | None = None,
+        log: str | Path | None = None,
         prefix: str | None = None,
         *,
         pages_topic: str | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from types import MappingProxyType
 
 from simstream.client.connecting import connect
@@ -58,7 +59,7 @@ class Client(Closing):
 
     def __init__(
         self,
-        log: str | None = None,
+        log: str | Path | None = None,
         prefix: str | None = None,
         *,
         pages_topic: str | None = None,

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from types import MappingProxyType
 
 from simstream.client.connecting import ServiceConnection
@@ -36,12 +37,12 @@ LOOK_EVERY_S = 0.05
 """Seconds between two looks for futures whose time is over."""
 
 
-def log_of(config: str | None, timeout: float, **given: str | None) -> Log:
+def log_of(config: str | None, timeout: float, *, log: str | Path | None, **given: str | None) -> Log:
     """Return the log that the given settings name. Variables, then the file, fill in what is None.
 
     `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
     """
-    settings = resolve(given, file=config).settings
+    settings = resolve({"log": None if log is None else str(log)} | given, file=config).settings
     refuse_paths(settings, "a client")
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 

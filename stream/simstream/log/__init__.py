@@ -59,15 +59,15 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
     if names_a_user(address):
-        raise SettingsError("--log names a user", advice)  # not shown: a password may stand before the @
+        raise SettingsError("the log names a user", advice)  # not shown: a password may stand before the @
     if not address or "://" in address or _SCHEME.match(address):
-        raise SettingsError(f"--log {address!r} does not name a place for a log", advice)
+        raise SettingsError(f"the log {address!r} does not name a place for a log", advice)
     if os.path.isdir(address):
         return
     if SERVERS.fullmatch(address):
-        raise SettingsError(f"--log {address!r} is not a directory", f"did you mean {KAFKA}{address}?")
+        raise SettingsError(f"the log {address!r} is not a directory", f"did you mean {KAFKA}{address}?")
     if os.path.exists(address):
-        raise SettingsError(f"--log {address!r} is a file", advice)
+        raise SettingsError(f"the log {address!r} is a file", advice)
 
 
 __all__ = ["KAFKA", "Log", "LogOptions", "judged_prefix", "open_log", "options_of"]
