@@ -240,6 +240,19 @@ def test_the_top_tokens_without_a_recipe_are_jiebas_tags(alone: Program) -> None
     assert json.loads(done.stdout) == ["渡船"]
 
 
+def test_the_heaviest_words_of_a_file_stand_below_the_id_of_their_page(alone: Program) -> None:
+    texts = {"one": "渡船过河，渡船", "two": "下潮汐围棋"}
+    (alone.folder / "two.jsonl").write_text(
+        "".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in texts.items())
+    )
+    lines = alone.run("tokens", "-i", "two.jsonl", "--top", 1).stdout.decode().splitlines()
+    assert lines[::2] == ["one:", "two:"]
+    weighted = (
+        alone.run("tokens", "-i", "two.jsonl", "--top", 1, "--recipe", "default").stdout.decode().splitlines()
+    )
+    assert weighted[::2] == ["one:", "two:"]
+
+
 def test_a_recipe_file_decides_which_words_count(alone: Program) -> None:
     (alone.folder / "own.toml").write_text('mode = "search"\nstop_words = ["zh"]\nadd_words = ["潮汐围棋"]\n')
     done = alone.run("tokens", "我在中国科学院下潮汐围棋", "--recipe", "own.toml", "--json")

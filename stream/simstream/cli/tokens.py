@@ -47,7 +47,7 @@ def command(
 
     With --recipe, fold the text first, as for a fingerprint, and show the recipe's words, the heaviest words first.
     Of HTML, show the part that the recipe extracts. With --top and without --recipe, show what jieba's extract_tags
-    returns. Without TEXT and -i, read the text from stdin.
+    returns. With -i, both begin with the page's id. Without TEXT and -i, read the text from stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")
@@ -66,36 +66,42 @@ def command(
     recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
     with Fingerprinter(recipe, settings.cache_folder, say=say) as fingerprinter:
-        for found in _texts(text, source, settings, fingerprinter):
+        for name, found in _texts(text, source, settings, fingerprinter):
             page_text = without_lone_surrogates(found)  # no encoding can print these
+            heading = "" if name is None else f"{printable(name)}:\n"
             rows: list[Any]
             if weighted:
                 rows = [
                     [word, times, round(weight, 4)] for word, times, weight in fingerprinter.weighted(page_text)
                 ]
                 rows = rows[:top]
-                plain = "\n".join(
+                plain = heading + "\n".join(
                     f"{weight:10.4f}  {times:>4} x  {printable(word)}" for word, times, weight in rows
                 )
             elif top is not None:
                 rows = fingerprinter.tags(page_text, top)
-                plain = "\n".join(map(printable, rows))
+                plain = heading + "\n".join(map(printable, rows))
             else:
                 rows = fingerprinter.jieba_tokens(page_text)
                 plain = " / ".join(map(printable, rows))
             click.echo(msgspec.json.encode(rows) if as_json else plain)
 
 
-def _texts(text: str | None, source: str | None, settings: Settings, fingerprinter: Fingerprinter) -> Iterator[str]:
-    """Yield the texts of the pages: of HTML what counts for the fingerprinter. Says which pages have none."""
+def _texts(
+    text: str | None, source: str | None, settings: Settings, fingerprinter: Fingerprinter
+) -> Iterator[tuple[str | None, str]]:
+    """Yield the id and the text of each page of a file, or one text without an id.
+
+    Of HTML it is what counts for the fingerprinter. Says which pages have none.
+    """
     if text is not None:
-        yield text
+        yield None, text
     elif source is None:
         from simstream.sources.lines import standard_input
 
         if sys.stdin.isatty():
             say("reading the text from stdin: end it with Ctrl-D")
-        yield standard_input().readall().decode("utf-8", "replace")
+        yield None, standard_input().readall().decode("utf-8", "replace")
     else:
         from simstream.model import PageKind
         from simstream.sources.read import read_pages
@@ -109,4 +115,4 @@ def _texts(text: str | None, source: str | None, settings: Settings, fingerprint
                 say(f"{page.id} is unreadable: {page.detail or page.reason}")
             elif page.kind != PageKind.READABLE:
                 say(f"{page.id} has no text that counts: {page.detail or page.kind.name.lower().replace('_', ' ')}")
-            yield page.text or ""
+            yield page.id, page.text or ""
