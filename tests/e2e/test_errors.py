@@ -58,7 +58,7 @@ def some(alone: Program) -> Path:
         (["dedup", "some.jsonl", "--window", "1h"], "time"),
         (["dedup", "some.jsonl", "--link", "all"], "link"),
         (["dedup", "some.jsonl", "--distance", "-1"], "distance"),
-        (["dedup", "some.jsonl", "--distance", "64"], "distance"),
+        (["dedup", "some.jsonl", "--distance", "64"], "give a whole number from 0 to 16, or auto"),
         (["dedup", "some.jsonl", "--distance", "few"], "distance"),
         (["dedup", "some.jsonl", "--similarity", "1.5"], "similarity"),
         (["dedup", "some.jsonl", "--similarity", "much"], "similarity"),

@@ -128,7 +128,6 @@ NO_PATHS = {
     *("", "10m", "2h|TIME", "72h", "ADDRESS", "F", "HOST", "HOST:PORT", "HOST:PORT,…", "ID", "J", "K", "FROM-TO"),
     *(
         "LEVEL",
-        "M",
         "N",
         "NAME",
         "NAME,…",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simstream.cli.options import resolve_on_all_cores
+from simstream.errors import SettingsError
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
@@ -26,7 +27,11 @@ def settle_for_files(config: str | None, flags: Mapping[str, Any]) -> FileSettin
     The distance is automatic if `flags` say so, or if neither they nor other settings name one.
     """
     said = (flags["distance"] or "").lower() == AUTO
-    resolved = resolve_on_all_cores(config, **{**flags, "distance": None if said else flags["distance"]})
+    try:
+        resolved = resolve_on_all_cores(config, **{**flags, "distance": None if said else flags["distance"]})
+    except SettingsError as error:
+        takes_auto = flags["distance"] is not None and error.what.startswith("distance ")
+        raise SettingsError(error.what, error.todo + ", or auto" * takes_auto) from None
     return FileSettings(resolved.settings, said or resolved.origin["distance"] == "default")
 
 

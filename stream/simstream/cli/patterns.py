@@ -50,7 +50,7 @@ _PIPED_COLUMNS = 120
     default="512MB",
     show_default=True,
     metavar="SIZE",
-    help="Memory for pages; the first are forgotten.",
+    help="Memory for pages, such as 2GB (a bare number is bytes); the first are forgotten.",
 )
 @log_options
 @settings_options

@@ -38,7 +38,9 @@ COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tab
     help="Number of 64-bit words of the sketch that a page is also looked up by (default: the recipe `default`'s).",
 )
 @click.option(
-    "--memory", metavar="M", help="Memory of the machine, such as 64GB: mark the designs that do not fit."
+    "--memory",
+    metavar="SIZE",
+    help="Memory of the machine, such as 64GB (a bare number is bytes): mark the designs that do not fit.",
 )
 @click.option("--matchers", is_flag=True, help="Show how many machines hold the index in shards (with --memory).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     default="512MB",
     show_default=True,
     metavar="SIZE",
-    help="Memory for counts; the rest is on disk.",
+    help="Memory for counts, such as 2GB (a bare number is bytes); the rest is on disk.",
 )
 @click.option(
     "--save-every", default="20s", show_default=True, metavar="TIME", help="How often FILE.state is written."
