@@ -49,6 +49,35 @@ RECORDS: Final = {
     "position": (Position, "A record of the topic `positions`: how far the judge has published."),
 }
 """Each record's name, its class, and what it is."""
+ARCHITECTURE: Final = FOLDER.parents[1] / "stream/ARCHITECTURE.md"
+WORDS: Final = (
+    "page",
+    "identity",
+    "word",
+    "fingerprint",
+    "lookup",
+    "sketch, agreement",
+    "similarity",
+    "true Jaccard similarity (J)",
+    "distance",
+    "candidate, match",
+    "cluster",
+    "age, canonical page, heir",
+    "link rule",
+    "recipe",
+    "policy",
+    "short page",
+    "stream time, window",
+    "live page, late page",
+    "log",
+    "frame",
+    "ordinal",
+    "position",
+    "shard",
+    "matcher, copy",
+    "address pattern, plain address",
+)
+"""The words of the glossary for users, in the order of reading."""
 SHARED_BY: Final = 4
 """An option that so many commands take, in the same words, stands once at the top of the page."""
 
@@ -219,6 +248,12 @@ def reasons_table() -> str:
     return table(("reason", "verdict", "meaning"), rows)
 
 
+def glossary_page() -> str:
+    """Return the words of the architecture's glossary that users meet, with their meanings."""
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", ARCHITECTURE.read_text(encoding="utf-8"), re.MULTILINE))
+    return table(("word", "meaning"), ([word, rows[word]] for word in WORDS))
+
+
 def fields(kind: type) -> tuple[msgspec.structs.FieldInfo, ...]:
     """Return the fields of a struct, in the order of the record."""
     return msgspec.structs.fields(kind)
@@ -242,7 +277,13 @@ def _type(found: dict[str, Any], tree: dict[str, Any]) -> str:
 
 def pages() -> dict[str, str]:
     """Return the text of each generated file, by its name: what stands above the mark stays as it is."""
-    made = {"settings": settings_page, "commands": commands_page, "metrics": metrics_page, "records": records_page}
+    made = {
+        "settings": settings_page,
+        "commands": commands_page,
+        "metrics": metrics_page,
+        "records": records_page,
+        "glossary": glossary_page,
+    }
     texts = {}
     for name, make in made.items():
         above, mark, _ = (FOLDER / f"{name}.md").read_text(encoding="utf-8").partition(MARK)
