@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ from tests.short import examples
 def short_tables(distance: int, entries: int, shards: int) -> Plan:
     """Tables instead of a scan at every size, so that few entries are looked up by their leading bytes, too."""
     whole = divided_plan(distance)
-    return dataclasses.replace(whole, prefix_bits=(min(9, whole.step),) * whole.tables)
+    return msgspec.structs.replace(whole, prefix_bits=(min(9, whole.step),) * whole.tables)
 
 
 class ShardedMachine(JudgeMachine):

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from numpy.typing import NDArray
+
+from simstream.errors import SettingsError, StateDamaged
+from simstream.files.failures import START_OVER
+
+Facts = TypeVar("Facts", bound=msgspec.Struct)
 
 Fact = int | str | bool | None | list[Any] | dict[str, Any]
 """The small values that MessagePack can hold."""
@@ -24,3 +30,10 @@ class SnapshotPart(NamedTuple):
     facts: Mapping[str, Fact]
     arrays: Mapping[str, NDArray[Any]]
     changes: bool = False
+
+    def facts_as(self, kind: type[Facts]) -> Facts:
+        """Return its facts as a struct of this type. Raises StateDamaged if they do not fit."""
+        try:
+            return msgspec.convert(dict(self.facts), kind)
+        except (msgspec.ValidationError, SettingsError) as error:
+            raise StateDamaged(f"the facts of {self.name} do not fit ({error})", START_OVER) from error

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import StateDamaged
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index.keys import KeyColumns, frozen
 from simstream.index.packed import is_like
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
@@ -18,6 +19,20 @@ from simstream.model import U64
 
 MEMTABLE = "memtable"
 """Name and kind of their part in a snapshot."""
+
+
+class MemtableFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The facts of the part, besides its arrays."""
+
+    count: int
+    live: int
+    """The live entries of the whole index."""
+    next: int
+    """The number of the next segment."""
+    segments: int
+    distance: int
+    sketch_words: int
+    further: int = 0
 
 
 class FreshEntries(NamedTuple):
@@ -64,9 +79,8 @@ class FreshEntries(NamedTuple):
         return cls(keys.fingerprints, keys.sketches, rows, own)
 
     @classmethod
-    def of_part(cls, part: SnapshotPart, sketch_words: int) -> FreshEntries:
-        """Return the entries of a part; also check its other arrays. Raises StateDamaged."""
-        count = whole(part.facts, "count")
+    def of_part(cls, part: SnapshotPart, count: int, sketch_words: int) -> FreshEntries:
+        """Return the `count` entries of a part; also check its other arrays. Raises StateDamaged."""
         wanted: Mapping[str, tuple[Any, tuple[int, ...] | None]] = {
             "fingerprints": (np.uint64, (count,)),
             "sketches": (np.uint64, (count, sketch_words)),
@@ -87,11 +101,3 @@ def as_numbers(entries: NDArray[Any]) -> NDArray[np.uint32]:
     if len(entries) and (int(entries.min()) < 0 or int(entries.max()) > NUMBER_MASK):
         raise ValueError(f"an entry's number is out of range: numbers are 0 to {NUMBER_MASK}")
     return np.ascontiguousarray(entries, np.uint32)
-
-
-def whole(facts: Mapping[str, Fact], name: str) -> int:
-    """Return a fact that is a number. Raises StateDamaged for anything else."""
-    fact = facts.get(name)
-    if type(fact) is not int:
-        raise StateDamaged(f"`{name}` of the memtable is {fact!r}, not a number", START_OVER)
-    return fact

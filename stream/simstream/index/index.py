@@ -11,17 +11,18 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index.answers import ONE_THREAD, SearchPart, answer, spread
 from simstream.index.crowds import EntryCrowd, EntryCrowds
 from simstream.index.entry_numbers import EntryNumbers
-from simstream.index.fresh_entries import MEMTABLE, FreshEntries, as_numbers, whole
+from simstream.index.fresh_entries import MEMTABLE, FreshEntries, MemtableFacts, as_numbers
 from simstream.index.keys import Flags, KeyColumns, MatchRule, frozen
 from simstream.index.lookup_threads import LookupThreads
 from simstream.index.matches import Matches
@@ -392,16 +393,9 @@ class Index(Closing):
             "released": self._held.used(),
             "dropped": self._held.dropped(),
         }
-        facts: dict[str, Fact] = {
-            "count": len(entries.rows),
-            "live": self._held.live,
-            "next": self._shelf.next_number,
-            "segments": self.segments,
-            "distance": self._rule.limits.distance,
-            "sketch_words": self.sketch_words,
-        }
-        if self._rule.further_draws:
-            facts["further"] = self._rule.further_draws
+        rule, live, number = self._rule, self._held.live, self._shelf.next_number
+        rest = self.segments, rule.limits.distance, self.sketch_words, rule.further_draws
+        facts = msgspec.to_builtins(MemtableFacts(len(entries.rows), live, number, *rest))
         segments = [segment.part() for segment in self._shelf.segments.values()]
         return [*segments, SnapshotPart(MEMTABLE, MEMTABLE, facts, arrays, changes=True)]
 
@@ -425,18 +419,17 @@ class Index(Closing):
         own = [part for part in parts if part.kind == MEMTABLE]
         if len(own) != 1:
             raise StateDamaged(f"the state has {len(own)} memtables, not one", START_OVER)
-        fresh = FreshEntries.of_part(own[0], self.sketch_words)
-        facts = own[0].facts
+        facts = own[0].facts_as(MemtableFacts)
+        fresh = FreshEntries.of_part(own[0], facts.count, self.sketch_words)
         segments = [Segment.of_part(part) for part in parts if part.kind == KIND]
-        count, following = whole(facts, "segments"), whole(facts, "next")
-        self._shelf.restore(segments, self.sketch_words, count, following)
+        self._shelf.restore(segments, self.sketch_words, facts.segments, facts.next)
         columns = [*(segment.rows for segment in self._shelf.segments.values()), fresh.rows]
         arrays = own[0].arrays
         released = np.array(arrays["released"], np.uint64)
         wrong = self._held.restore(
             [frozen(rows, np.uint32) for rows in columns], released, np.array(arrays["dropped"], np.uint32)
         )
-        if wrong or self._held.live != facts.get("live"):
+        if wrong or self._held.live != facts.live:
             raise StateDamaged(f"segments and memtable do not fit together: {wrong or 'counts'}", START_OVER)
         if len(fresh.rows) <= self._memtable.limit:
             self._memtable.append(fresh)

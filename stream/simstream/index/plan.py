@@ -12,12 +12,12 @@ the uneven shares of flips: the general pigeonhole principle of Qin et al., GPH 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
 from math import comb
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,8 +56,7 @@ class TableLayout(NamedTuple):
     groups: NDArray[np.int64]  # (T, 2^shard_bits + 1) where the masks with these first bits begin
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """T tables with disjoint prefixes of `prefix_bits[t]` bits; probes flip up to `flips` of them.
 
     The prefixes follow one another from the highest bit on. With `step` 0 there is no gap between them; otherwise

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import SettingsError, StateDamaged
 from simstream.files.failures import START_OVER
-from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.files.snapshot_part import SnapshotPart
 from simstream.index import packed
 from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
 from simstream.index.fresh_entries import FreshEntries
@@ -25,6 +25,19 @@ from simstream.model import U64
 
 KIND = "segment"
 NAME = "segment-"
+
+
+class SegmentFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The facts of a segment, besides its arrays."""
+
+    count: int
+    bucket: int
+    distance: int
+    sketch_words: int
+    plan: Plan
+    further: int = 0
+    shard: tuple[int, int] | None = None
+    """Number and count; None for the whole index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,26 +173,14 @@ class Segment:
 
     def part(self) -> SnapshotPart:
         """Return it as a part of a snapshot."""
-        plan: dict[str, Fact] = {
-            "tables": self.plan.tables,
-            "prefix_bits": list(self.plan.prefix_bits),
-            "flips": self.plan.flips,
-        }
-        if self.plan.step:
-            plan["step"] = self.plan.step
-        facts: dict[str, Fact] = {
-            "count": len(self),
-            "bucket": self.bucket,
-            "distance": self.distance,
-            "sketch_words": self.sketches.shape[1],
-            "plan": plan,
-        }
-        if self.further:
-            facts["further"] = len(self.further)
-        if self.shard.count > 1:
-            facts["shard"] = [self.shard.number, self.shard.count]
+        shard = None if self.shard.count == 1 else (self.shard.number, self.shard.count)
+        counts = self.distance, self.sketches.shape[1]
+        facts = SegmentFacts(len(self), self.bucket, *counts, self.plan, len(self.further), shard)
         return SnapshotPart(
-            self.name, KIND, facts, {"rows": self.rows, "sketches": self.sketches, **self._table_arrays()}
+            self.name,
+            KIND,
+            msgspec.to_builtins(facts),
+            {"rows": self.rows, "sketches": self.sketches, **self._table_arrays()},
         )
 
     @classmethod
@@ -188,31 +189,32 @@ class Segment:
 
         Checks shapes and directories, but no order. Raises StateDamaged.
         """
-        facts = part.facts
+        facts = part.facts_as(SegmentFacts)
+        count, distance, plan, draws = facts.count, facts.distance, facts.plan, facts.further
         try:
-            number, count, bucket = int(part.name.removeprefix(NAME)), _int(facts, "count"), _int(facts, "bucket")
-            distance, plan = _int(facts, "distance"), _plan(facts["plan"])
+            number = int(part.name.removeprefix(NAME))
             plan.flips_for(distance)
-            words, draws = _int(facts, "sketch_words"), _int({"further": 0, **facts}, "further")
-            shard = _shard(facts.get("shard", [WHOLE.number, WHOLE.count]))
-        except (KeyError, ValueError, TypeError, SettingsError) as error:
-            raise StateDamaged(f"{part.name} has missing or wrong facts ({error})", START_OVER) from error
+            shard = WHOLE if facts.shard is None else Shard(*facts.shard)
+            if not 0 <= shard.number < check_count(shard.count):
+                raise ValueError(f"there is no {shard}")
+        except (ValueError, SettingsError) as error:
+            raise StateDamaged(f"{part.name} has wrong facts ({error})", START_OVER) from error
         rows, sketches = part.arrays.get("rows"), part.arrays.get("sketches")
         shaped = (
             rows is not None
             and sketches is not None
             and packed.is_like(rows, np.uint32, (count,))
-            and packed.is_like(sketches, np.uint64, (count, words))
+            and packed.is_like(sketches, np.uint64, (count, facts.sketch_words))
             and packed.fits(part.arrays, plan, distance, count)
         )
         known = range(1, draws + 1) if 0 <= draws <= MAX_FURTHER else ()
         found = [FurtherTables.of_arrays(draw, part.arrays, plan, distance, count, shard) for draw in known]
         further = tuple(by for by in found if by is not None)
-        if rows is None or sketches is None or not shaped or len(further) != draws or draws > words:
+        if rows is None or sketches is None or not shaped or len(further) != draws or draws > facts.sketch_words:
             raise StateDamaged(f"the arrays of {part.name} do not fit its facts or one another", START_OVER)
         tables = packed.tables_of(part.arrays, plan, distance, shard)
         own = frozen(rows, np.uint32), frozen(sketches, np.uint64)
-        return cls(number, bucket, plan, distance, *own, tables, further, unmerged, shard)
+        return cls(number, facts.bucket, plan, distance, *own, tables, further, unmerged, shard)
 
     def check(self) -> None:
         """Check that fingerprints are in order, and that every table and directory agrees with table 0; builds them
@@ -223,24 +225,3 @@ class Segment:
         packed.check(self.tables, self.plan, self.distance, self.name, self.shard)
         for by in self.further:
             by.check(self.sketches, self.plan, self.distance, self.name, self.shard)
-
-
-def _int(facts: Mapping[str, Any], name: str) -> int:
-    value = facts[name]
-    if type(value) is not int:
-        raise TypeError(f"{name} is {value!r}")
-    return value
-
-
-def _plan(fact: Any) -> Plan:
-    bits = fact["prefix_bits"]
-    if not all(type(b) is int for b in bits):
-        raise TypeError(f"prefix_bits is {bits!r}")
-    return Plan(_int(fact, "tables"), tuple(bits), _int(fact, "flips"), _int({"step": 0, **fact}, "step"))
-
-
-def _shard(fact: Any) -> Shard:
-    number, count = fact
-    if type(number) is not int or type(count) is not int or not 0 <= number < check_count(count):
-        raise TypeError(f"shard is {fact!r}")
-    return Shard(number, count)

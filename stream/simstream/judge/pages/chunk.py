@@ -212,10 +212,7 @@ def sealed(place: ChunkPlace, records: Records, ids: NDArray[np.uint8]) -> Seale
 def from_part(layout: RecordLayout, part: SnapshotPart) -> SealedChunk:
     """Return the chunk of this part, without a read of its arrays. Raises StateDamaged if it cannot be a chunk."""
     source = MemoryChunk(part.name, part.arrays, verify=True)
-    try:
-        facts = msgspec.convert(dict(part.facts), ChunkFacts)
-    except msgspec.ValidationError as error:
-        raise source.damaged(f"its facts do not fit: {error}") from error
+    facts = part.facts_as(ChunkFacts)
     _check_shapes(layout, facts, source)
     chunk = SealedChunk(layout, facts, source)
     if chunk.name != part.name:

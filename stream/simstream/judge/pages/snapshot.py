@@ -59,10 +59,7 @@ def restore(chunks: ChunkList, given: Iterable[SnapshotPart]) -> int:
     if len(by_kind[OPEN]) != 1:
         raise damaged_store("it has no changing part, or more than one")
     [part] = by_kind[OPEN].values()
-    try:
-        facts = msgspec.convert(dict(part.facts), OpenFacts)
-    except msgspec.ValidationError as error:
-        raise damaged_store(f"its facts do not fit: {error}") from error
+    facts = part.facts_as(OpenFacts)
     table = part.arrays.get("chunks", np.empty(0))
     if table.dtype != np.int64 or table.shape != (len(sealed), 3):
         raise damaged_store("its table of chunks does not fit its chunks")

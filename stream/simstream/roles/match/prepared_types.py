@@ -12,6 +12,8 @@ import msgspec
 
 from simstream.files.manifest import Manifest
 from simstream.files.sealed import _SealedFooter
+from simstream.index.fresh_entries import MemtableFacts
+from simstream.index.segment import SegmentFacts
 from simstream.judge.pages.chunk import ChunkFacts
 from simstream.judge.pages.snapshot import OpenFacts
 from simstream.judge.state_facts import StateFacts
@@ -19,7 +21,8 @@ from simstream.wire.answer import AnswerHeader
 from simstream.wire.frame import FrameHeader
 
 TYPES: Final[tuple[type[msgspec.Struct], ...]] = (
-    Manifest, _SealedFooter, StateFacts, OpenFacts, ChunkFacts, FrameHeader, AnswerHeader
+    Manifest, _SealedFooter, StateFacts, SegmentFacts, MemtableFacts, OpenFacts, ChunkFacts, FrameHeader,
+    AnswerHeader,
 )  # fmt: skip
 
 
