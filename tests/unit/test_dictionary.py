@@ -19,7 +19,8 @@ from simstream.kernels.text import trie as trie_kernels
 from simstream.kernels.text.trie import NO_WORD, build, find, slots_of
 from simstream.text import dictionary as module
 from simstream.text import jieba_tables
-from simstream.text.dictionary import LAYOUT, Dictionary, load, tokens
+from simstream.text.cached_file import LAYOUT, encode, read_cache
+from simstream.text.dictionary import Dictionary, load, tokens
 
 
 def flat(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +36,7 @@ def slot(word: str, dictionary: Dictionary) -> int:
 @pytest.fixture
 def own_cache(dictionary: Dictionary, cache: Path, tmp_path: Path) -> Path:
     """A cache folder of the test's own, with the file already in it."""
-    (file,) = cache.glob(f"dictionary-*-{dictionary.key}.bin")
+    (file,) = cache.glob(f"dictionary-{LAYOUT}-{dictionary.key}.bin")
     (tmp_path / file.name).write_bytes(file.read_bytes())
     return tmp_path
 
@@ -157,9 +158,9 @@ def test_a_cache_file_that_broke_off_is_built_again(size: int, own_cache: Path) 
 def test_a_cache_file_of_other_tables_is_not_trusted(own_cache: Path) -> None:
     (file,) = own_cache.glob("dictionary-*.bin")
     whole = file.read_bytes()
-    arrays = module._read_cache(file, file.stem.rpartition("-")[2])
+    arrays = read_cache(file, file.stem.rpartition("-")[2])
     assert arrays is not None
-    file.write_bytes(module._encode("0" * 32, arrays))
+    file.write_bytes(encode("0" * 32, arrays))
     load(own_cache)
     assert file.read_bytes() == whole
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,24 +116,3 @@ def test_a_cache_folder_that_cannot_be_written_only_costs_time(
     file = tmp_path / "file"
     file.touch()
     assert weights.load(PLAIN, dictionary, file / "below").digest == plain.digest
-
-
-def test_an_interrupt_while_numpy_reads_the_cache_file_is_no_other_error(
-    plain: Weights, dictionary: Dictionary, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """numpy asks whether the file is a path; an interrupt in the answer, which is Python, became a TypeError."""
-    assert plain.digest
-    asked: list[type] = []
-
-    def interrupted(other: type) -> object:
-        if not asked:
-            asked.append(other)
-            signal.raise_signal(signal.SIGINT)
-        return NotImplemented
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os.PathLike, "__subclasshook__", interrupted)
-        os.PathLike._abc_caches_clear()  # type: ignore[attr-defined]  # every ABC has it, and typeshed does not know
-        with pytest.raises(KeyboardInterrupt):
-            weights.load(PLAIN, dictionary, cache)
-    assert asked

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import mmap
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-import mmh3
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -19,21 +17,16 @@ from simstream.kernels.text.modes import full_tokens, search_tokens, separate
 from simstream.kernels.text.tokenize import MIN_FLOAT, HiddenMarkovModel, cut, make_scratch
 from simstream.kernels.text.trie import I32, NO_WORD, NODE, Points, Trie, build
 from simstream.text import jieba_tables
-from simstream.text.cached_file import put_in_cache
+from simstream.text.cached_file import Arrays, cached
 from simstream.text.user_words import WordChange, WordFrequencies, apply
 
 FORMAT = 1
 """The format of the derived arrays; part of the key, which recipes' ids contain."""
-LAYOUT: Final = 2
-"""How they lie in the cache file; part of its name and of its first bytes."""
 KEY: Final = "312707430a56373432e43feb319a5d53"
 """The key of the dictionary without changes."""
-_MAGIC = b"simstream dictionary %d\n" % LAYOUT
-_PREFIX = len(_MAGIC) + 16
 Mode = Literal["accurate", "search", "full"]
 _TABLES = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")
 _STATES = "BMES"
-_ALIGN = 64
 Probabilities = TypeVar("Probabilities")
 
 
@@ -63,16 +56,8 @@ def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
     else about 1.5 s (once the kernels are compiled).
     """
     key = _key(changes)
-    file = cache / f"dictionary-{LAYOUT}-{key}.bin"
-    arrays = _read_cache(file, key)
-    if arrays is None:
-        trie, hmm = _build_trie(_changed(changes)), _build_hmm()
-        content = _encode(key, _named(trie, hmm))
-        put_in_cache(file, lambda out: out.write(content))
-        arrays = _read_cache(file, key)
-        if arrays is None:
-            return Dictionary(trie, hmm, key, changes)
-    trie, hmm = _from_named(arrays)
+    arrays = cached(cache, "dictionary", key, lambda: _named(_build_trie(_changed(changes)), _build_hmm()))
+    trie, hmm = _from_named(dict(arrays))
     return Dictionary(trie, hmm, key, changes)
 
 
@@ -170,7 +155,7 @@ def _probabilities(name: str, shape: type[Probabilities]) -> Probabilities:
     return msgspec.json.decode(table.replace(b"'", b'"'), type=shape)
 
 
-def _named(trie: Trie, hmm: HiddenMarkovModel) -> dict[str, NDArray[Any]]:
+def _named(trie: Trie, hmm: HiddenMarkovModel) -> Arrays:
     """Return all arrays by name; a node as two words of 64 bits."""
     plain = {"nodes": trie.nodes.view(np.int64), "log_total": np.array([trie.log_total])}
     arrays = trie._asdict() | hmm._asdict() | plain
@@ -182,59 +167,3 @@ def _from_named(arrays: dict[str, NDArray[Any]]) -> tuple[Trie, HiddenMarkovMode
     hmm = HiddenMarkovModel(**{field: arrays.pop(field) for field in HiddenMarkovModel._fields})
     split, nodes = arrays.pop("split", np.empty(0, np.uint8)), arrays.pop("nodes").view(NODE)
     return Trie(**arrays, nodes=nodes, split=split, log_total=log_total), hmm
-
-
-class _TableColumn(msgspec.Struct):
-    name: str
-    dtype: str
-    shape: list[int]
-    offset: int
-    """Bytes from the beginning of the arrays, a multiple of 64."""
-
-
-class _CacheHeader(msgspec.Struct):
-    key: str
-    columns: list[_TableColumn]
-
-
-def _encode(key: str, arrays: dict[str, NDArray[Any]]) -> bytes:
-    """Return a cache file: magic, digest of the rest, length of the header, header, arrays; both aligned."""
-    body = bytearray()
-    columns = []
-    for name, array in arrays.items():
-        columns.append(_TableColumn(name, array.dtype.str, list(array.shape), len(body)))
-        body += array.tobytes()
-        body += bytes(-len(body) % _ALIGN)
-    header = msgspec.json.encode(_CacheHeader(key, columns))
-    content = len(header).to_bytes(4, "little") + header
-    content += bytes(-(_PREFIX + len(content)) % _ALIGN) + body
-    return _MAGIC + mmh3.mmh3_x64_128_digest(content) + content
-
-
-def _decode(content: mmap.mmap, key: str) -> dict[str, NDArray[Any]] | None:
-    """Return the arrays of a cache file, in place; None if anything in it is wrong."""
-    head, checked = content[:_PREFIX], memoryview(content)[_PREFIX:]
-    if head != _MAGIC + mmh3.mmh3_x64_128_digest(checked):
-        return None
-    begin = _PREFIX + 4 + int.from_bytes(checked[:4], "little")
-    header = msgspec.json.decode(content[_PREFIX + 4 : begin], type=_CacheHeader)
-    if header.key != key:
-        return None
-    begin += -begin % _ALIGN
-    return {column.name: _array(content, begin, column) for column in header.columns}
-
-
-def _array(content: mmap.mmap, begin: int, column: _TableColumn) -> NDArray[Any]:
-    flat = np.frombuffer(content, np.dtype(column.dtype), math.prod(column.shape), begin + column.offset)
-    return flat.reshape(column.shape)
-
-
-def _read_cache(file: Path, key: str) -> dict[str, NDArray[Any]] | None:
-    """Return the arrays of a cache file, mapped; None if there is no such file, or if it cannot be trusted."""
-    try:
-        with open(file, "rb") as source:
-            # The mapping is private and writable: for the kernels read-only arrays are other types.
-            content = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
-    except (OSError, ValueError):  # ValueError: the file is empty
-        return None
-    return _decode(content, key)

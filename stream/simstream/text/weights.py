@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.hash_secret import Secret, process_secret
-from simstream.interrupts import interrupts_held
 from simstream.kernels.hashing import hash_words
 from simstream.kernels.text.simhash import fill_word_table, known_weights
 from simstream.kernels.text.trie import slots_of
 from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
 from simstream.text import jieba_tables, word_lists
 from simstream.text import unicode_tables as tables
-from simstream.text.cached_file import put_in_cache
+from simstream.text.cached_file import cached
 from simstream.text.dictionary import Dictionary
 from simstream.text.recipe import Recipe, Script
 
@@ -31,7 +29,6 @@ _BUILT_FROM: Final = (
     *("number_weight", "number_step", "default_weight", "default_step"),
 )
 """The settings on which the arrays of a lexicon depend."""
-_MAGIC: Final = b"simstream weights\n"
 
 
 class Weights(NamedTuple):
@@ -72,11 +69,13 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | N
     settings: list[object] = [FORMAT, stopped, *(getattr(recipe, name) for name in _BUILT_FROM)]
     key = blake2b(repr([*settings, dictionary.key, tables.digest(recipe.script)]).encode(), digest_size=8)
     key.update(mmh3.mmh3_x64_128_digest(content))
-    path = cache / f"weights-{key.hexdigest()}.bin"
-    arrays = _read(path)
-    if arrays is None:
-        arrays = _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped, secret)
-        put_in_cache(path, partial(_write, arrays))
+
+    def build() -> dict[str, NDArray[Any]]:
+        return _build(recipe, dictionary, _shares(recipe, dictionary, content), stopped, secret)._asdict()
+
+    # The copies lie in large pages of memory, which the kernels read faster than mapped files.
+    mapped = cached(cache, "weights", key.hexdigest(), build)
+    arrays = CachedWeights(**{name: array.copy() for name, array in mapped.items()})
     fold, traits = tables.fold_table(recipe.script), tables.unicode_table().traits
     factors = tf_factors(recipe.tf_power, recipe.tf_cap)
     placed = _place(arrays.hashes, arrays.weights, secret)
@@ -212,31 +211,3 @@ def _slots(
 
 def _digest(array: NDArray[np.generic]) -> bytes:
     return mmh3.mmh3_x64_128_digest(np.ascontiguousarray(array).data.cast("B"))
-
-
-def _write(arrays: CachedWeights, file: BinaryIO) -> None:
-    """Write magic, each array as .npy, and the digests of all."""
-    file.write(_MAGIC)
-    with interrupts_held():
-        for array in arrays:
-            np.save(file, array)
-    file.write(b"".join(_digest(array) for array in arrays))
-
-
-def _read(path: Path) -> CachedWeights | None:
-    """Return the arrays of a cache file; None if there is none, or if anything in it is wrong."""
-    try:
-        with path.open("rb") as file:
-            return _read_arrays(file)
-    except (OSError, ValueError, EOFError):
-        return None
-
-
-def _read_arrays(file: BinaryIO) -> CachedWeights | None:
-    if file.read(len(_MAGIC)) != _MAGIC:
-        return None
-    with interrupts_held():  # numpy would put an error of its own in the place of one
-        arrays = CachedWeights(*(np.load(file, allow_pickle=False) for _ in CachedWeights._fields))
-    if file.read() != b"".join(_digest(array) for array in arrays):
-        return None
-    return arrays
