@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from simstream.telemetry import health as module
 from simstream.telemetry.health import ServiceHealth
+from simstream.telemetry.http import HttpServer
+from simstream.telemetry.metrics import Metrics
 from tests.manual_clock import ManualClock
 
 
@@ -121,6 +124,35 @@ def test_a_role_that_waits_is_unready_says_why_and_is_not_stuck_before_its_time(
     assert health.ready()[0]
     clock.now += 61.0
     assert not health.live()[0]
+
+
+def test_the_age_of_a_turn_counts_from_the_last_sign_or_from_the_end_of_a_wait(clock: ManualClock) -> None:
+    health = ServiceHealth()
+    health.expect("judge", patience_s=300)
+    ages = []
+    for step in (
+        lambda: health.beat("judge"),
+        lambda: health.note_wait("judge", "stands for election", 60),
+        lambda: health.turn("judge"),
+    ):
+        clock.now += 100
+        ages.append(health.turn_ages()["judge"])
+        step()
+    assert [*ages, health.turn_ages()["judge"]] == [0, 100, 40, 0]
+
+
+def test_prometheus_reads_the_age_of_each_roles_turn(clock: ManualClock) -> None:
+    health = ServiceHealth()
+    health.turn("judge")
+    health.turn("query")
+    clock.now += 90
+    health.beat("query")
+    with (
+        HttpServer("127.0.0.1", 0, Metrics(), health) as server,
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer,
+    ):
+        ages = [line.split()[1:] for line in answer if line.startswith(b"simstream_turn_age_seconds")]
+    assert ages == [[b"90.0"], [b"0.0"]]
 
 
 def _name(node: ast.AST) -> str:

@@ -10,17 +10,8 @@ from typing import cast
 import pytest
 from prometheus_client import Counter, Gauge
 
-from simstream.telemetry import metrics as module
 from simstream.telemetry.histogram import Histogram
 from simstream.telemetry.metrics import PARTITION, SHARD, SIZE, Metrics, RisingCounter, cluster_sizes
-from tests.manual_clock import ManualClock
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
-    clock = ManualClock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
 
 
 def test_every_metric_is_named_as_prometheus_asks_for() -> None:
@@ -110,17 +101,6 @@ def test_a_page_of_a_producer_without_a_clock_has_no_latency() -> None:
     assert 120 <= values["h_sum"] < 3600
 
 
-def test_the_age_of_a_turn_grows_until_the_next_one(clock: ManualClock) -> None:
-    """The manual clock has no wall clock: none can change the age."""
-    metrics = Metrics()
-    read = metrics.registry.get_sample_value
-    assert read("simstream_turn_age_seconds", {"role": "judge"}) is None
-    for age in (0, 90):
-        metrics.note_turn("judge")
-        clock.now += age
-        assert read("simstream_turn_age_seconds", {"role": "judge"}) == age
-
-
 def test_totals_that_others_count_are_carried_over_once() -> None:
     metrics = Metrics()
     rising = RisingCounter(metrics.transactions)
@@ -158,22 +138,17 @@ def test_every_cluster_is_in_one_class() -> None:
     assert counts == {"1": 10, "2": 5, "3-4": 2, "5-9": 3, "10-99": 4, "100-999": 2, "1000+": 2}
 
 
-def test_a_role_beside_a_judge_counts_none_of_its_frames_and_tells_of_its_own_loop_and_folder(
-    clock: ManualClock,
-) -> None:
+def test_a_role_beside_a_judge_counts_none_of_its_frames_and_tells_of_its_own_folder() -> None:
     metrics = Metrics()
     second = metrics.of_second_state()
     for one in (metrics, second):
         one.frames.inc(3)
         one.position.set(3 if one is metrics else 2)
         one.watch_snapshots(one, lambda one=one: 5.0 if one is metrics else 9.0, lambda: 1)  # type: ignore[misc]
-    second.note_turn("query")
-    clock.now += 7
     told = metrics.text().decode().splitlines()
     assert {
         "simstream_frames_accepted_total 3.0",
         "simstream_log_position 3.0",
         "simstream_snapshot_age_seconds 9.0",
         "simstream_state_damaged_files 2.0",
-        'simstream_turn_age_seconds{role="query"} 7.0',
     } <= set(told)

@@ -27,6 +27,8 @@ class _RoleState:
     why: str
     turned: float
     patience_s: float
+    late_from: float
+    """Until then it may wait: only the time after it counts as the age of its turn."""
 
 
 class RoleHealth(msgspec.Struct, frozen=True):
@@ -52,9 +54,7 @@ class ServiceHealth:
     def expect(self, role: str, patience_s: float = 0.0) -> None:
         """Expect a role. Its first turn may take `patience_s` seconds longer than later ones."""
         with self._lock:
-            self._roles[role] = _RoleState(
-                STARTING, False, STARTING, time.monotonic(), self._patience_s + patience_s
-            )
+            self._roles[role] = self._waiting(STARTING, STARTING, patience_s)
 
     def is_starting(self, role: str) -> bool:
         """Whether a role has not begun to work, so it has no work to end."""
@@ -64,7 +64,8 @@ class ServiceHealth:
     def turn(self, role: str, ready: bool = True, why: str = "", state: str = WORKING) -> None:
         """Note that a role's loop turned, and whether it is ready. `why` may also say what a ready role does."""
         with self._lock:
-            self._roles[role] = _RoleState(state, ready, why, time.monotonic(), self._patience_s)
+            now = time.monotonic()
+            self._roles[role] = _RoleState(state, ready, why, now, self._patience_s, now)
 
     def note_wait(self, role: str, why: str, patience_s: float) -> None:
         """Note that a role is about to wait for at most `patience_s` seconds.
@@ -73,12 +74,16 @@ class ServiceHealth:
         """
         with self._lock:
             state = self._roles[role].state if role in self._roles else STARTING
-            self._roles[role] = _RoleState(state, False, why, time.monotonic(), self._patience_s + patience_s)
+            self._roles[role] = self._waiting(state, why, patience_s)
+
+    def _waiting(self, state: str, why: str, patience_s: float) -> _RoleState:
+        now = time.monotonic()
+        return _RoleState(state, False, why, now, self._patience_s + patience_s, now + patience_s)
 
     def beat(self, role: str) -> None:
         """Note that a role is alive without any change, for instance while it waits."""
         with self._lock:
-            self._roles[role].turned = time.monotonic()
+            self._roles[role].turned = self._roles[role].late_from = time.monotonic()
 
     def started(self) -> tuple[bool, str]:
         """Return whether every role has begun, and which has not. A role has begun once its log answered and its
@@ -94,6 +99,12 @@ class ServiceHealth:
         with self._lock:
             stuck = [name for name, role in self._roles.items() if now - role.turned > role.patience_s]
         return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
+
+    def turn_ages(self) -> dict[str, float]:
+        """Return how many seconds ago each role's loop turned; 0 as long as it may still wait."""
+        now = time.monotonic()
+        with self._lock:
+            return {name: max(0.0, now - role.late_from) for name, role in self._roles.items()}
 
     def ready(self, only: str | None = None) -> tuple[bool, str]:
         """Return whether every role is ready, or only this one, and what each unready role waits for.

@@ -186,6 +186,8 @@ class _RequestHandler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/metrics":
             self.metrics.ready.set(self.health.ready()[0])
+            for role, age in self.health.turn_ages().items():
+                self.metrics.turn_age.labels(role).set(age)
             self._answer(200, CONTENT_TYPE, self.metrics.text())
         elif path == "/health":
             self._answer(200, "application/json", msgspec.json.encode(self._health()) + b"\n")

@@ -7,7 +7,6 @@ a whole batch at once.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter, ProcessCollector, generate_latest
@@ -294,9 +293,9 @@ class Metrics:
 
     def _process(self, make: MetricRegistry) -> None:
         """Make the metrics of this process, besides `process_*` of the client library (CPU, files, start)."""
-        self._turned: dict[str, float] = {}
-        """When each role's loop last turned, by the monotonic clock."""
-        self._turn_age = make.gauge("turn_age_seconds", "How long ago a role's loop last turned.", ROLE)
+        self.turn_age = make.gauge(
+            "turn_age_seconds", "How long ago a role's loop last turned; 0 while it may wait.", ROLE
+        )
         self.ready = make.gauge(
             "ready", "1 if this process is ready: connected, and done with its replay.", unit="1 or 0"
         )
@@ -310,13 +309,6 @@ class Metrics:
         """Set the metrics of the version, recipe, policy and window in force."""
         self.info.labels(version, f"{recipe} {recipe_id}", policy_id).set(1)
         self.window.set((window_ms or 0) / 1000)
-
-    def note_turn(self, role: str) -> None:
-        """Note that a role's loop turned. Its age is measured by a clock that nobody sets."""
-        begins = role not in self._turned
-        self._turned[role] = time.monotonic()
-        if begins:
-            self._turn_age.labels(role).set_function(lambda: time.monotonic() - self._turned[role])
 
     def forget(self, partition: int) -> None:
         """Remove the series of a partition that is no longer read here."""
@@ -335,10 +327,9 @@ class Metrics:
     def of_second_state(self) -> Metrics:
         """Return metrics for a role that keeps a state beside that of another role.
 
-        Of these only the metrics of loops, questions and snapshots are exposed, which tell roles or folders apart.
+        Of these only the metrics of questions and snapshots are exposed, which tell roles or folders apart.
         """
         second = Metrics()
-        second._turned, second._turn_age = self._turned, self._turn_age
         second.query_seconds = self.query_seconds
         second.snapshot_age, second.state_damaged = self.snapshot_age, self.state_damaged
         second._keepers = self._keepers

@@ -151,7 +151,6 @@ class FingerprintRole:
                     and self._is_idle(consumer)
                 ):
                     self._failing_since = None  # nothing is left that the log could refuse
-                self._context.metrics.note_turn(NAME)
                 self._context.health.turn(NAME, *self._state(consumer, out, dead))
             self._finish(consumer, pool, out, dead)
         except DeliveryFailed:
@@ -173,7 +172,6 @@ class FingerprintRole:
             raise error
         _logger.warning("%s; starting again from the committed offsets", error)
         self._context.metrics.restarts.inc()
-        self._context.metrics.note_turn(NAME)
         self._context.health.note_wait(
             NAME, f"the log takes no frames: {error.what}", self._context.settings.give_up_s
         )

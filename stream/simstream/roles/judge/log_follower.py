@@ -205,7 +205,6 @@ class LogFollower:
         behind = max(0, published.frame - self._log_judge.next_frame) if published else 0
         self._context.metrics.replay_remaining.set(behind)
         self._context.metrics.published.set(published.frame if published else 0)
-        self._context.metrics.note_turn(self._role.name)
         return behind
 
     def _say_replay(self, remaining: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from simstream.closing import Closing
@@ -72,15 +73,10 @@ class LogJudge(Closing):
     """The acceptor and the resolver on their way through one log. For one thread."""
 
     def __init__(self, policy: Policy, context: RoleContext, name: str, book: AnswerBook | None = None) -> None:
-        """`name` is the role in health and metrics: it beats in a long step. With a `book` shards find matches."""
+        """`name` is the role in health: it beats in a long step. With a `book` shards find matches."""
         self._policy = policy
         self._context = context
-        alert = context.settings.cluster_alert
-
-        def beat() -> None:
-            context.health.beat(name)
-            context.metrics.note_turn(name)
-
+        alert, beat = context.settings.cluster_alert, partial(context.health.beat, name)
         limits = SizeAlert(alert.pages, alert.share)
         self.state = JudgeState(policy, limits, background=True, book=book, beat=beat)
         self._book = book

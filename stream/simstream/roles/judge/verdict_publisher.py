@@ -116,7 +116,6 @@ class VerdictPublisher:
         metrics = self._context.metrics
         metrics.log_lag_seconds.set(0 if self._last_ms is None else max(0.0, time.time() - self._last_ms / 1000))
         metrics.published.set(self._published)
-        metrics.note_turn(NAME)
         self._transactions.follow(self._publisher.results)
 
     def _hand_over(self, outbox: VerdictOutbox, judged: Sequence[JudgedFrame] = ()) -> None:

@@ -84,7 +84,6 @@ class MatchRole:
     def _report_health(self, shards: int, obstacle: str) -> None:
         """Tell health what the shards do; tell it nothing while the loop of any shard stands still, unless it waits
         for the log."""
-        self._context.metrics.note_turn(NAME)
         workers = list(self._workers.values())
         if obstacle:
             self._context.health.turn(NAME, False, f"the log takes no answers: {obstacle}")
