@@ -30,8 +30,6 @@ PATIENCE_S = 90.0
 """Seconds that any wait may last, after any fault."""
 STOP_S = PATIENCE_S - 10.0
 """Seconds that a process may take to end: a group that never rests lets members go late."""
-QUICK_GROUPS = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 400}
-"""So that a killed member is missed at once; the broker for tests admits it."""
 
 
 @dataclass(frozen=True, slots=True)

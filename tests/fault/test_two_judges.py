@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +15,12 @@ from deploy.server_process import freeze
 from simstream.log.base import Election, Log
 from simstream.log.options import FINGERPRINTS
 from simstream.wire import frame as frames
-from tests.e2e.harness import Program, Service, by_ordinal, naive_verdicts, read_topic, watching
+from tests.e2e.harness import QUICK_GROUPS, Program, Service, by_ordinal, naive_verdicts, read_topic, watching
 from tests.waiting import until
 
 SMALL = {"SIMSTREAM_FRAME_MAX_PAGES": "20"}
 TAKEOVER_S = 10.0
 """Seconds that default settings promise from the death of one judge to the verdicts of the other."""
-SHORT_SESSION = '[kafka]\n"session.timeout.ms" = 1500\n"heartbeat.interval.ms" = 300\n'
 ELECTED = 'simstream_role_elected{role="judge"}'
 
 
@@ -93,15 +91,14 @@ def test_the_second_follows_and_takes_over_from_the_first(on_kafka: Program, how
 @pytest.mark.kafka
 @pytest.mark.parametrize("busy", [True, False], ids=["with verdicts to publish", "with nothing to do"])
 @pytest.mark.long
-def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, tmp_path: Path, busy: bool) -> None:
-    (tmp_path / "simstream.toml").write_text(SHORT_SESSION)
+def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, busy: bool) -> None:
     on_kafka.good("topics", "create", "--partitions", 2)
     with (
         on_kafka.place.open() as log,
         watching(log) as watcher,
-        on_kafka.serve("--roles", "fingerprint", **SMALL) as fingerprinter,
-        on_kafka.serve("--roles", "judge") as first,
-        on_kafka.serve("--roles", "judge") as second,
+        on_kafka.serve("--roles", "fingerprint", **SMALL | QUICK_GROUPS) as fingerprinter,
+        on_kafka.serve("--roles", "judge", **QUICK_GROUPS) as first,
+        on_kafka.serve("--roles", "judge", **QUICK_GROUPS) as second,
     ):
         on_kafka.feed(200, seed=1)
         watcher.wait(200, second)
@@ -123,10 +120,9 @@ def test_the_first_wakes_up_fenced_and_says_so(on_kafka: Program, tmp_path: Path
 
 
 @pytest.mark.kafka
-def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Program, tmp_path: Path) -> None:
-    (tmp_path / "simstream.toml").write_text(SHORT_SESSION)
+def test_a_judge_that_lost_the_election_but_was_not_fenced_goes_on(on_kafka: Program) -> None:
     on_kafka.good("topics", "create", "--partitions", 1)
-    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL) as judge:
+    with on_kafka.place.open() as log, watching(log) as watcher, on_kafka.serve(**SMALL | QUICK_GROUPS) as judge:
         on_kafka.feed(100, seed=1)
         watcher.wait(100, judge)
         with log.join_election() as rival:

@@ -16,11 +16,11 @@ from simstream.log.options import MATCHES
 from simstream.model import Record
 from simstream.wire import answer as wire
 from simstream.wire.answer import Answer
-from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.faults.connections import CutRule
 from tests.chaos.faults.shards import SHARDS, ShardedArena
 from tests.chaos.proxy import FETCH, HEARTBEAT, PRODUCE, KafkaProxy, ProxiedRequest, RequestFate
-from tests.e2e.harness import Service, read_topic
+from tests.e2e.harness import QUICK_SESSION, Service, read_topic
 
 FAR = 1 << 30
 """A frame that no log of a scenario reaches."""
@@ -108,7 +108,7 @@ class AnswerForger:
 def answers_forged(arena: ChaosArena, scale: ChaosScale) -> str:
     """Among the answers of the matchers there are others: repeated, damaged, for another log, policy, number of
     shards, plan or shard, and behind a gap. Judges count and ignore them, also a judge that begins later."""
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     sharded = ShardedArena(arena)
     sharded.fingerprint()
     judge = sharded.judge()
@@ -159,7 +159,7 @@ def answers_cut(arena: ChaosArena, scale: ChaosScale) -> str:
     """Lose each kind of request of two matchers in turn, before the broker sees it or after it is done without an
     answer. Hold back many of the answers that they write."""
     assert isinstance(arena.broker, KafkaBroker)
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     sharded = ShardedArena(arena)
     rule = SlowRule(arena)
     with KafkaProxy(arena.broker, rule) as proxy:

@@ -11,10 +11,11 @@ from confluent_kafka import Consumer
 
 from simstream.closing import Closing
 from simstream.log.options import PAGES
-from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.faults.topics import add_partitions
 from tests.chaos.feed import PATIENCE_S as FEED_PATIENCE_S
 from tests.chaos.feed import SeededFeed
+from tests.e2e.harness import QUICK_SESSION
 
 STRANGERS = 2
 MEMBERS, PARTITIONS = 8, 16
@@ -34,7 +35,7 @@ class GroupStranger(threading.Thread):
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "log_level": 0,
-        } | QUICK_GROUPS
+        } | QUICK_SESSION
         self._enough = threading.Event()
         self.given = 0
         """How often it was given partitions."""
@@ -64,7 +65,7 @@ class GroupStranger(threading.Thread):
 
 def storm(arena: ChaosArena, scale: ChaosScale) -> str:
     """Fingerprinters start, are killed and leave, among strangers that take partitions and give them back."""
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     arena.open(8)
     arena.serve("judge")
     arena.serve("fingerprint", frame_max_pages=10)
@@ -119,7 +120,7 @@ class SteadyFeed(Closing):
 def fleet(arena: ChaosArena, scale: ChaosScale) -> str:
     """Run eight fingerprinters over 16 partitions. One to three of them leave or are killed together and as many
     join, while pages keep coming and partitions are added."""
-    arena.client(**QUICK_GROUPS, topic__metadata__refresh__interval__ms=500)
+    arena.client(**QUICK_SESSION, topic__metadata__refresh__interval__ms=500)
     arena.open(PARTITIONS)
     arena.serve("judge")
     members = [arena.serve("fingerprint", frame_max_pages=10) for _ in range(MEMBERS)]

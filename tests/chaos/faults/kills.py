@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
-from tests.e2e.harness import Service
+from tests.chaos.arena import ChaosArena, ChaosScale
+from tests.e2e.harness import QUICK_SESSION, Service
 
 MANY = 20
 KEPT = 0.5
@@ -18,7 +18,7 @@ def kills(arena: ChaosArena, scale: ChaosScale) -> str:
     """Run two fingerprinters and a judge, in the long form two judges. Kill one or two of them all the time and
     start them again, the judges sometimes with their kept state and sometimes without."""
     rng = arena.rng
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     arena.open(4)
     roles = ["judge 1", "fingerprint", "fingerprint"] + (["judge 2"] if scale.faults > MANY else [])
     crew = {_start(arena, role): role for role in roles}

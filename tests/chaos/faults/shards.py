@@ -8,12 +8,12 @@ from typing import Any
 
 from deploy.kafka.brokers import BrokerCluster
 from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS
-from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
+from tests.chaos.arena import ChaosArena, ChaosScale
 from tests.chaos.faults.brokers import leader, wait_until_whole
 from tests.chaos.faults.groups import GroupStranger
 from tests.chaos.faults.zombies import stop, wake
 from tests.e2e import eventful_pages
-from tests.e2e.harness import Service
+from tests.e2e.harness import QUICK_SESSION, Service
 
 SHARDS = 8
 WINDOW_MS = 10 * eventful_pages.HOUR_MS
@@ -92,7 +92,7 @@ def matchers_killed(arena: ChaosArena, scale: ChaosScale) -> str:
     """Run a fingerprinter, two judges, and two matchers for each of two copies of the index. Kill one or two of
     them all the time and start them again: with their kept state and without, under their names and as others."""
     rng = arena.rng
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     sharded = ShardedArena(arena)
     matchers = [f"match {number}" for number in range(MATCHERS)]
     crew = Crew(sharded, ["fingerprint", "judge 0", "judge 1", *matchers], copies=2)
@@ -118,7 +118,7 @@ def matchers_killed(arena: ChaosArena, scale: ChaosScale) -> str:
 def matchers_asleep(arena: ChaosArena, scale: ChaosScale) -> str:
     """Stop a matcher in the middle of its work until its session is over: others take its shards. It wakes up,
     writes its late answers, and is one of the group again."""
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     sharded = ShardedArena(arena)
     sharded.fingerprint()
     judge = sharded.judge()
@@ -222,7 +222,7 @@ def matchers_storm(arena: ChaosArena, scale: ChaosScale) -> str:
     """Matchers start, are killed and leave, among strangers that take shards and give them back. So shards move all
     the time."""
     rng = arena.rng
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     sharded = ShardedArena(arena)
     sharded.fingerprint()
     sharded.judge()

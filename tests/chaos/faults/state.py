@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simstream.files.folder import StateFolder
-from tests.chaos.arena import QUICK_GROUPS, ChaosArena, ChaosScale
-from tests.e2e.harness import Service
+from tests.chaos.arena import ChaosArena, ChaosScale
+from tests.e2e.harness import QUICK_SESSION, Service
 
 WINDOWS = (None, 2 * 3_600_000)
 OFTEN = {"snapshot_every": "50ms", "snapshot_pages": 40, "frame_max_pages": 10}
@@ -161,7 +161,7 @@ def states(arena: ChaosArena, scale: ChaosScale) -> str:
     rng = arena.rng
     window, link = rng.choice(WINDOWS), rng.choice(["any", "canonical"])
     flags = ("--link", link, *(("--window", f"{window}ms") if window else ()))
-    arena.client(**QUICK_GROUPS)
+    arena.client(**QUICK_SESSION)
     arena.open(2)
     arena.serve("fingerprint", *flags, frame_max_pages=10)
     kept = JudgeWithCopies(arena, flags)
