@@ -51,7 +51,7 @@ def ask(segment: Segment, wanted: U64) -> set[tuple[int, int]]:
     hits, at = HitBuffers(), 0
     found: set[tuple[int, int]] = set()
     while at < len(wanted):
-        following, count = segment.find(wanted, at, hits)
+        following, count = segment.tables.find(wanted, at, hits)
         queries = (hits.tags[:count] >> np.uint64(8)).tolist()
         found |= set(zip(queries, hits.places[:count].tolist(), strict=True))
         if following < len(wanted):

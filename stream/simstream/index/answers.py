@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from simstream.index import crowds
 from simstream.index.keys import KeyColumns, MatchRule
 from simstream.index.lookup_threads import LookupThreads
 from simstream.index.matches import Matches
+from simstream.index.packed import SegmentTables
 from simstream.kernels.index.confirm import MatchQueries, confirm_rows
 from simstream.kernels.index.gather import GatheredMatches, count, gather
 from simstream.model import U64
@@ -54,37 +55,22 @@ NO_ORDER: NDArray[np.uint32] = np.empty(0, np.uint32)
 NO_ORDER.flags.writeable = False
 
 
-class SearchPart(Protocol):
+class SearchPart(NamedTuple):
     """A part of the index: entries at places, found by one of their lookups.
 
     A hit is a run of places with one value of the draw. If `order` is not empty, these are places in `order`, which
-    holds the places of rows and sketches.
+    holds the places of rows and sketches. All arrays are read-only.
     """
 
-    @property
-    def draw(self) -> int:
-        """The draw by which it finds entries; 0 is the fingerprint."""
-
-    @property
-    def order(self) -> NDArray[np.uint32]:
-        """The places (n,) of rows and sketches in the order of this draw's values, or (0,)."""
-
-    @property
-    def rows(self) -> NDArray[np.uint32]: ...
-
-    @property
-    def buckets(self) -> NDArray[np.int64]:
-        """The bucket of each row, or one for all; read-only."""
-
-    @property
-    def sketches(self) -> U64: ...
-
-    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """Write the runs within the distance of `queries[first:]`, each once, and return (next query, number of
-        runs).
-
-        It stops before the first query whose runs do not fit, with room for what is compared.
-        """
+    draw: int
+    """The draw by which it finds entries; 0 is the fingerprint."""
+    order: NDArray[np.uint32]
+    """The places (n,) of rows and sketches in the order of this draw's values, or (0,)."""
+    rows: NDArray[np.uint32]
+    buckets: NDArray[np.int64]
+    """The bucket of each row, or one for all."""
+    sketches: U64
+    tables: SegmentTables
 
 
 class MatchBuffers:
@@ -184,7 +170,7 @@ def ask(
     found: MatchBuffers | None = None
     first = 0
     while first < last:
-        following, count = source.find(queries[:last], first, hits)
+        following, count = source.tables.find(queries[:last], first, hits)
         if count:
             found = found or MatchBuffers(len(queries), limit)
             full = found.take(source, released, wanted, hits, count, crowded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from simstream.errors import StateDamaged
 from simstream.files.failures import START_OVER
 from simstream.index import packed
-from simstream.index.answers import HitBuffers
 from simstream.index.keys import frozen
 from simstream.index.packed import Arrays, Pause, SegmentTables, TableBuild, TableSize
 from simstream.index.plan import Plan
@@ -20,21 +19,6 @@ from simstream.model import U64
 
 FURTHER_TABLES: Final = ("second", "third", "fourth")
 """The names, in place of a table's number, of all tables of a further draw."""
-
-
-class FurtherSearch(NamedTuple):
-    """A segment as a part of the index that is searched by a further draw; see `answers.SearchPart`."""
-
-    draw: int
-    order: NDArray[np.uint32]
-    rows: NDArray[np.uint32]
-    buckets: NDArray[np.int64]
-    sketches: U64
-    tables: SegmentTables
-
-    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SearchPart.find`."""
-        return self.tables.find(queries, first, hits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +40,6 @@ class FurtherTables:
         column = sketches[:, draw - 1]
         order = how.room.copied(np.argsort(column, kind="stable"), np.uint32)
         return cls(draw, packed.build(column[order], how, pause), frozen(order, np.uint32))
-
-    def search(self, rows: NDArray[np.uint32], buckets: NDArray[np.int64], sketches: U64) -> FurtherSearch:
-        """Return the segment with these columns as a part of the index."""
-        return FurtherSearch(self.draw, self.order, rows, buckets, sketches, self.tables)
 
     def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
         """Return the segment's places (m,), ascending; see `ScannedColumn.about`."""

@@ -8,7 +8,7 @@ released entries.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -110,7 +110,8 @@ class Index(Closing):
         if isinstance(self._shelf.worker, BackgroundWorker):
             weakref.finalize(self, self._shelf.worker.stop)
         draws = 1 + further_draws
-        self._crowds = [EntryCrowds(distance, draw, draws) for draw in range(draws)]
+        self._draws = range(draws)
+        self._crowds = [EntryCrowds(distance, draw, draws) for draw in self._draws]
         self._threads = LookupThreads()
         self._may_divide = True
         """Whether the next batch may be divided: the last one had few matches."""
@@ -195,7 +196,8 @@ class Index(Closing):
         """
         self._shelf.raise_failure()
         asked = self._rule.shaped(fingerprints, sketches, short)
-        matches, candidates = answer(self._sources(), self._held.released, self._rule, asked, limit, in_order)
+        parts = self._sources(self._draws), self._held.released, self._rule, asked
+        matches, candidates = answer(*parts, limit, in_order)
         self.count(candidates, len(matches.entry))
         return matches
 
@@ -212,7 +214,7 @@ class Index(Closing):
         others = np.flatnonzero(~crowded)
         if len(others) < len(crowded):
             asked = asked.at(others)
-        parts = self._sources(), self._held.released, self._rule, asked
+        parts = self._sources(self._draws), self._held.released, self._rule, asked
         threads = self._threads if self._may_divide else ONE_THREAD
         matches, candidates = answer(*parts, MAX_MATCHES, False, uncrowded=True, threads=threads)
         # A divided answer ends where one thread has its part of the matches. What the others found is lost then.
@@ -254,8 +256,7 @@ class Index(Closing):
 
     def _answer_by(self, draw: int, asked: KeyColumns, uncrowded: bool = False) -> tuple[Matches, int]:
         """Answer queries by one draw alone, and count the candidates."""
-        parts = [part for part in self._sources() if part.draw == draw]
-        return answer(parts, self._held.released, self._rule, asked, MAX_MATCHES, False, uncrowded)
+        return answer(self._sources([draw]), self._held.released, self._rule, asked, MAX_MATCHES, False, uncrowded)
 
     def page(self, fingerprint: np.uint64, sketch: U64, short: bool, bucket: int) -> CrowdPage:
         """Return a page in the form that is compared with a crowd."""
@@ -297,13 +298,11 @@ class Index(Closing):
         sketches = np.zeros((len(fingerprints), words), np.uint64)
         sketches[:, :count] = further_fingerprints
         asked = rule.shaped(fingerprints, sketches, None)
-        parts = [part for part in self._sources() if part.draw <= count]
-        return answer(parts, self._held.released, rule, asked, MAX_MATCHES, True)[0]
+        return answer(self._sources(range(count + 1)), self._held.released, rule, asked, MAX_MATCHES, True)[0]
 
-    def _sources(self) -> list[SearchPart]:
-        segments = sorted(self._shelf.segments.values(), key=len, reverse=True)
-        parts = [part for segment in segments for part in segment.searches()]
-        return [*parts, *self._memtable.searches(self._rule.further_draws)]
+    def _sources(self, draws: Sequence[int]) -> list[SearchPart]:
+        parts: list[Segment | Memtable] = sorted(self._shelf.segments.values(), key=len, reverse=True)
+        return [part.search(draw) for part in (*parts, self._memtable) for draw in draws]
 
     def join(
         self, queries: KeyColumns, others: KeyColumns, limit: int = MAX_MATCHES, *, in_order: bool = True
@@ -322,7 +321,7 @@ class Index(Closing):
         memtable = Memtable(count, rule.sketch_words, rule.limits.distance)
         memtable.append(FreshEntries.of_keys(np.arange(count, dtype=np.uint32), known, None))
         nobody = np.zeros((count >> 6) + 1, np.uint64)
-        return answer(memtable.searches(rule.further_draws), nobody, rule, asked, limit, in_order)[0]
+        return answer([memtable.search(draw) for draw in self._draws], nobody, rule, asked, limit, in_order)[0]
 
     def release(self, entries: NDArray[np.uint32], *, sweep: bool = True) -> None:
         """Remove entries: from answers now, from memory at a merge; then `dropped` returns their numbers.
@@ -444,7 +443,7 @@ class Index(Closing):
         """
         for segment in self._shelf.segments.values():
             segment.check()
-        columns = [*(segment.rows for segment in self._shelf.segments.values()), self._memtable.rows]
+        columns = [*(segment.rows for segment in self._shelf.segments.values()), self._memtable.entries.rows]
         again = EntryNumbers()
         wrong = again.restore(columns, self._held.used(), self._held.dropped())
         if wrong or (again.live, again.dead) != (self._held.live, self._held.dead):

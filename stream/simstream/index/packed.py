@@ -62,7 +62,11 @@ class ScannedColumn:
         self._distance = distance
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SearchPart.find`; each of equal fingerprints is its own run."""
+        """Write the runs within the distance of `queries[first:]`, each once, and return (next query, number of
+        runs). Each of equal fingerprints is its own run.
+
+        It stops before the first query whose runs do not fit, with room for what is compared.
+        """
         following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
@@ -133,7 +137,7 @@ class PackedTables:
         return cls({"high": high, "low": low, "directory": directory}, plan, distance, shard)
 
     def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SearchPart.find`."""
+        """See `ScannedColumn.find`; equal fingerprints are one run."""
         following, count = probe_packed(
             queries,
             first,

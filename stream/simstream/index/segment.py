@@ -13,7 +13,7 @@ from simstream.errors import SettingsError, StateDamaged
 from simstream.files.failures import START_OVER
 from simstream.files.snapshot_part import SnapshotPart
 from simstream.index import packed
-from simstream.index.answers import NO_ORDER, HitBuffers, SearchPart
+from simstream.index.answers import NO_ORDER, SearchPart
 from simstream.index.fresh_entries import FreshEntries
 from simstream.index.further_tables import FURTHER_TABLES, FurtherTables
 from simstream.index.keys import MAX_FURTHER, frozen
@@ -90,9 +90,6 @@ class Segment:
     tables (`index/packed`).
     """
 
-    draw = 0
-    order = NO_ORDER
-
     number: int
     bucket: int
     plan: Plan
@@ -122,9 +119,11 @@ class Segment:
         further = tuple(FurtherTables.build(draw, run.sketches, how, pause) for draw in draws)
         return cls(number, bucket, plan, distance, run.rows, run.sketches, tables, further, unmerged, shard)
 
-    def searches(self) -> list[SearchPart]:
-        """Return a part of the index for each draw."""
-        return [self, *(by.search(self.rows, self.buckets, self.sketches) for by in self.further)]
+    def search(self, draw: int) -> SearchPart:
+        """Return it as a part of the index that is searched by this draw."""
+        by = self.further[draw - 1] if draw else None
+        order, tables = (NO_ORDER, self.tables) if by is None else (by.order, by.tables)
+        return SearchPart(draw, order, self.rows, self.buckets, self.sketches, tables)
 
     @property
     def name(self) -> str:
@@ -133,10 +132,6 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def find(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
-        """See `SearchPart.find`."""
-        return self.tables.find(queries, first, hits)
 
     def about(self, draw: int, fingerprint: int, distance: int, most: int) -> FreshEntries | None:
         """See `crowds.CrowdPart.about`."""
