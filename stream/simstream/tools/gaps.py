@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from simstream.errors import UsageError
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
@@ -16,24 +14,8 @@ from simstream.judge.state_facts import restore_acceptor
 from simstream.log.base import Log
 from simstream.log.committed_records import committed
 from simstream.log.options import FINGERPRINTS, PAGES
-from simstream.model import FingerprintColumns
 from simstream.roles.fingerprint.first_frame import first_header
 from simstream.wire import frame as frames
-
-_EMPTY = FingerprintColumns(
-    offset=np.empty(0, np.int64),
-    kind=np.empty(0, np.uint8),
-    reason=np.empty(0, np.uint8),
-    time=np.empty(0, np.int64),
-    identity=np.empty((0, 2), np.uint64),
-    fingerprint=np.empty(0, np.uint64),
-    sketch=np.empty((0, 0), np.uint64),
-    words=np.empty(0, np.uint32),
-    id_ends=np.empty(0, np.uint32),
-    url_ends=np.empty(0, np.uint32),
-    ids=b"",
-    urls=b"",
-)
 
 
 class LogCoverage(NamedTuple):
@@ -140,5 +122,5 @@ def skip(log: Log, state: str | None = None) -> dict[int, tuple[int, int]]:
                 sketch_words=read.sketch_words,
                 lost=True,
             )
-            appender.append(frames.encode(gap, _EMPTY), partition=0)
+            appender.append(frames.encode(gap, frames.NO_PAGES), partition=0)
     return lost

@@ -16,7 +16,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
-from typing import Any
+from typing import Any, Final
 
 import mmh3
 import msgspec
@@ -163,6 +163,10 @@ def _read(data: bytes, at: int, pages: int, sketch_words: int) -> FingerprintCol
         offset, kind, reason, time, identity, fingerprint, sketch, words, id_ends, url_ends,
         data[at : at + id_bytes], data[at + id_bytes :],
     )  # fmt: skip
+
+
+NO_PAGES: Final = _read(b"", 0, 0, 0)
+"""The columns of a frame without pages."""
 
 
 def _check(header: FrameHeader, c: FingerprintColumns) -> None:
