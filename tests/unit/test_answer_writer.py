@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,59 @@ def test_a_matcher_whose_disk_stays_full_gives_up_after_a_time(tmp_path: Path, d
         writer.write(0, b"1")
         with pytest.raises(DeliveryFailed, match="no room to write"):
             writer.settle()
+
+
+@pytest.fixture
+def reopening(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Let the first delivery fail. Opening an appender again sets the first event, and waits for the second."""
+    begun, proceed = threading.Event(), threading.Event()
+    open_appender = LocalLog.open_appender
+
+    def wait(self: LocalLog, topic: str) -> Any:
+        begun.set()
+        proceed.wait(PATIENCE_S)
+        return open_appender(self, topic)
+
+    def fail(self: LocalAppender) -> int:
+        monkeypatch.setattr(LocalAppender, "acknowledged", acknowledged)
+        monkeypatch.setattr(LocalLog, "open_appender", wait)
+        raise DeliveryFailed("all brokers are away", "mend them")
+
+    acknowledged = LocalAppender.acknowledged
+    monkeypatch.setattr(LocalAppender, "acknowledged", fail)
+    yield begun, proceed
+    proceed.set()
+
+
+def test_while_a_shard_opens_an_appender_again_the_obstacle_says_why(
+    tmp_path: Path, disk: SmallRoom, reopening: tuple[threading.Event, threading.Event]
+) -> None:
+    begun, proceed = reopening
+    log = opened(tmp_path / "log", disk)
+    with AnswerWriter(log, give_up_s=300) as writer:
+        thread = threading.Thread(target=writer.write, args=(0, b"1"), daemon=True)
+        thread.start()
+        assert begun.wait(PATIENCE_S)
+        writer.settle()
+        assert writer.obstacle == "all brokers are away"
+        proceed.set()
+        thread.join(PATIENCE_S)
+        assert not writer.obstacle
+    assert {record.value for record in read_all(log, MATCHES)} == {b"1"}
+
+
+def test_a_failure_is_told_before_the_loop_opens_an_appender_again(
+    tmp_path: Path, disk: SmallRoom, reopening: tuple[threading.Event, threading.Event]
+) -> None:
+    begun, proceed = reopening
+    proceed.set()
+    with AnswerWriter(opened(tmp_path / "log", disk), give_up_s=300) as writer:
+        writer.settle()
+        assert writer.obstacle == "all brokers are away"
+        assert not begun.is_set()
+        writer.settle()
+        assert not writer.obstacle
+        assert begun.is_set()
 
 
 def test_while_the_queue_is_full_the_matchers_loop_goes_on_and_hears_why(

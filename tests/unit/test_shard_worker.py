@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from simstream.errors import DeliveryFailed
 from simstream.index.shard import Shard
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
 from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
 from simstream.log import open_log
-from simstream.log.base import Log
+from simstream.log.base import Appender, Log
+from simstream.log.local.log import LocalLog
+from simstream.log.local.writing import LocalAppender
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
@@ -218,6 +221,33 @@ def test_a_matcher_is_live_while_its_shards_wait_for_room_in_the_logs_queue(log:
     role, worker, context = role_and_worker(log, policy)
     assert is_live(role, worker, context, context.settings.stuck_after_s + 1, "its queue is full")
     assert context.health.ready() == (False, "match: the log takes no answers: its queue is full")
+
+
+def test_a_matcher_is_live_while_it_opens_the_topic_of_answers_again(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, proceed = threading.Event(), threading.Event()
+    acknowledged, open_appender = LocalAppender.acknowledged, LocalLog.open_appender
+
+    def fail(_: LocalAppender) -> int:
+        monkeypatch.setattr(LocalAppender, "acknowledged", acknowledged)
+        raise DeliveryFailed("all brokers are away", "mend them")
+
+    def wait(self: LocalLog, topic: str) -> Appender:
+        begun.set()
+        proceed.wait(PATIENCE_S)
+        return open_appender(self, topic)
+
+    with matching(log, policy, tmp_path / "state") as context:
+        monkeypatch.setattr(LocalLog, "open_appender", wait)
+        monkeypatch.setattr(LocalAppender, "acknowledged", fail)
+        try:
+            assert begun.wait(PATIENCE_S)
+            assert context.health.ready() == (False, "match: the log takes no answers: all brokers are away")
+            assert context.health.turn_ages() == {"match": 0.0}  # it may wait
+        finally:
+            proceed.set()
+        until(lambda: context.health.ready()[0], "it is ready again")
 
 
 def role_and_worker(log: Log, policy: Policy) -> tuple[MatchRole, ShardWorker, RoleContext]:

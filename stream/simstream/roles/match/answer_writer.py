@@ -58,13 +58,15 @@ class AnswerWriter(Closing):
                 return  # `settle` writes it after the others
             try:
                 self._append(shard, answer)
-            except DeliveryFailed:
+            except DeliveryFailed as error:
+                self._failure = error.what
                 self._rewrite()
 
     def settle(self) -> None:
-        """Forget what is acknowledged by now, and write again what failed. Call it at least every few seconds.
+        """Forget what is acknowledged by now. Call it at least every few seconds.
 
-        While another thread writes, which may take minutes, do nothing: `write` does the same.
+        If there is an `obstacle`, write again what failed. This may take minutes while no broker answers. While
+        another thread writes, do nothing: `write` does the same.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -98,8 +100,8 @@ class AnswerWriter(Closing):
             return
         try:
             self._forget()
-        except DeliveryFailed:
-            self._rewrite()
+        except DeliveryFailed as error:
+            self._failure = error.what  # the next call writes again: by then the caller can tell why it may wait
 
     def _forget(self) -> None:
         done = self._appender.acknowledged()

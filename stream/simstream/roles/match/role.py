@@ -56,6 +56,8 @@ class MatchRole:
             try:
                 while not self._context.stop.is_set():
                     position.look(TURN_S)
+                    if obstacle := writer.obstacle:
+                        health.note_wait(NAME, f"the log takes no answers: {obstacle}", settings.give_up_s)
                     writer.settle()
                     self._update_workers(matcher, membership.owned, shards)
                     self._report_health(shards, writer.obstacle)
