@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from simstream.errors import DeliveryFailed
 from simstream.log.kafka import appender, client_end, cluster
@@ -100,6 +100,40 @@ def test_the_client_of_a_discarded_appender_is_freed_without_the_garbage_collect
             call()
     discarded.discard()
     discarded.close()
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[appender.KafkaAppender]:
+    """An appender that has failed, and that the garbage collector does not free."""
+    monkeypatch.setattr(KafkaCluster, "describe", lambda *_: {})
+    monkeypatch.setattr(appender, "admitted_bytes", lambda *_: 1 << 20)
+    monkeypatch.setattr(appender, "Producer", NotedProducer)
+    gc.disable()
+    failed = appender.KafkaAppender(KafkaCluster("127.0.0.1:1", LogOptions()), FINGERPRINTS)
+    failed._fail(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    yield failed
+    gc.enable()
+
+
+def test_the_client_of_a_failed_appender_is_freed_when_it_is_closed(failing: appender.KafkaAppender) -> None:
+    failing.close()
+    assert wait_for(1) == ["free"]
+
+
+def test_a_client_stays_where_no_thread_can_be_started(
+    failing: appender.KafkaAppender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    kept: list[list[object]] = []
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        full.setattr(client_end, "_unfreed", kept)
+        failing.discard()
+        assert freed_by == []
+    free_clients(kept.pop())
+    assert wait_for(1) == ["free"]
 
 
 def _freed_before_it_returns(clients: list[object]) -> None:

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from simstream.errors import DiskFull
+from simstream.errors import DiskFull, NotPermitted
 from simstream.log import open_log
 from simstream.log.base import Appender, Log, PollResult
 from simstream.log.local.log import LocalLog
 from simstream.log.local.page_consumer import LocalPageConsumer
 from simstream.log.local.topic_file import LogFiles
 from simstream.log.local.writing import LocalAppender
-from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
+from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES, LogOptions
 from simstream.model import FingerprintColumns, Page
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole
@@ -394,6 +394,20 @@ def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
             monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
             until(lambda: health.ready()[0], "it is ready again")
     assert role._failing_since is None
+
+
+def test_its_appenders_are_closed_after_an_error_that_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: LocalAppender) -> int:
+        raise NotPermitted("Write is not permitted", "permit it")
+
+    with over(tmp_path / "log", []) as scene:
+        monkeypatch.setattr(LocalAppender, "acknowledged", refuse)
+        with pytest.raises(NotPermitted):
+            FingerprintRole(*scene).run()
+        for topic in (FINGERPRINTS, DEAD_LETTERS):
+            scene.log.open_appender(topic).discard()
 
 
 class NoRoomForCommits(LogFiles):

@@ -95,8 +95,11 @@ class KafkaAppender(Appender):
         return self.acknowledged()
 
     def discard(self) -> None:
-        """See Appender. Frees the client. It holds this appender by its callbacks, so otherwise it would live until
-        the garbage collector frees it in any thread: in one of its own it would end the process."""
+        """See Appender. Frees the client in a thread of its own.
+
+        Client and appender hold each other. The garbage collector could free the client in one of the client's own
+        threads, which ends the process.
+        """
         if self._error is None:
             self._error = DeliveryFailed(f"the appender of {self._name} was closed", "open another one")
         held, self._producer = [self._producer], None
@@ -105,6 +108,7 @@ class KafkaAppender(Appender):
     def close(self) -> None:
         """See Closing. Raises BrokerUnreachable if a record is still not acknowledged after the patience."""
         if self._error is not None:
+            self.discard()
             return
         try:
             if self.flush(self._cluster.options.patience) < self._count:

@@ -15,18 +15,26 @@ from confluent_kafka import KafkaException, Producer
 
 MAX_END_S = 10.0
 """Seconds that `end_client` waits for one client. Most end within a few ms."""
+_unfreed: list[list[Any]] = []
+"""Clients for which no thread could be started. They are kept, so that no other thread frees them."""
 
 
 def free_clients(clients: list[Any]) -> None:
-    """Empty the list in a thread, so that clients which only the list holds are freed there. Does not wait."""
+    """Empty the list in a thread, so that clients which only the list holds are freed there. Does not wait.
+
+    If the system starts no thread, as Python 3.12 while it ends, keep the clients.
+    """
     if clients:
-        threading.Thread(target=clients.clear, name="free", daemon=True).start()
+        try:
+            threading.Thread(target=clients.clear, name="free", daemon=True).start()
+        except RuntimeError:
+            _unfreed.append(clients)
 
 
 def drop_producer(held: list[Producer | None]) -> None:
     """Let the producer in this list, if any, forget what it has, and free it.
 
-    Only the list may hold it. The next producer ends its open transaction.
+    Only the list may hold it. The next producer of its transactional id ends an open transaction.
     """
     producer = held[0]
     if producer is None:

@@ -134,10 +134,9 @@ class FingerprintRole:
     def _session(self, consumer: PageConsumer, pool: ThreadPoolExecutor) -> None:
         """Work with one pair of appenders until the end, or until a delivery fails."""
         began = time.monotonic()
-        out, dead = self._log.open_appender(FINGERPRINTS), self._log.open_appender(DEAD_LETTERS)
-        out.waiting = dead.waiting = partial(self._wait_for_room, consumer)
-        self._context.health.turn(NAME, False, "begins to read")  # from here on a stop waits for the work
-        try:
+        with self._log.open_appender(FINGERPRINTS) as out, self._log.open_appender(DEAD_LETTERS) as dead:
+            out.waiting = dead.waiting = partial(self._wait_for_room, consumer)
+            self._context.health.turn(NAME, False, "begins to read")  # from here on a stop waits for the work
             while not self._context.stop.is_set():
                 self._read(consumer)
                 self._begin(pool)
@@ -153,15 +152,9 @@ class FingerprintRole:
                     self._failing_since = None  # nothing is left that the log could refuse
                 self._context.health.turn(NAME, *self._state(consumer, out, dead))
             self._finish(consumer, pool, out, dead)
-        except DeliveryFailed:
-            out.discard()
-            dead.discard()
-            raise
-        for appender in (out, dead):
             if self._sent:  # the log did not take all frames in time
-                appender.discard()
-            else:
-                appender.close()
+                out.discard()
+                dead.discard()
 
     def _pause(self, error: DeliveryFailed) -> None:
         """Wait before the next start. Each failure makes the wait longer; after `give_up_after` raise the error."""
