@@ -80,7 +80,7 @@ def test_a_topic_of_answers_that_was_lost_is_refused_by_states_and_filled_again_
         program.place.delete(MATCHES)
         program.good("topics", "create", "--shards", 4)
         wanted = {
-            "judge": ("has read answers of the topic", "give judge and matchers empty folders"),
+            "judge": ("has read answers of another topic", "give judges and matchers empty folders"),
             "match": ("remove the folder",),
         }
         for role, said in wanted.items():

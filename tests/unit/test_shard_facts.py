@@ -36,8 +36,9 @@ def refused(state: LogState, facts: Mapping[str, Any]) -> str:
 
 def test_a_judge_refuses_offsets_of_another_topic_of_answers() -> None:
     said = refused(answered_judge("new"), facts_of(answered_judge("old")))
-    assert "answers of the topic old, this one is new" in said
-    assert "--matches" in said
+    assert "answers of another topic than this one (unique ids old and new)" in said
+    assert "give the --matches with which the state was made" in said
+    assert "give judges and matchers empty folders" in said
 
 
 def test_a_state_without_the_topic_of_its_answers_is_taken_up() -> None:

@@ -130,9 +130,10 @@ class LogState(Closing):
         self._check_shard(known)
         if known.answers_topic and known.answers_topic != self.answers_topic:
             raise WrongLog(
-                f"the state has read answers of the topic {known.answers_topic}, this one is {self.answers_topic}",
-                "name that topic with --matches; if it was deleted, or new shards take over, give judge and "
-                "matchers empty folders",
+                "the state has read answers of another topic than this one "
+                f"(unique ids {known.answers_topic} and {self.answers_topic})",
+                "give the --matches with which the state was made; if that topic was deleted, or new shards take "
+                "over, give judges and matchers empty folders",
             )
         take_up(self.acceptor, known)
         self.take_answer_offsets(known.answers)
