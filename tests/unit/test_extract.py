@@ -8,8 +8,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -343,6 +345,42 @@ def test_closing_ends_the_wait_for_a_process_at_once(monkeypatch: pytest.MonkeyP
         thread.join(60)
         assert not thread.is_alive()
     assert refused.is_set(), "good pages have failed"
+
+
+def test_a_pool_that_is_closed_while_it_makes_batches_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExtractionPool(2) as pool:
+        batches = extraction_pool._batches
+
+        def close_first(*arguments: Any) -> Iterator[tuple[int, int]]:
+            pool.close()
+            return batches(*arguments)
+
+        monkeypatch.setattr(extraction_pool, "_batches", close_first)
+        with pytest.raises(ValueError, match="the extraction pool is closed"):
+            pool.extract([(PAGE, HTML)] * 40)
+
+
+def test_a_batch_that_closing_cancels_says_that_the_pool_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    def answer(*_: object) -> list[ExtractedText]:
+        begun.set()
+        cancelled.wait(60)
+        return []
+
+    def shutdown(threads: ThreadPoolExecutor, **_: bool) -> None:
+        end(threads, wait=False, cancel_futures=True)
+        cancelled.set()
+
+    end = ThreadPoolExecutor.shutdown
+    monkeypatch.setattr(ExtractionPool, "_answer", answer)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
+    pool = ExtractionPool(2)
+    closing = threading.Thread(target=lambda: begun.wait(60) and pool.close())
+    closing.start()
+    with pytest.raises(ValueError, match="the extraction pool is closed"):
+        pool.extract([(PAGE, HTML)] * 40)
+    closing.join(60)
 
 
 def test_several_threads_may_share_a_pool() -> None:

@@ -8,7 +8,7 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
@@ -74,8 +74,8 @@ class ExtractionPool(Closing):
     def extract(self, items: Sequence[Item], urls: Sequence[str | None] | None = None) -> list[ExtractedText]:
         """Return the text of each (raw, content_type), in order.
 
-        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError for a pool that is
-        closed, also meanwhile.
+        `urls`, one for each item, name the hosts. Raises ExtractionNotStarted, and ValueError if the pool is closed
+        before or during the call.
         """
         self._refuse_closed()
         urls = [None] * len(items) if urls is None else urls
@@ -86,7 +86,11 @@ class ExtractionPool(Closing):
         if self._threads is None or len(batches) < 2:
             done = [self._answer(batch) for batch in batches]
         else:
-            done = list(self._threads.map(self._answer, batches))
+            try:
+                done = list(self._threads.map(self._answer, batches))
+            except (CancelledError, RuntimeError):  # `close` has cancelled a batch, or ended the threads
+                self._refuse_closed()
+                raise
         return [found for some in done for found in some]
 
     def pids(self) -> list[int]:
