@@ -364,9 +364,9 @@ def _variable(name: str) -> str:
 
 
 def _without_malformed(settings: Settings, origin: Mapping[str, str], wrong: list[SettingsError]) -> Settings:
-    """Return the settings, with the default for each value that its type allows and that is malformed all the same.
+    """Return the settings with the default in place of each malformed value. The types are checked already.
 
-    Adds an error for each such value to `wrong`.
+    Adds an error for each malformed value to `wrong`.
     """
     checks: list[tuple[str, Callable[[Settings], object]]] = [
         *((name, partial(_check_duration, name)) for name in _MIN_DURATIONS_MS),

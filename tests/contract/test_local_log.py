@@ -111,7 +111,7 @@ def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local
     local_log.open_appender(FINGERPRINTS).close()
 
 
-def test_a_writer_that_is_closed_is_none_although_a_forked_process_lives(local_log: Log) -> None:
+def test_a_forked_process_does_not_keep_the_lock_of_a_closed_writer(local_log: Log) -> None:
     first = local_log.open_appender(FINGERPRINTS)
     with lingering():
         first.close()

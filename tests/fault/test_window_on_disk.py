@@ -55,7 +55,8 @@ def test_a_state_keeps_the_buckets_that_it_began_with(tmp_path: Path, monkeypatc
         old = JudgeState(policy("any", WINDOW_MS), memtable_limit=128)
         for batch in pages[:20]:
             assert judge(old, batch) == judge(other, batch)
-        facts = {name: fact for name, fact in old.facts("L").items() if name != "buckets"}
+        facts = old.facts("L")
+        assert "buckets" not in facts
         prepared = folder.prepare(old.parts(), facts)
         prepared.write()
         prepared.commit()

@@ -80,7 +80,7 @@ class LivePages:
         """Called within long steps, as a sign of life."""
         self._expiry = PageExpiry(self.rows, self.pages, window_ms, beat) if window_ms is not None else None
         self.buckets_a_window = BUCKETS_A_WINDOW
-        """A state keeps the number that it began with, as its segments have it."""
+        """A state keeps its first number, because its segments belong to these buckets."""
         self.changes = BatchChanges(index, self.rows, self.pages, self.directory, self.buckets, beat)
         self._departures = PageDepartures(self.rows, self.clusters, self.sizes, self.changes, canonical_only)
         self._buckets_dropped = 0

@@ -26,7 +26,7 @@ from simstream.log.options import FINGERPRINTS, PAGES
 from simstream.model import Record
 
 COMMIT_AGAIN_S = 5.0
-"""Seconds after which commits are sent again that the broker has not confirmed: it refuses some in a rebalance."""
+"""Seconds after which an unconfirmed commit is sent again. A broker refuses commits during a rebalance."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
 MIN_GATHERED_BYTES = 40 << 10
