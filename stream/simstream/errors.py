@@ -55,7 +55,7 @@ from contextlib import contextmanager
 
 
 class SimstreamError(Exception):
-    """An error that a user can act on; the root of all errors that simstream raises on purpose.
+    """An error that a user can act on; the root of all errors that simstream raises on purpose, but TypeError.
 
     `what` says what happened, `todo` what to do. A command prints both as one line, and ends with `exit_code`.
 

@@ -21,8 +21,7 @@ from simstream.log.options import (
     setting_of,
 )
 from simstream.roles.fingerprint.first_frame import first_header, warn_of_other_pages
-from simstream.tools.gaps import _EMPTY
-from simstream.wire.frame import FrameHeader, encode
+from simstream.wire.frame import NO_PAGES, FrameHeader, encode
 from tests.contract.helpers import read_all, read_source
 from tests.kafka_fixtures import TopicPlace
 
@@ -67,7 +66,7 @@ def test_a_log_with_pages_of_another_topic_is_warned_of(
         info = usual.topic(PAGES)
         header = FrameHeader("0badcafe", info.name, info.id, 0, 0, 5, 0, lost=True)
         with usual.open_appender(FINGERPRINTS) as appender:
-            appender.append(encode(header, _EMPTY), partition=0)
+            appender.append(encode(header, NO_PAGES), partition=0)
         warn_of_other_pages(usual, first_header(usual))
         assert "the oldest frame" not in caplog.text
         warn_of_other_pages(log, first_header(log))

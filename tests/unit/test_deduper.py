@@ -204,6 +204,13 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
             Deduper(cache=cache, **{"workers": 0} | wrong)
 
 
+def test_a_limit_may_be_a_number_of_numpy(cache) -> None:
+    with Deduper(
+        cache=cache, workers=np.int64(0), timeout_s=np.float64(2), max_record_bytes=np.int64(1 << 20)
+    ) as made:
+        assert made.judge([STORY])[0].verdict == "new"
+
+
 def test_a_cache_may_be_text_and_a_stream_of_no_records_is_refused_in_a_sentence(cache) -> None:
     with Deduper(cache=str(cache), workers=0) as deduper, pytest.raises(TypeError, match="not str: give texts and"):
         list(deduper.stream([STORY]))

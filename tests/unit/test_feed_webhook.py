@@ -24,6 +24,7 @@ from simstream.feeds.state import FeedState
 from simstream.feeds.story_events import TITLE_S, StoryEvent, StoryEvents
 from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget
 from simstream.telemetry.news_metrics import WEBHOOK_RESULT, NewsMetrics
+from tests.manual_clock import ManualClock
 from tests.unit.test_feed_costs import verdict
 from tests.unit.test_feed_syndication import STORIES, Page, add
 from tests.waiting import soon
@@ -409,12 +410,13 @@ def test_a_receiver_that_fails_now_and_then_costs_few_log_lines(caplog: pytest.L
 def test_each_reason_to_warn_is_told_again_after_five_minutes(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [1_000.0]
-    monkeypatch.setattr(webhook.time, "monotonic", lambda: now[0])
+    clock = ManualClock()
+    began = clock.now
+    monkeypatch.setattr(webhook, "time", clock)
     nothing: Any = Few(0)
     sender = WebhookSender(WebhookTarget("https://a.example/", SECRET), nothing, NewsMetrics())
     for seconds, lines in ((0, 2), (299, 2), (301, 4), (302, 4)):
-        now[0] = 1_000.0 + seconds
+        clock.now = began + seconds
         for result in ("refused", "expired"):
             sender._drop(result, "why", StoryEvent("id", b""))
         assert len(warnings(caplog)) == lines

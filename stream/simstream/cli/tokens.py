@@ -47,7 +47,8 @@ def command(
 
     With --recipe, fold the text first, as for a fingerprint, and show the recipe's words, the heaviest words first.
     Of HTML, show the part that the recipe extracts. With --top and without --recipe, show what jieba's extract_tags
-    returns. With -i, both begin with the page's id. Without TEXT and -i, read the text from stdin.
+    returns. With -i, both show a page's id above its words, except with --json. Without TEXT and -i, read the text
+    from stdin.
     """
     if text is not None and source is not None:
         raise UsageError("both a text and --input were given", "give one of them")

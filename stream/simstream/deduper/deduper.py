@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Never
 
+import numpy as np
+
 from simstream.closing import Closing
 from simstream.deduper.fingerprinting import FingerprintedPages, RecordFingerprinter, recipe_of
 from simstream.deduper.pages import (
@@ -117,7 +119,7 @@ class Deduper(Closing):
             ("memory_bytes", "extract.memory_bytes", memory_bytes),
             ("max_record_bytes", "max_record_bytes", max_record_bytes),
         ):
-            check_value(name, setting, value)
+            check_value(name, setting, value.item() if isinstance(value, np.generic) else value)
         pace = SavePace(save_pages, save_s, time.monotonic)
         self._fingerprinter = Fingerprinter(
             recipe_of(recipe),

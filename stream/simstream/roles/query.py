@@ -76,6 +76,7 @@ class QueryRole:
             with self._turns():
                 beat = stoppable(partial(self._context.health.beat, NAME), self._context.stop)
                 snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
+            self._context.health.expect(NAME, self._context.settings.give_up_s)  # readers may wait for a broker
             with (
                 RetentionWatch(self._log, snapshots, self._context),
                 self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,

@@ -294,7 +294,9 @@ class Metrics:
     def _process(self, make: MetricRegistry) -> None:
         """Make the metrics of this process, besides `process_*` of the client library (CPU, files, start)."""
         self.turn_age = make.gauge(
-            "turn_age_seconds", "How long ago a role's loop last turned; 0 while it may wait.", ROLE
+            "turn_age_seconds",
+            "How long ago a role gave its last sign; 0 before its first sign, and while it is told to wait.",
+            ROLE,
         )
         self.ready = make.gauge(
             "ready", "1 if this process is ready: connected, and done with its replay.", unit="1 or 0"

@@ -82,6 +82,7 @@ class JudgeRole:
         ):
             beat = stoppable(partial(self._context.health.beat, NAME), self._context.stop)
             snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
+            self._context.health.expect(NAME, self._context.settings.give_up_s)  # readers may wait for a broker
             if book is not None:
                 published_frame = published.frame if published else 0
                 check_kept_answers(self._log, book, log_judge.next_frame, published_frame)
