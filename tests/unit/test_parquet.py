@@ -16,8 +16,9 @@ import pytest
 from simstream.errors import InputError, Unavailable, UsageError
 from simstream.model import Page
 from simstream.sources.fields import FieldNames
+from simstream.sources.page_headers import PageHeader, page_headers
 from simstream.sources.read import read_pages, size_of
-from simstream.sources.row_groups import batches_of, open_parquet
+from simstream.sources.row_groups import _ListColumn, batches_of, open_parquet
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
 pa = pytest.importorskip("pyarrow")
@@ -309,6 +310,97 @@ def test_a_row_that_repeats_a_long_value_is_refused_by_name_within_little_memory
     finally:
         pa.set_memory_pool(before)
     assert pool.max_memory() < 30 << 20
+
+
+def peak_of_batches(path: str) -> int:
+    """Return the most bytes that pyarrow holds while it reads the batches of a file with one row group."""
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+            assert sum(batch.num_rows for batch in batches_of(pa, file, handle, 0)) == file.metadata.num_rows
+    finally:
+        pa.set_memory_pool(before)
+    peak: int = pool.max_memory()
+    return peak
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}], ids=str)
+def test_lists_of_different_strings_take_no_more_memory_than_their_pages(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    texts = [f"{number:0400}" for number in range(60_000)]
+    column = [texts[begin : begin + 10] for begin in range(0, 60_000, 10)]
+    path = written(tmp_path / "a.parquet", {"text": column}, compression="none", **options)
+    assert peak_of_batches(path) < 15 << 20
+
+
+REPEATED = (
+    "UEFSMRUEFYiAgAEVekwVAhUAEgAAKLUv/YBIBAAQAGwAACgAABAAYQEA+P850AICABBhAgAQYQIAEGECABBhAgAQYQIAEGECABBh"
+    "IQAAYWFhYRUAFSgVOiwV2AQVEBUGFQYcNgAAAAAotS/9IBShAAAFAAAAA/7IBAEDAAAA2AQBAdgEABUEGSw1ABgGc2NoZW1hFQIA"
+    "FQwlBBgEdGV4dCUATBwAAAAWAhkcGRwmABwVDBk1AAYQGRgEdGV4dBUMFtgEFv6AgAEWggImpAEmCBw2AAAZLBUEFQAVAgAVABUQ"
+    "FQIAPBaAgICsAhkmAtYEGSYA2AQAAAAW/oCAARYCJggWggIAKCBwYXJxdWV0LWNwcC1hcnJvdyB2ZXJzaW9uIDI2LjAuMRkcHAAA"
+    "AKgAAABQQVIx"
+)
+"""A file with the column `repeated binary text (String)`, as protobuf has it: a row with 300 times one MB."""
+
+
+def test_a_repeated_column_without_a_list_is_measured_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(base64.b64decode(REPEATED))
+    with pytest.raises(OSError, match="300 MB in the lists of text"):
+        peak_of_batches(str(path))
+
+
+def test_lists_with_too_many_items_or_long_values_of_one_length_are_refused(tmp_path: Path) -> None:
+    def refused(items: Any, said: str) -> None:
+        column = pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), items)
+        path = written(tmp_path / "a.parquet", {"text": column}, compression="zstd", store_schema=False)
+        with pytest.raises(OSError, match=said):
+            peak_of_batches(path)
+
+    refused(pa.array([b"a" * (1 << 16)] * 2_100, pa.binary(1 << 16)), "131 MB in lists up to text")
+    many = (1 << 24) + 1
+    refused(pa.nulls(many, pa.int8()), "16,777,217 items")
+
+
+def test_lists_of_several_columns_are_measured_together(tmp_path: Path) -> None:
+    items = pa.DictionaryArray.from_arrays(pa.array([0] * 70, pa.int32()), ["a" * (1 << 20)])
+    column = pa.ListArray.from_arrays(pa.array([0, 70], pa.int32()), items)
+    options = {"compression": "zstd", "dictionary_pagesize_limit": 8 << 20, "store_schema": False}
+    path = written(tmp_path / "a.parquet", {"text": column, "other": column}, **options)
+    with pytest.raises(OSError, match=r"140 MB in the lists of text.list.element and other.list.element"):
+        peak_of_batches(path)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}], ids=str)
+def test_the_headers_of_pages_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    texts = ["x" * 3_000 + str(number) for number in range(2_000)]
+    path = written(tmp_path / "a.parquet", {"n": [1] * 2_000, "text": texts}, **options)
+    with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+        for place in range(2):
+            column = file.metadata.row_group(0).column(place)
+            headers = list(page_headers(handle, column))
+            pages = [header for header in headers if not header.is_dictionary]
+            assert sum(header.values for header in pages) == 2_000
+            coded = sum(header.values for header in pages if header.is_coded)
+            assert [header.is_dictionary for header in headers].count(True) == ("use_dictionary" not in options)
+            if "use_dictionary" in options:
+                assert coded == 0
+            else:
+                assert coded == 2_000 if place == 0 else 0 < coded < 2_000
+
+
+def test_values_of_the_dictionary_behind_others_are_measured() -> None:
+    dictionary, coded, plain = (
+        PageHeader(10, 2, True, False),
+        PageHeader(10, 3, False, True),
+        PageHeader(10, 4, False, False),
+    )
+    for pages, is_coded_first in (([coded, coded, plain], True), ([coded, plain, coded], False), ([plain], True)):
+        column = _ListColumn.of("a", [dictionary, *pages])
+        assert column.is_coded_first is is_coded_first
+        assert (column.coded, column.dictionary_values) == (3 * pages.count(coded), 2)
 
 
 def test_rows_with_long_lists_are_read_few_at_a_time(tmp_path: Path) -> None:

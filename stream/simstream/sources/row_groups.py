@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from inspect import signature
+from itertools import zip_longest
 from typing import IO, Any, Final
 
 from simstream.errors import InputError
 from simstream.sources.input_files import shown_path
 from simstream.sources.lines import CountedFile
+from simstream.sources.page_headers import PageHeader, page_headers
 
 BATCH_ROWS: Final = 64
 """Rows come few at a time: a file of some KB may hold the same MB in each of its rows."""
@@ -18,9 +21,9 @@ _PLAUSIBLE_RATIO: Final = 64
 _SHARED_BYTES: Final = 128 << 20
 """The most bytes of a batch whose rows all have the longest value that a column's dictionary can have."""
 _BUFFER_BYTES: Final = 1 << 20
-_HEADER_BYTES: Final = 32
-_I32_FIELD: Final = 0x15
-"""The first byte of a field of Thrift's compact protocol: a 32-bit integer with the next number."""
+_SHORT_BYTES: Final = 256
+"""Values of a fixed length up to this one are as good as numbers: their lists are not measured."""
+_MAX_ITEMS: Final = 1 << 24
 OpenFile = IO[bytes] | CountedFile
 
 
@@ -69,42 +72,104 @@ def parquet_damaged(path: str, error: BaseException, read: str = "") -> InputErr
 def _rows_of_lists(arrow: Any, file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> int:
     """Return how many rows of a group to read at once, as far as lists of strings decide it.
 
-    A list may have one value of the dictionary any number of times, in no room. So such columns are read twice, the
-    first time as numbers of values. Raises LongRowError if the strings of a row have more than _SHARED_BYTES.
+    A list may have one value of the dictionary any number of times, in no room. Where so many numbers of such a
+    dictionary could be too much, the column is read twice, the first time as numbers. Raises LongRowError if such
+    strings of a row have more than _SHARED_BYTES, or so have the fixed bytes of a group's lists, or a row has more
+    than _MAX_ITEMS on average.
     """
-    leaves = map(file.schema.column, range(len(file.schema)))
-    within = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
-    roots = file.schema_arrow.names if paths is None else paths
-    roots = [root for root in roots if any(path.startswith(f"{root}.") for path in within)]
-    if not roots:
+    columns = _lists_to_measure(file, handle, group, paths)
+    if not columns:
         return BATCH_ROWS
-    options = {"metadata": file.metadata, "read_dictionary": within}
+    options = {"metadata": file.metadata, "read_dictionary": [column.path for column in columns]}
     if "arrow_extensions_enabled" in signature(arrow.parquet.ParquetFile).parameters:  # from pyarrow 21 on
         options["arrow_extensions_enabled"] = False  # JSON is no string, and comes without a dictionary
     coded, size = open_parquet(arrow, handle, **options), 0
     for rows in (BATCH_ROWS, 8, 1):
-        for batch in coded.iter_batches(rows, row_groups=[group], columns=roots, use_threads=False):
-            if (size := sum(_listed_bytes(arrow, column) for column in batch.columns)) > _SHARED_BYTES:
-                break
-        else:
+        sizes = zip_longest(*(_coded_bytes(arrow, coded, group, rows, one) for one in columns), fillvalue=0)
+        size = next((size for size in map(sum, sizes) if size > _SHARED_BYTES), 0)
+        if not size:
             return rows
-    raise LongRowError(f"{size >> 20:,} MB in the lists of {' and '.join(roots)[:200]}")
+    raise LongRowError(f"{size >> 20:,} MB in the lists of {' and '.join(one.path for one in columns)[:200]}")
 
 
-def _listed_bytes(arrow: Any, column: Any) -> int:
-    """Return the bytes of the strings in a column's lists and structs, where they are numbers of a dictionary."""
-    if isinstance(column, arrow.DictionaryArray):
-        lengths = arrow.compute.binary_length(column.dictionary)
-        return arrow.compute.sum(lengths.take(column.indices)).as_py() or 0
-    if isinstance(column, arrow.ExtensionArray):
-        return _listed_bytes(arrow, column.storage)
-    if isinstance(column, arrow.MapArray):
-        within = [column.keys, column.items]
-    elif isinstance(column, arrow.StructArray):
-        within = column.flatten()
-    else:
-        within = [column.flatten()] if hasattr(column, "flatten") else []  # a list of any kind
-    return sum(_listed_bytes(arrow, one) for one in within)
+def _lists_to_measure(file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> list[_ListColumn]:
+    """Return the columns whose lists may together have too many bytes of strings, or none. Raises LongRowError."""
+    metadata, columns, fixed = file.metadata.row_group(group), list[_ListColumn](), 0
+    for place in range(metadata.num_columns):
+        leaf = file.schema.column(place)
+        if not leaf.max_repetition_level or not _is_within(leaf.path, paths):
+            continue
+        column = _ListColumn.of(leaf.path, page_headers(handle, metadata.column(place)))
+        if column.items > _MAX_ITEMS * max(1, metadata.num_rows):
+            raise LongRowError(f"{column.items:,} items in the list {leaf.path[:200]}")
+        if leaf.physical_type == "BYTE_ARRAY" and column.coded:
+            columns.append(column)
+        if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" and leaf.length > _SHORT_BYTES:
+            fixed += column.coded * leaf.length
+        if fixed > _SHARED_BYTES:
+            raise LongRowError(f"{fixed >> 20:,} MB in lists up to {leaf.path[:200]}")
+    return columns if sum(one.coded * one.dictionary_bytes for one in columns) > _SHARED_BYTES else []
+
+
+@dataclass(frozen=True, slots=True)
+class _ListColumn:
+    """What the pages of a column with lists say of its values."""
+
+    path: str
+    items: int
+    coded: int
+    """The values that are numbers of the dictionary's values."""
+    dictionary_values: int
+    dictionary_bytes: int
+    is_coded_first: bool
+    """Whether no such values follow others, as every known writer has it."""
+
+    @classmethod
+    def of(cls, path: str, headers: Iterable[PageHeader]) -> _ListColumn:
+        """Add up the headers of a column's pages."""
+        items, coded, dictionary, is_coded_first = 0, 0, PageHeader(0, 0, True, False), True
+        for header in headers:
+            if header.is_dictionary:
+                dictionary = header
+                continue
+            is_coded_first = is_coded_first and (not header.is_coded or coded == items)
+            items += header.values
+            coded += header.values * header.is_coded
+        return cls(path, items, coded, dictionary.values, dictionary.unpacked, is_coded_first)
+
+
+def _coded_bytes(arrow: Any, file: Any, group: int, rows: int, column: _ListColumn) -> Iterator[int]:
+    """Yield the bytes of a column's strings in each batch of rows, up to the last of its dictionary's values.
+
+    pyarrow adds the values behind them to its own dictionary, and copies it for each batch.
+    """
+    for batch in file.iter_batches(rows, row_groups=[group], columns=[column.path], use_threads=False):
+        values = _leaf_of(arrow, batch.column(0))
+        if not isinstance(values, arrow.DictionaryArray):
+            return
+        lengths = arrow.compute.binary_length(values.dictionary)
+        yield arrow.compute.sum(lengths.take(values.indices)).as_py() or 0
+        if column.is_coded_first and len(values.dictionary) > column.dictionary_values:
+            return
+
+
+def _leaf_of(arrow: Any, column: Any) -> Any:
+    """Return the values of the only leaf within lists, maps and structs."""
+    while not isinstance(column, arrow.DictionaryArray):
+        if isinstance(column, arrow.ExtensionArray):
+            column = column.storage
+        elif isinstance(column, arrow.StructArray):
+            column = column.flatten()[0]
+        elif hasattr(column, "flatten"):
+            column = column.flatten()  # a list of any kind
+        else:
+            break
+    return column
+
+
+def _is_within(path: str, paths: Sequence[str] | None) -> bool:
+    """Return whether a leaf's path is one of these paths, or below one."""
+    return paths is None or any(path == one or path.startswith(f"{one}.") for one in paths)
 
 
 def _rows_at_once(file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> int:
@@ -115,36 +180,16 @@ def _rows_at_once(file: Any, handle: OpenFile, group: int, paths: Sequence[str] 
     """
     metadata, total, row, dictionary = file.metadata.row_group(group), 0, 1, 1
     for leaf in range(metadata.num_columns):
-        path = file.schema.column(leaf).path
-        if paths is not None and not any(path == one or path.startswith(f"{one}.") for one in paths):
+        if not _is_within(file.schema.column(leaf).path, paths):
             continue
         column = metadata.column(leaf)
         unpacked, packed = column.total_uncompressed_size, column.total_compressed_size
         total += unpacked
         if unpacked > _PLAUSIBLE_RATIO * packed:
             row = max(row, unpacked)
-        elif unpacked * BATCH_ROWS > _SHARED_BYTES and column.has_dictionary_page:
-            dictionary = max(dictionary, _unpacked_size(handle, column.dictionary_page_offset))
+        elif unpacked * BATCH_ROWS > _SHARED_BYTES:
+            first = next(page_headers(handle, column), None)
+            dictionary = max(dictionary, first.unpacked if first and first.is_dictionary else 0)
     row = max(row, total // max(1, metadata.num_rows))
     rows: int = min(BATCH_ROWS, BATCH_BYTES // row, _SHARED_BYTES // dictionary)
     return max(1, rows)
-
-
-def _unpacked_size(handle: OpenFile, offset: int) -> int:
-    """Return the unpacked bytes of the page that begins here; 0 if no header of a page does.
-
-    pyarrow does not tell it. A header begins with the page's type and this size, in Thrift's compact protocol
-    (parquet.thrift, "PageHeader"). pyarrow refuses a page that unpacks to more.
-    """
-    handle.seek(offset)
-    head = handle.read(_HEADER_BYTES) or b""
-    at, number = 0, 0
-    for _ in range(2):
-        if at >= len(head) or head[at] != _I32_FIELD:
-            return 0
-        at, number, shift = at + 1, 0, 0
-        while at < len(head) and head[at] & 0x80:
-            number, shift, at = number | (head[at] & 0x7F) << shift, shift + 7, at + 1
-        number |= (head[at] if at < len(head) else 0) << shift
-        at += 1
-    return number >> 1  # zigzag, and not negative
