@@ -596,6 +596,19 @@ def test_records_within_a_long_wrong_length_are_found_again(tmp_path: Path, pack
     assert f"at {len(wrong) - 1} more places" in said
 
 
+@pytest.mark.parametrize("wrong", [8, 64, 127])
+def test_whole_records_that_quote_a_header_stay_whole_behind_some_wrong_lengths(wrong: int) -> None:
+    def one(block: bytes, length: int) -> bytes:
+        return b"WARC/1.0\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n" % (length, block)
+
+    quoting = b"page\r\n\r\n" + one(b"forged", 6) + b"rest of the page"
+    data = (one(b"x" * 50, 20_000) + one(b"y" * 30_000, 30_000)) * wrong + one(quoting, len(quoting)) * 20
+    flow = ArchiveFlow(data[begin : begin + 65_536] for begin in range(0, len(data), 65_536))
+    found = list(RecordFramer(flow, 10_000, lambda: 0))
+    assert [record.damage for record in found].count("its length is wrong") == wrong
+    assert [record.block for record in found[2 * wrong :]] == [quoting] * 20
+
+
 @pytest.mark.parametrize("length", [2_003, 20_000, 10**9], ids=["within a block", "beyond it", "beyond the end"])
 @pytest.mark.parametrize("members", [False, True], ids=["one member", "a member a record"])
 def test_wrong_lengths_without_number_cost_what_their_bytes_cost(length: int, members: bool) -> None:

@@ -32,8 +32,9 @@ _WRONG_LENGTH: Final = "its length is wrong"
 _WITHIN_BYTES: Final = 1 << 12
 """No match of _WARC_WITHIN and _ARC_WITHIN looks at more bytes."""
 _PATIENCE: Final = 128
-_LONG_COST: Final = _PATIENCE // 8
-"""What a wrong length costs of the patience if bytes wait in a temporary file. Any other costs 1."""
+"""How many wrong lengths may cost a whole block each."""
+_LONG_PATIENCE: Final = 8
+"""How many wrong lengths may cost a temporary file each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,9 @@ class RecordFramer:
     Memory: blocks of up to `most` bytes, twice for a moment. A record with a wrong length has `damage`, but the
     records around it are found: the next header is looked for within its block, or after it. A length counts as
     wrong only if no record follows the block, since a page may hold bytes that look like a record. Until that is
-    known, further bytes wait in a temporary file. After 8 wrong lengths of this kind, or _PATIENCE of any, the next
-    header counts at once: else each wrong length might cost the rest of the file, or a whole block.
+    known, further bytes wait in a temporary file. After _LONG_PATIENCE wrong lengths of this kind, the next header
+    counts at once in a block of more than `most` bytes. After _PATIENCE of any kind, it counts at once in each
+    block. Else each wrong length might cost the rest of the file, or a whole block.
 
     A block that the file's end cuts off may be such a page, too. So no header is looked for in it. But if each
     record is a compressed member of its own, the members after the block's first member are records.
@@ -95,6 +97,7 @@ class RecordFramer:
     _alone: bool = False
     """Whether the last header began a compressed member. Then records probably have members of their own."""
     _patience: int = _PATIENCE
+    _long_patience: int = _LONG_PATIENCE
 
     def __iter__(self) -> Iterator[ArchiveRecord]:
         while True:
@@ -241,16 +244,17 @@ class RecordFramer:
 
     def _go_back(self, passed: _PassedBytes) -> None:
         """Read the passed bytes again, from the first place on that looks like a record."""
-        self._patience -= 1 if passed.kept is None else _LONG_COST
+        self._patience -= 1
         if passed.kept is not None:
+            self._long_patience -= 1
             self.flow.replay(passed.kept)
 
     def _pass(self, passed: _PassedBytes, block: bytes, count: int) -> bool:
         """Pass over `count` bytes after a block's beginning. Returns False if they end early.
 
-        Once the patience is used up, stops before the first place that looks like a record, and returns False.
+        Once a patience is used up, stops before the first place that looks like a record, and returns False.
         """
-        patient = self._patience > 0
+        patient = self._patience > 0 and self._long_patience > 0
         if count and passed.pattern.search(block):
             if not patient:
                 return False
