@@ -7,6 +7,7 @@ import errno
 import gzip
 import json
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -287,7 +288,7 @@ def test_a_public_feed_leads_to_no_private_address_and_a_private_one_may(
         named = [server.address("/rss")]
         assert len(pages(RssReader(named, print))) == 1
         said, opened = list[str](), iter([True])
-        monkeypatch.setattr(fetch, "_is_public", lambda _: next(opened, False), raising=False)
+        monkeypatch.setattr(fetch, "_is_public", lambda _: next(opened, False))
         reader = RssReader(named, said.append)
         assert pages(reader) == []
         assert "redirects to an address of a private network: give the address of the feed itself" in said[0]
@@ -296,23 +297,45 @@ def test_a_public_feed_leads_to_no_private_address_and_a_private_one_may(
 
 
 def test_a_feed_is_not_redirected_from_https_to_http() -> None:
-    def answer(url: str, to: str) -> SimpleNamespace:
-        return SimpleNamespace(url=URL(url), response=SimpleNamespace(headers={"Location": to}))
+    def answer(url: str, to: str, **headers: str) -> SimpleNamespace:
+        return SimpleNamespace(url=URL(url), response=SimpleNamespace(headers={"Location": to} | headers))
 
     for to in ("https://b.example/", "//b.example/", "/rss"):
         asyncio.run(fetch._Redirects().begin(None, None, answer("https://a.example/", to)))
     asyncio.run(fetch._Redirects().begin(None, None, answer("http://a.example/", "http://b.example/")))
     with pytest.raises(ValueError, match="from https to http"):
         asyncio.run(fetch._Redirects().begin(None, None, answer("https://a.example/", " HTTP://b.example/")))
+    with pytest.raises(ValueError, match="from https to http"):
+        asyncio.run(fetch._Redirects().begin(None, None, answer("https://a.example/", "", URI="http://b.example/")))
+
+
+def test_a_refused_address_is_no_reason_once_the_name_has_another() -> None:
+    def place(host: str) -> tuple[int, int, int, str, tuple[str, int]]:
+        return socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, 80)
+
+    redirects = fetch._Redirects()
+    redirects.open_socket(place("192.0.43.8")).close()
+    redirects._is_redirected = True
+    with pytest.raises(PermissionError):
+        redirects.open_socket(place("10.0.0.1"))
+    assert redirects.refused
+    redirects.open_socket(place("192.0.43.8")).close()
+    assert not redirects.refused
 
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fe80::1%2", "::ffff:10.0.0.1", "100.64.0.1", "0.0.0.0"],
+    [
+        *("127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1"),
+        *("::", "::1", "fe80::1%2", "fec0::1", "fd00::1", "ff0e::1", "::127.0.0.1"),
+        *("::ffff:10.0.0.1", "::ffff:100.64.0.1", "::ffff:127.0.0.1"),
+        *("64:ff9b::a00:1", "64:ff9b:1::a00:1", "2002:7f00:1::"),
+    ],
 )
 def test_addresses_of_private_networks_are_known(host: str) -> None:
     assert not fetch._is_public(host)
-    assert fetch._is_public("192.0.43.8")
+    for public in ("192.0.43.8", "2001:4860:4860::8888", "::ffff:192.0.43.8", "64:ff9b::c000:2b08"):
+        assert fetch._is_public(public)
 
 
 def endless(to: BaseHTTPRequestHandler) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 
 from simstream.errors import InputError, needs
@@ -18,6 +18,10 @@ MAX_FEED_BYTES: Final = 10 << 20
 FETCH_S: Final = 30.0
 """Seconds for one feed, with all redirects."""
 MAX_REDIRECTS: Final = 5
+_CARRIERS: Final = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
+"""The last 32 bits of these addresses are an address of IPv4: compatible, mapped, or behind a gateway (NAT64)."""
+_LOCAL_GATEWAY: Final = IPv6Network("64:ff9b:1::/48")
+"""A network's own gateway to IPv4. Python before 3.13 takes it for public."""
 
 
 @dataclass(slots=True)
@@ -60,7 +64,8 @@ class _Redirects:
     async def begin(self, _session: Any, _context: Any, params: Any) -> None:
         """Take an answer that redirects. Raises ValueError if it must not be followed."""
         self._is_redirected = True
-        to = params.response.headers.get("Location", params.response.headers.get("URI", ""))
+        headers = params.response.headers
+        to = headers.get("Location") or headers.get("URI") or ""
         if params.url.scheme == "https" and params.url.join(type(params.url)(to)).scheme != "https":
             self.refused = "its server redirects from https to http"
             raise ValueError(self.refused)
@@ -74,11 +79,20 @@ class _Redirects:
         elif not (is_public or self._is_within):
             self.refused = "its server redirects to an address of a private network"
             raise PermissionError(self.refused)
+        self.refused = ""  # a name may have a refused address, and this one
         return socket.socket(family, kind, protocol)
 
 
 def _is_public(host: str) -> bool:
-    return ip_address(host).is_global
+    address = ip_address(host)
+    if isinstance(address, IPv6Address):
+        if address in _LOCAL_GATEWAY or address.is_site_local:
+            return False
+        if any(address in prefix for prefix in _CARRIERS):
+            address = IPv4Address(int(address) & 0xFFFFFFFF)
+        else:
+            address = address.sixtofour or address
+    return address.is_global and not address.is_multicast
 
 
 async def _fetch_all(aiohttp: Any, sources: Sequence[RssSource]) -> list[Fetched]:
