@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from functools import partial
 from pathlib import Path
+from sys import getsizeof
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import PRESETS
+from simstream.wire.verdict import Verdict
 from tests.unit.test_feed_costs import verdict
 
 Message = MutableMapping[str, Any]
@@ -397,7 +399,7 @@ def test_strings_and_bytes_outside_are_counted_as_json_reads_them(value: Any, in
 
 def test_recent_verdicts_are_bounded_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "MAX_RECENT", 100)
-    monkeypatch.setattr(query, "MAX_RECENT_BYTES", 1 << 20, raising=False)
+    monkeypatch.setattr(query, "MAX_RECENT_BYTES", 1 << 20)
     recent = query.RecentVerdicts()
     short = verdict(0, 0)
     recent.add([msgspec.structs.replace(short, id=str(number % 101)) for number in range(250)])
@@ -413,3 +415,15 @@ def test_recent_verdicts_are_bounded_in_number_and_in_bytes(monkeypatch: pytest.
     assert kept == longs[-len(kept) :]
     assert 500_000 < len(kept) * 17_700 < 1 << 20
     assert recent.get("5") is None
+
+
+def test_recent_verdicts_that_were_answered_take_no_more_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "MAX_RECENT_BYTES", 1 << 20)
+    recent, kept = query.RecentVerdicts(), list[Verdict]()
+    for number in range(300):
+        kept.append(msgspec.structs.replace(verdict(0, 0), id=f"ж{number:999}", url="ж" * 4000 + str(number)))
+        recent.add(kept[-1:])
+        msgspec.json.encode(kept[-1])
+    kept = [one for one in kept if recent.get(one.id) is not None]
+    assert len(kept) > 5
+    assert sum(getsizeof(one.id) + getsizeof(one.url) for one in kept) < 1 << 20

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from sys import getsizeof
 from typing import NamedTuple
 
 import numpy as np
@@ -166,5 +165,7 @@ class RecentVerdicts:
 
 def _bytes_of(verdict: Verdict) -> int:
     """Return about how much memory a verdict takes."""
-    texts = verdict.id, verdict.url, verdict.near_duplicate_of, verdict.canonical
-    return 600 + sum(map(getsizeof, texts)) + 70 * len(verdict.merged_clusters)
+    texts = filter(None, (verdict.id, verdict.url, verdict.near_duplicate_of, verdict.canonical))
+    # Not getsizeof: a string that is not ASCII keeps its UTF-8 once it was encoded, and has to count the same then.
+    sizes = (50 + len(text) * (1 if text.isascii() else 8) for text in texts)
+    return 600 + sum(sizes) + 70 * len(verdict.merged_clusters)
