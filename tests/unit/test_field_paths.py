@@ -207,8 +207,22 @@ def test_an_array_with_too_many_items_is_of_a_wrong_type() -> None:
 
 
 def test_an_array_with_too_many_characters_is_of_a_wrong_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field_paths, "MAX_JOINED", 100, raising=False)
+    monkeypatch.setattr(field_paths, "MAX_JOINED", 100)
     paths = parse_paths({"text": "a"})
     assert paths is not None
     assert paths.find_fields({"a": ["x" * 50] * 2})["text"] == "x" * 50 + "\n" + "x" * 50
     assert paths.find_fields({"a": ["x" * 50] * 3})["text"] == ["x" * 50] * 3
+
+
+def test_an_array_is_joined_to_few_characters_for_each_byte_of_its_value() -> None:
+    """As symbols of a schema of Avro that a value names by a byte each."""
+
+    def kind(items: int, symbol: str) -> PageKind:
+        value = b"\0" * items
+        limits = PageLimits(paths=parse_paths({"text": "a"}), read=lambda data: {"a": [symbol] * len(data)})
+        return decode(Record("t", 0, 0, b"k", value, (), 5), limits).kind
+
+    assert kind(64, "s" * 1_000) is PageKind.READABLE
+    assert kind(40_000, "s" * 32) is PageKind.READABLE
+    assert kind(4_000, "s" * 1_000) is PageKind.UNREADABLE
+    assert kind(40_000, "s" * 33) is PageKind.UNREADABLE

@@ -17,8 +17,11 @@ MAX_ITEMS = 50_000
 """The most items that one pass over an array looks at. With more, the field is of a wrong type: a stranger's page
 costs no more than some long articles."""
 MAX_JOINED = 1 << 28
-"""The most characters that are joined; with more, the field is of a wrong type. No recipe reads a longer text. A
-string that stands in the value's schema costs no memory until it is joined."""
+"""The most characters that are joined; with more, the field is of a wrong type. No recipe reads a longer text."""
+MAX_JOINED_SHORT = 1 << 16
+MAX_JOINED_RATIO = 32
+"""At most so many characters, or so many for each byte of a value, are joined: a string that stands in the value's
+schema costs no memory until it is joined, and a batch of records is bounded by their bytes."""
 _JOINED = ("title", "text", "html")
 _CONTENT = ("text", "html")
 
@@ -44,12 +47,14 @@ class FieldPaths:
         """Whether the id comes from a named field. Then the field counts before the record's key."""
         return "id" in self.paths and self.id_header is None
 
-    def find_fields(self, tree: dict[str, object]) -> dict[str, object]:
+    def find_fields(self, tree: dict[str, object], size: int = MAX_JOINED) -> dict[str, object]:
         """Return the fields of a page by their own names; an absent one is missing or None.
 
-        Cost: about 0.2 us a field, and a pass over each array on the way for each name of the path.
+        `size`: the bytes of the page's value. Cost: about 0.2 us a field, and a pass over each array on the way for
+        each name of the path.
         """
-        return {name: value_at(tree, steps, name in _JOINED) for name, steps in self.steps}
+        most = min(MAX_JOINED, max(MAX_JOINED_SHORT, size * MAX_JOINED_RATIO))
+        return {name: value_at(tree, steps, name in _JOINED, most) for name, steps in self.steps}
 
     def explain_no_text(self) -> str:
         """Return a sentence about a page without text and HTML."""
@@ -95,27 +100,28 @@ def parse_paths(given: Mapping[str, str | None]) -> FieldPaths | None:
     return FieldPaths(paths, tuple((name, steps) for name, steps in ways.items() if steps), id_header)
 
 
-def value_at(tree: object, steps: Steps, is_joined: bool) -> object:
+def value_at(tree: object, steps: Steps, is_joined: bool, most: int = MAX_JOINED) -> object:
     """Return the value at the end of the way; None if the way does not lead to one.
 
-    The values of arrays on the way, or at its end, are joined by line breaks if `is_joined`.
+    The values of arrays on the way, or at its end, are joined by line breaks if `is_joined` and they have at most
+    `most` characters.
     """
     for number, step in enumerate(steps):
         if isinstance(tree, dict):
             tree = tree.get(step)
         elif isinstance(tree, list):
-            return _value_of_array(tree, steps[number:], is_joined)
+            return _value_of_array(tree, steps[number:], is_joined, most)
         else:
             return None
-    return _value_of_array(tree, (), is_joined) if isinstance(tree, list) else tree
+    return _value_of_array(tree, (), is_joined, most) if isinstance(tree, list) else tree
 
 
-def _value_of_array(array: list[object], steps: Steps, is_joined: bool) -> object:
+def _value_of_array(array: list[object], steps: Steps, is_joined: bool, most: int) -> object:
     """Return the strings at the end of the ways from an array's items, joined by line breaks; None without any.
 
     Returns a value that is no string, if there is one, and the list of values for a field that is never joined.
-    Returns the array itself if a pass would look at more than MAX_ITEMS items, or the strings have more than
-    MAX_JOINED characters.
+    Returns the array itself if a pass would look at more than MAX_ITEMS items, or the strings have more than `most`
+    characters.
     """
     try:
         values = [*_items(array)]
@@ -129,7 +135,7 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool) -> objec
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values):
         return next(value for value in values if not isinstance(value, str))
-    return "\n".join(texts) if sum(map(len, texts)) <= MAX_JOINED else array
+    return "\n".join(texts) if sum(map(len, texts)) <= most else array
 
 
 class _TooManyItems(Exception):

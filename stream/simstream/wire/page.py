@@ -269,7 +269,7 @@ def _from_tree(record: Record, value: bytes, limits: PageLimits) -> Page:
 def _fields_at(value: bytes, limits: PageLimits) -> tuple[PageFields, str]:
     """Return the fields of a value, and a sentence about fields of a wrong type, or "". Raises BadValueError."""
     tree = (limits.read or tree_of)(value)
-    return _sort_out(limits.paths.find_fields(tree) if limits.paths else tree, limits.paths)
+    return _sort_out(limits.paths.find_fields(tree, len(value)) if limits.paths else tree, limits.paths)
 
 
 def _from_fields(record: Record, fields: PageFields, wrong: str, no_text: str) -> Page:
