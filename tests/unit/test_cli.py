@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import pty
 import resource
@@ -12,17 +13,24 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import cast
 
 import click
 import pytest
 from rich.cells import cell_len
 
-from simstream.cli import main, verdict_table
+from simstream.cli import dead_letters, main, match, verdict_table
 from simstream.cli.main import COMMANDS, invoke
+from simstream.cli.output import print_json
 from simstream.cli.progress import say
 from simstream.cli.serve import OPEN_FILES, allow_open_files
 from simstream.errors import BrokerUnreachable, SettingsError
+from simstream.model import Record
+from simstream.telemetry.logging import JsonFormatter
+from simstream.tools.dead_letters.letters import DeadLetter
+from simstream.tools.match_questions import PageQuestion
 from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits
 from tests.e2e.harness import command_line, environment
 from tests.unit.test_verdict import EXAMPLE, verdict
 
@@ -382,6 +390,35 @@ def test_serve_may_open_as_many_files_as_the_system_allows() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(OPEN_FILES, hard), hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_every_command_writes_json_that_cannot_steer_a_terminal_and_leaves_pipes_alone(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    class Stream(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return is_terminal
+
+    evil = "a\x9bb\u202e"
+    out, log = Stream(io.BytesIO(), "utf-8"), Stream(io.BytesIO(), "utf-8")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", log)
+    print_json(evil)
+    match._show(PageQuestion(evil, {}), {"matches": []}, as_json=True)
+    letter = DeadLetter(
+        Record("t", 0, 0, evil.encode(), b"{}", (("added", b""),)), 0, "", "", "t", 0, 0, 2, False, False, 1
+    )
+    click.echo(dead_letters._shown(letter, PageLimits(), show=False, as_json=True))
+    click.echo(JsonFormatter().format(logging.makeLogRecord({"msg": evil})))
+    assert invoke(["tokens", "--json", evil]) == 0
+    out.flush()
+    lines = cast(io.BytesIO, out.buffer).getvalue().splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        assert line.isascii() is is_terminal
+        assert (rb"\u009b" if is_terminal else "\x9b".encode()) in line
+        assert b"\\u202e" in json.dumps(json.loads(line)).encode()
 
 
 def test_ids_in_json_cannot_steer_a_terminal_and_keep_their_values(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from simstream.cli.amounts import say_pages
 from simstream.cli.options import COUNT, log_options, open_log, settings_options, settle
 from simstream.errors import SettingsError
 from simstream.model import REASONS
-from simstream.terminal import printable, printable_json
+from simstream.terminal import json_for, printable
 
 if TYPE_CHECKING:
     from simstream.tools.dead_letters.letters import DeadLetter, LetterFilter
@@ -146,7 +147,7 @@ def _shown(letter: DeadLetter, limits: PageLimits, show: bool, as_json: bool) ->
     if as_json:
         import msgspec
 
-        return printable_json(msgspec.json.encode({"id": page_id} | _fields(letter, show))).decode()
+        return json_for(sys.stdout, msgspec.json.encode({"id": page_id} | _fields(letter, show))).decode()
     return _line(letter, page_id) + (f"\n    {printable(_content(letter))}" if show else "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import sys
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
@@ -16,7 +17,7 @@ from simstream.errors import SimstreamError, UsageError
 from simstream.sources.addresses import names_web_server
 from simstream.sources.lines import standard_input
 from simstream.telemetry.callers import url_of
-from simstream.terminal import printable
+from simstream.terminal import json_for, printable
 from simstream.tools.match_questions import PageQuestion, asked, batches
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _detail(answer: urllib.error.HTTPError) -> str:
 def _show(page: PageQuestion, result: dict[str, Any], as_json: bool) -> None:
     reason = page.reason or result.get("reason")
     if as_json:
-        click.echo(msgspec.json.encode({"id": page.id, **result, "reason": reason}))
+        click.echo(json_for(sys.stdout, msgspec.json.encode({"id": page.id, **result, "reason": reason})))
         return
     if not result["matches"]:
         click.echo(printable(f"{page.id}  {'not compared: ' + reason if reason else 'matches no live page'}"))

@@ -27,7 +27,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
 from simstream.sources.stores import check_writable, put
-from simstream.terminal import printable_json
+from simstream.terminal import json_for, printable_json
 
 _PART, _FOLDER = ".part", "simstream-"
 """The ending of an output until it is whole, and how the temporary folder of an output for a store begins."""
@@ -168,7 +168,7 @@ def _cause(error: BaseException) -> str:
 
 def print_json(value: object) -> None:
     """Print a value as one line of JSON."""
-    sys.stdout.buffer.write(printable_json(msgspec.json.encode(value)) + b"\n")
+    sys.stdout.buffer.write(json_for(sys.stdout, msgspec.json.encode(value)) + b"\n")
     sys.stdout.flush()
 
 

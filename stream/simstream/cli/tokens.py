@@ -12,7 +12,7 @@ import click
 from simstream.cli.options import recipe_option, settle
 from simstream.cli.progress import say
 from simstream.errors import UsageError
-from simstream.terminal import printable
+from simstream.terminal import json_for, printable
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
@@ -85,7 +85,7 @@ def command(
             else:
                 rows = fingerprinter.jieba_tokens(page_text)
                 plain = " / ".join(map(printable, rows))
-            click.echo(msgspec.json.encode(rows) if as_json else plain)
+            click.echo(json_for(sys.stdout, msgspec.json.encode(rows)) if as_json else plain)
 
 
 def _texts(

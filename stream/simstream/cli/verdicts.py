@@ -10,7 +10,7 @@ import click
 
 from simstream.cli.options import PATIENCE_S, log_options, open_log, settings_options, settle
 from simstream.cli.progress import say
-from simstream.terminal import printable_json
+from simstream.terminal import json_for
 
 if TYPE_CHECKING:
     from simstream.log.base import Log
@@ -62,7 +62,7 @@ def _show(records: Iterable[Record], as_json: bool, headers: bool) -> None:
             value = wire.as_json(value)
             if headers:
                 value = value[:-1] + b',"headers":' + msgspec.json.encode(shown) + b"}"
-            sys.stdout.buffer.write((printable_json(value) if sys.stdout.isatty() else value) + b"\n")
+            sys.stdout.buffer.write(json_for(sys.stdout, value) + b"\n")
             continue
         click.echo(verdict_table.line(wire.decode(value)))
         for name, text in shown.items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from typing import Any, Literal
 
 import msgspec
 
-from simstream.terminal import printable, printable_json
+from simstream.terminal import json_for, printable
 
 FIELDS = ("ordinal", "frame", "partition", "offset", "reason", "cluster", "pages", "alike")
 """What an event may say besides its sentence: `extra` of the logger, and fields of a JSON line."""
@@ -68,7 +69,7 @@ class JsonFormatter(logging.Formatter):
         for name, value in event.items():
             if isinstance(value, str):  # the name of a file need not be UTF-8
                 event[name] = value.encode(errors="backslashreplace").decode()
-        return printable_json(msgspec.json.encode(event)).decode()
+        return json_for(sys.stderr, msgspec.json.encode(event)).decode()
 
 
 class RepetitionFilter(logging.Filter):
