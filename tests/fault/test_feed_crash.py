@@ -63,7 +63,9 @@ def record(value: bytes, offset: int) -> Record:
     return Record("t", 0, offset, b"k", value, (), 1_750_000_000_000)
 
 
-def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_raises_costs_its_own_title_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     feed = FeedState(FoldLimits())
     feed.begin({})
 
@@ -98,3 +100,4 @@ def test_a_page_that_raises_costs_its_own_title_alone(monkeypatch: pytest.Monkey
     titles = {page: (version.title, version.cluster) for page, version in feed.fold.versions.items()}
     assert titles == {"page 1": ("", 7), "page 2": ("good", 8)}
     assert feed.fold.stream_time == 1
+    assert f"a verdict's time ({10**16} ms) or ordinal (1) is out of range" in caplog.text

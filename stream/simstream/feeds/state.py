@@ -107,7 +107,12 @@ def take_verdict(feed: FeedState, record: Record) -> None:
         _logger.warning("partition %d, offset %d: a verdict has a cluster id that is not a number", *where)
         return
     if abs(verdict.time) > MAX_TIME_MS or not 0 <= verdict.ordinal < MAX_ORDINAL:
-        _logger.warning("partition %d, offset %d: a verdict has a time or an ordinal that no page has", *where)
+        _logger.warning(
+            "partition %d, offset %d: a verdict's time (%d ms) or ordinal (%d) is out of range",
+            *where,
+            verdict.time,
+            verdict.ordinal,
+        )
         return
     feed.fold.apply(verdict, record.partition)
 
