@@ -245,7 +245,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Seconds since a loop turned",
+            "Seconds since a role's last sign",
             "s",
             (Query(_most("simstream_turn_age_seconds", "instance, role"), "{{role}} {{instance}}"),),
         ),

@@ -19,7 +19,7 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from simstream.cli import dead_letters, main, match, verdict_table
+from simstream.cli import dead_letters, main, match, verdict_table, verdicts
 from simstream.cli.main import COMMANDS, invoke
 from simstream.cli.output import print_json
 from simstream.cli.progress import say
@@ -413,8 +413,9 @@ def test_every_command_writes_json_that_cannot_steer_a_terminal_and_leaves_pipes
     click.echo(JsonFormatter().format(logging.makeLogRecord({"msg": evil})))
     assert invoke(["tokens", "--json", evil]) == 0
     out.flush()
+    verdicts._show([Record("t", 0, 0, b"", json.dumps(evil, ensure_ascii=False).encode())], True, False)
     lines = cast(io.BytesIO, out.buffer).getvalue().splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         assert line.isascii() is is_terminal
         assert (rb"\u009b" if is_terminal else "\x9b".encode()) in line

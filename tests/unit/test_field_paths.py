@@ -214,7 +214,7 @@ def test_an_array_with_too_many_characters_is_of_a_wrong_type(monkeypatch: pytes
     assert paths.find_fields({"a": ["x" * 50] * 3})["text"] == ["x" * 50] * 3
 
 
-def test_an_array_is_joined_to_few_characters_for_each_byte_of_its_value() -> None:
+def test_an_array_is_joined_to_few_bytes_for_each_byte_of_its_value() -> None:
     """As symbols of a schema of Avro that a value names by a byte each."""
 
     def kind(items: int, symbol: str) -> PageKind:
@@ -223,6 +223,8 @@ def test_an_array_is_joined_to_few_characters_for_each_byte_of_its_value() -> No
         return decode(Record("t", 0, 0, b"k", value, (), 5), limits).kind
 
     assert kind(64, "s" * 1_000) is PageKind.READABLE
-    assert kind(40_000, "s" * 32) is PageKind.READABLE
+    assert kind(40_000, "s" * 8) is PageKind.READABLE
+    assert kind(40_000, "é" * 2) is PageKind.READABLE
     assert kind(4_000, "s" * 1_000) is PageKind.UNREADABLE
-    assert kind(40_000, "s" * 33) is PageKind.UNREADABLE
+    assert kind(40_000, "s" * 9) is PageKind.UNREADABLE
+    assert kind(40_000, "é" * 3) is PageKind.UNREADABLE

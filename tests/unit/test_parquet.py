@@ -16,7 +16,7 @@ import pytest
 from simstream.errors import InputError, Unavailable, UsageError
 from simstream.model import Page
 from simstream.sources.fields import FieldNames
-from simstream.sources.page_headers import PageHeader, page_headers
+from simstream.sources.page_headers import PageHeader, _struct, page_headers
 from simstream.sources.read import read_pages, size_of
 from simstream.sources.row_groups import _ListColumn, batches_of, open_parquet
 from simstream.wire.page import NO_TIME, PageLimits, decode
@@ -360,8 +360,55 @@ def test_lists_with_too_many_items_or_long_values_of_one_length_are_refused(tmp_
             peak_of_batches(path)
 
     refused(pa.array([b"a" * (1 << 16)] * 2_100, pa.binary(1 << 16)), "131 MB in lists up to text")
+    refused(pa.array([b"a" * (1 << 16), *[None] * 2_100], pa.binary(1 << 16)), "131 MB in lists up to text")
     many = (1 << 24) + 1
     refused(pa.nulls(many, pa.int8()), "16,777,217 items")
+
+
+def test_rows_with_long_values_of_one_length_are_read_few_at_a_time(tmp_path: Path) -> None:
+    """Nulls stand for no bytes; they only make fewer rows be read at once."""
+    rows = 64
+    items = pa.array([b"a" * (1 << 16), *[None] * (100 * rows - 1)], pa.binary(1 << 16))
+    column = pa.ListArray.from_arrays(pa.array(range(0, 100 * rows + 1, 100), pa.int32()), items)
+    path = written(tmp_path / "a.parquet", {"text": column}, compression="zstd", store_schema=False)
+    with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+        assert next(iter(batches_of(pa, file, handle, 0))).num_rows == 20
+    empty = pa.array([None] * 200_000, pa.list_(pa.binary(768)))
+    assert peak_of_batches(written(tmp_path / "b.parquet", {"text": empty})) < 15 << 20
+
+
+def test_a_hole_in_a_file_is_named_at_once(tmp_path: Path) -> None:
+    path = Path(written(tmp_path / "a.parquet", {"text": [["x", "y"]] * 100_000}, compression="none"))
+    data = bytearray(path.read_bytes())
+    with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+        chunk = file.metadata.row_group(0).column(0)
+        begin, size = chunk.dictionary_page_offset, chunk.total_compressed_size
+        data[begin : begin + size] = bytes(size)
+    path.write_bytes(data)
+    with open(path, "rb") as handle, open_parquet(pa, handle) as file:
+        assert list(page_headers(handle, file.metadata.row_group(0).column(0))) == []
+    with pytest.raises(InputError, match="damaged"):
+        pages(str(path))
+
+
+@pytest.mark.parametrize(
+    ("again", "value"),
+    [(b"\x05\x04\x90\x80\x80\x80\xc0\x01", 8), (b"\x08\x04\x01a", 2), (b"\x0d\x04" + bytes(16), 2)],
+    ids=["low 32 bits", "no text", "no uuid"],
+)
+def test_a_field_that_comes_again_is_read_as_thrift_reads_it(again: bytes, value: int) -> None:
+    data = b"\x15\x02\x15\x04" + again + b"\0"
+    assert _struct(data, 0) == ({1: 1, 2: value}, len(data))
+
+
+def test_lists_of_two_columns_with_one_name_are_refused(tmp_path: Path) -> None:
+    items = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int32()), ["a" * (1 << 20)])
+    column = pa.ListArray.from_arrays(pa.array([0, 300], pa.int32()), items)
+    table = pa.Table.from_arrays([column, column], names=["text", "text"])
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=8 << 20, store_schema=False)
+    with pytest.raises(OSError, match=r"lists of two columns text\.list\.element"):
+        peak_of_batches(path)
 
 
 def test_lists_of_several_columns_are_measured_together(tmp_path: Path) -> None:
@@ -398,7 +445,7 @@ def test_values_of_the_dictionary_behind_others_are_measured() -> None:
         PageHeader(10, 4, False, False),
     )
     for pages, is_coded_first in (([coded, coded, plain], True), ([coded, plain, coded], False), ([plain], True)):
-        column = _ListColumn.of("a", [dictionary, *pages])
+        column = _ListColumn.of("a", sum(page.values for page in pages), [dictionary, *pages])
         assert column.is_coded_first is is_coded_first
         assert (column.coded, column.dictionary_values) == (3 * pages.count(coded), 2)
 

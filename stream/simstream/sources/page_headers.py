@@ -15,6 +15,10 @@ _DICTIONARY_CODES: Final = (2, 8)
 """The encodings whose values are numbers of the dictionary's values."""
 _DATA_HEADERS: Final = {0: (5, 2), 3: (8, 4)}
 """For the types of pages with values: the fields of their own header, and of the encoding in it."""
+_I32, _UUID, _STRUCT = 5, 13, 12
+"""Types of Thrift's compact protocol."""
+_LAST_NUMBER: Final = 4
+"""The fields up to this one are numbers, in the header and in its structs; of the others only structs are read."""
 _MAX_SHIFT: Final = 63
 
 
@@ -31,7 +35,7 @@ class PageHeader(NamedTuple):
 
 
 def page_headers(handle: IO[bytes] | CountedFile, column: Any) -> Iterator[PageHeader]:
-    """Yield the headers of a column's pages in a row group, as far as they can be read.
+    """Yield the headers of a column's pages in a row group; none behind one that cannot be a header.
 
     `column` is pyarrow's ColumnChunkMetaData. pyarrow raises an error at a header that ends the headers here. The
     format is Thrift's compact protocol (parquet.thrift, "PageHeader"). Cost: a read for each page.
@@ -39,22 +43,20 @@ def page_headers(handle: IO[bytes] | CountedFile, column: Any) -> Iterator[PageH
     at, seen = column.data_page_offset, 0
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < at:
         at = column.dictionary_page_offset
-    while seen < column.num_values:
+    end = at + column.total_compressed_size
+    while seen < column.num_values and at < end:
         fields, length = _header_at(handle, at)
-        if not length:
+        kind, unpacked, packed = (fields.get(name) for name in (1, 2, 3))
+        if not length or kind is None or unpacked is None or packed is None or unpacked < 0 or packed < 0:
             return
-        kind, unpacked, packed = (_number(fields, name) for name in (1, 2, 3))
+        is_data = kind in _DATA_HEADERS
         own, encoding = _DATA_HEADERS.get(kind, (7, 2))
-        header = found if isinstance(found := fields.get(own), dict) else {}
-        values, is_dictionary = _number(header, 1), kind == _DICTIONARY_PAGE
-        is_coded = kind in _DATA_HEADERS and _number(header, encoding) in _DICTIONARY_CODES
-        yield PageHeader(unpacked, values, is_dictionary, is_coded)
-        at, seen = at + length + packed, seen + values * (kind in _DATA_HEADERS)
-
-
-def _number(fields: dict[int, Any], name: int) -> int:
-    number = fields.get(name)
-    return max(0, number) if isinstance(number, int) else 0
+        header = fields.get(own, {})
+        if (is_data or kind == _DICTIONARY_PAGE) and not header.get(1, -1) >= 0:
+            return
+        is_coded = is_data and header.get(encoding) in _DICTIONARY_CODES
+        yield PageHeader(unpacked, header.get(1, 0), kind == _DICTIONARY_PAGE, is_coded)
+        at, seen = at + length + packed, seen + header.get(1, 0) * is_data
 
 
 def _header_at(handle: IO[bytes] | CountedFile, at: int) -> tuple[dict[int, Any], int]:
@@ -73,7 +75,11 @@ def _header_at(handle: IO[bytes] | CountedFile, at: int) -> tuple[dict[int, Any]
 
 
 def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct by their numbers, and the place behind it. Raises IndexError if it is cut."""
+    """Return the numbers and structs of a struct by the numbers of their fields, and the place behind it.
+
+    A reader of Thrift leaves out a field of another type, so that it does not stand in for an earlier one. Raises
+    IndexError if the struct is cut.
+    """
     fields: dict[int, Any] = {}
     number = 0
     while (head := data[at]) != 0:
@@ -84,17 +90,21 @@ def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
             number, at = _varint(data, at)
             number = _signed(number)
         kind = head & 15
-        fields[number], at = (kind, at) if kind in (1, 2) else _value(data, at, kind)
+        value, at = (None, at) if kind in (1, 2) else _value(data, at, kind)
+        if value is not None and isinstance(value, dict) == (number > _LAST_NUMBER):
+            fields[number] = value
     return fields, at + 1
 
 
 def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
-    """Return a value, None for a type that no read field has, and the place behind it."""
-    if kind in (4, 5, 6):
+    """Return a number of 32 bits or a struct, None for a value of another type, and the place behind it."""
+    if kind in (4, _I32, 6):
         number, at = _varint(data, at)
-        return _signed(number), at
-    if kind == 12:
+        return _signed(number) if kind == _I32 else None, at
+    if kind == _STRUCT:
         return _struct(data, at)
+    if kind == _UUID:
+        return None, at + 16
     if kind == 8:
         length, at = _varint(data, at)
         return None, at + length
@@ -126,4 +136,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _signed(number: int) -> int:
+    number &= 0xFFFF_FFFF
     return number >> 1 ^ -(number & 1)

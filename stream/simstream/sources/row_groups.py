@@ -74,12 +74,12 @@ def _rows_of_lists(arrow: Any, file: Any, handle: OpenFile, group: int, paths: S
 
     A list may have one value of the dictionary any number of times, in no room. Where so many numbers of such a
     dictionary could be too much, the column is read twice, the first time as numbers. Raises LongRowError if such
-    strings of a row have more than _SHARED_BYTES, or so have the fixed bytes of a group's lists, or a row has more
-    than _MAX_ITEMS on average.
+    strings of a row have more than _SHARED_BYTES, or if a row has on average more than _MAX_ITEMS, or more than
+    _SHARED_BYTES of values of one fixed length.
     """
-    columns = _lists_to_measure(file, handle, group, paths)
+    columns, most_rows = _lists_to_measure(file, handle, group, paths)
     if not columns:
-        return BATCH_ROWS
+        return most_rows
     options = {"metadata": file.metadata, "read_dictionary": [column.path for column in columns]}
     if "arrow_extensions_enabled" in signature(arrow.parquet.ParquetFile).parameters:  # from pyarrow 21 on
         options["arrow_extensions_enabled"] = False  # JSON is no string, and comes without a dictionary
@@ -88,27 +88,39 @@ def _rows_of_lists(arrow: Any, file: Any, handle: OpenFile, group: int, paths: S
         sizes = zip_longest(*(_coded_bytes(arrow, coded, group, rows, one) for one in columns), fillvalue=0)
         size = next((size for size in map(sum, sizes) if size > _SHARED_BYTES), 0)
         if not size:
-            return rows
+            return min(rows, most_rows)
     raise LongRowError(f"{size >> 20:,} MB in the lists of {' and '.join(one.path for one in columns)[:200]}")
 
 
-def _lists_to_measure(file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None) -> list[_ListColumn]:
-    """Return the columns whose lists may together have too many bytes of strings, or none. Raises LongRowError."""
+def _lists_to_measure(
+    file: Any, handle: OpenFile, group: int, paths: Sequence[str] | None
+) -> tuple[list[_ListColumn], int]:
+    """Return the columns whose lists may together have too many bytes of strings, or none, and how many rows may be
+    read at once for the sake of values of one fixed length. Raises LongRowError."""
     metadata, columns, fixed = file.metadata.row_group(group), list[_ListColumn](), 0
-    for place in range(metadata.num_columns):
-        leaf = file.schema.column(place)
+    leaves, rows = [file.schema.column(place) for place in range(metadata.num_columns)], max(1, metadata.num_rows)
+    for place, leaf in enumerate(leaves):
         if not leaf.max_repetition_level or not _is_within(leaf.path, paths):
             continue
-        column = _ListColumn.of(leaf.path, page_headers(handle, metadata.column(place)))
-        if column.items > _MAX_ITEMS * max(1, metadata.num_rows):
-            raise LongRowError(f"{column.items:,} items in the list {leaf.path[:200]}")
-        if leaf.physical_type == "BYTE_ARRAY" and column.coded:
-            columns.append(column)
-        if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" and leaf.length > _SHORT_BYTES:
-            fixed += column.coded * leaf.length
+        chunk, is_fixed = metadata.column(place), leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"
+        if chunk.num_values > _MAX_ITEMS * rows:
+            raise LongRowError(f"{chunk.num_values:,} items in the list {leaf.path[:200]}")
+        if leaf.physical_type == "BYTE_ARRAY" or (is_fixed and leaf.length > _SHORT_BYTES):
+            column = _ListColumn.of(leaf.path, chunk.num_values, page_headers(handle, chunk))
+            if is_fixed and column.dictionary_values:
+                fixed += column.coded * leaf.length // rows
+            elif column.coded:
+                columns.append(column)
         if fixed > _SHARED_BYTES:
             raise LongRowError(f"{fixed >> 20:,} MB in lists up to {leaf.path[:200]}")
-    return columns if sum(one.coded * one.dictionary_bytes for one in columns) > _SHARED_BYTES else []
+    most_rows = max(1, min(BATCH_ROWS, _SHARED_BYTES // max(1, fixed)))
+    if sum(one.coded * one.dictionary_bytes for one in columns) <= _SHARED_BYTES:
+        return [], most_rows
+    names = [leaf.path for leaf in leaves]
+    for one in columns:
+        if names.count(one.path) > 1:  # a column is measured by its name
+            raise LongRowError(f"many values in lists of two columns {one.path[:200]}")
+    return columns, most_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +128,17 @@ class _ListColumn:
     """What the pages of a column with lists say of its values."""
 
     path: str
-    items: int
     coded: int
-    """The values that are numbers of the dictionary's values."""
+    """The values that are numbers of the dictionary's values, with the nulls and empty lists among them."""
     dictionary_values: int
     dictionary_bytes: int
     is_coded_first: bool
     """Whether no such values follow others, as every known writer has it."""
 
     @classmethod
-    def of(cls, path: str, headers: Iterable[PageHeader]) -> _ListColumn:
-        """Add up the headers of a column's pages."""
+    def of(cls, path: str, values: int, headers: Iterable[PageHeader]) -> _ListColumn:
+        """Add up the headers of the pages of a column with so many values. Pages without a header, as of a damaged
+        file, count as too much: then pyarrow reads them as numbers, or names the damage."""
         items, coded, dictionary, is_coded_first = 0, 0, PageHeader(0, 0, True, False), True
         for header in headers:
             if header.is_dictionary:
@@ -135,7 +147,9 @@ class _ListColumn:
             is_coded_first = is_coded_first and (not header.is_coded or coded == items)
             items += header.values
             coded += header.values * header.is_coded
-        return cls(path, items, coded, dictionary.values, dictionary.unpacked, is_coded_first)
+        if items < values:
+            return cls(path, values, dictionary.values, _SHARED_BYTES + 1, False)
+        return cls(path, coded, dictionary.values, dictionary.unpacked, is_coded_first)
 
 
 def _coded_bytes(arrow: Any, file: Any, group: int, rows: int, column: _ListColumn) -> Iterator[int]:

@@ -101,7 +101,7 @@ class ServiceHealth:
         return not stuck, f"stuck: {', '.join(stuck)}" if stuck else "live"
 
     def turn_ages(self) -> dict[str, float]:
-        """Return how many seconds ago each role's loop turned; 0 as long as it may still wait."""
+        """Return how many seconds ago each role gave a sign; 0 before the first, and while it is told to wait."""
         now = time.monotonic()
         with self._lock:
             return {name: max(0.0, now - role.late_from) for name, role in self._roles.items()}

@@ -17,11 +17,11 @@ MAX_ITEMS = 50_000
 """The most items that one pass over an array looks at. With more, the field is of a wrong type: a stranger's page
 costs no more than some long articles."""
 MAX_JOINED = 1 << 28
-"""The most characters that are joined; with more, the field is of a wrong type. No recipe reads a longer text."""
+"""The most bytes of text that are joined; with more, the field is of a wrong type. No recipe reads more."""
 MAX_JOINED_SHORT = 1 << 16
-MAX_JOINED_RATIO = 32
-"""At most so many characters, or so many for each byte of a value, are joined: a string that stands in the value's
-schema costs no memory until it is joined, and a batch of records is bounded by their bytes."""
+MAX_JOINED_RATIO = 8
+"""At most so many bytes of text, or so many for each byte of a value, are joined: a string that stands in the
+value's schema costs no memory until it is joined, and a batch of records is bounded by their bytes."""
 _JOINED = ("title", "text", "html")
 _CONTENT = ("text", "html")
 
@@ -103,8 +103,8 @@ def parse_paths(given: Mapping[str, str | None]) -> FieldPaths | None:
 def value_at(tree: object, steps: Steps, is_joined: bool, most: int = MAX_JOINED) -> object:
     """Return the value at the end of the way; None if the way does not lead to one.
 
-    The values of arrays on the way, or at its end, are joined by line breaks if `is_joined` and they have at most
-    `most` characters.
+    The values of arrays on the way, or at its end, are joined by line breaks if `is_joined` and they take at most
+    `most` bytes of memory.
     """
     for number, step in enumerate(steps):
         if isinstance(tree, dict):
@@ -120,8 +120,8 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool, most: in
     """Return the strings at the end of the ways from an array's items, joined by line breaks; None without any.
 
     Returns a value that is no string, if there is one, and the list of values for a field that is never joined.
-    Returns the array itself if a pass would look at more than MAX_ITEMS items, or the strings have more than `most`
-    characters.
+    Returns the array itself if a pass would look at more than MAX_ITEMS items, or the strings take more than `most`
+    bytes of memory.
     """
     try:
         values = [*_items(array)]
@@ -135,7 +135,8 @@ def _value_of_array(array: list[object], steps: Steps, is_joined: bool, most: in
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values):
         return next(value for value in values if not isinstance(value, str))
-    return "\n".join(texts) if sum(map(len, texts)) <= most else array
+    held = sum(len(text) if text.isascii() else 4 * len(text) for text in texts)  # as Python holds most of them
+    return "\n".join(texts) if held <= most else array
 
 
 class _TooManyItems(Exception):
