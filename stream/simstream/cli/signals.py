@@ -33,6 +33,8 @@ class StartSignals(Closing):
             if signals.read(1):
                 self._came = True
                 self._begun()
+                while signals.read(64):
+                    pass  # a signal that comes again, as of the timer that raises an interrupt once more
 
     def close(self) -> None:
         """The start is over, or has failed."""
