@@ -9,14 +9,14 @@ again, as in news. The time is that of the judge's thread; merges have threads o
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import click
 import numpy as np
 
 from simstream.errors import SimstreamError
 from simstream.judge.state import JudgeState
-from simstream.model import FingerprintColumns
+from simstream.model import U64, FingerprintColumns
 from tests.bench.made_pages import BATCH, columns_of, policy
 from tests.bench.measure import line, title
 from tests.bench.state import judge
@@ -25,24 +25,25 @@ A_MS = 10
 """So many pages come in a ms of their own time."""
 
 
-@dataclass(slots=True)
 class MadePages:
     """Pages without an end: `texts` in turn, or all unlike each other if `texts` is 0."""
 
-    texts: int
-    count: int = 0
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    def __init__(self, texts: int) -> None:
+        self.texts, self.count = texts, 0
+        self._rng = np.random.default_rng(1)
+        self._drawn = self._draw(texts)
+
+    def _draw(self, count: int) -> tuple[U64, U64]:
+        """Fingerprints and sketches that no other page has."""
+        return self._rng.integers(0, 2**64, count, np.uint64), self._rng.integers(0, 2**64, (count, 4), np.uint64)
 
     def batch(self, size: int) -> FingerprintColumns:
         """The next pages."""
         numbers = np.arange(self.count, self.count + size)
         if self.texts:
-            drawn = np.random.default_rng(2)
-            fingerprints = drawn.integers(0, 2**64, self.texts, np.uint64)[numbers % self.texts]
-            sketches = drawn.integers(0, 2**64, (self.texts, 4), np.uint64)[numbers % self.texts]
+            fingerprints, sketches = (column[numbers % self.texts] for column in self._drawn)
         else:
-            fingerprints = self.rng.integers(0, 2**64, size, np.uint64)
-            sketches = self.rng.integers(0, 2**64, (size, 4), np.uint64)
+            fingerprints, sketches = self._draw(size)
         self.count += size
         return columns_of(int(numbers[0]), fingerprints, sketches)
 

@@ -21,8 +21,8 @@ from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.log_follower import FollowerRole, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
-from simstream.roles.judge.role import finish, open_snapshots
-from simstream.roles.judge.snapshots import LoadStoppedError, stoppable
+from simstream.roles.judge.role import finish, load, open_snapshots
+from simstream.roles.judge.snapshots import LoadStoppedError
 from simstream.roles.turn_lock import TurnLock
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.wire.identity_hash import identity_of
@@ -73,9 +73,7 @@ class QueryRole:
             open_snapshots(self._log_judge, position_check.log_id, self._context) as snapshots,
         ):
             with self._turns():
-                beat = stoppable(partial(self._context.health.beat, NAME), self._context.stop)
-                snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
-            self._context.health.expect(NAME, self._context.settings.give_up_s)  # readers may wait for a broker
+                load(NAME, snapshots, published, self._log, self._context)
             with (
                 RetentionWatch(self._log, snapshots, self._context),
                 self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,

@@ -11,10 +11,12 @@ _FIRST_BYTES: Final = 1 << 10
 _MAX_BYTES: Final = 16 << 20
 """The longest header that pyarrow reads."""
 _DICTIONARY_PAGE: Final = 2
+_OWN_HEADERS: Final = {0: 5, _DICTIONARY_PAGE: 7, 3: 8}
+"""For the types of pages with values: the field of their own header, whose first field is their number."""
+_ENCODINGS: Final = {0: 2, 3: 4}
+"""For the types of pages with values of rows: the field of the encoding in their own header."""
 _DICTIONARY_CODES: Final = (2, 8)
 """The encodings whose values are numbers of the dictionary's values."""
-_DATA_HEADERS: Final = {0: (5, 2), 3: (8, 4)}
-"""For the types of pages with values: the fields of their own header, and of the encoding in it."""
 _I32, _UUID, _STRUCT = 5, 13, 12
 """Types of Thrift's compact protocol."""
 _LAST_NUMBER: Final = 4
@@ -46,17 +48,14 @@ def page_headers(handle: IO[bytes] | CountedFile, column: Any) -> Iterator[PageH
     end = at + column.total_compressed_size
     while seen < column.num_values and at < end:
         fields, length = _header_at(handle, at)
-        kind, unpacked, packed = (fields.get(name) for name in (1, 2, 3))
-        if not length or kind is None or unpacked is None or packed is None or unpacked < 0 or packed < 0:
+        kind, unpacked, packed = (fields.get(name, -1) for name in (1, 2, 3))
+        header = fields.get(_OWN_HEADERS[kind], {}) if kind in _OWN_HEADERS else {1: 0}
+        values = header.get(1, -1)
+        if min(kind, unpacked, packed, values) < 0:
             return
-        is_data = kind in _DATA_HEADERS
-        own, encoding = _DATA_HEADERS.get(kind, (7, 2))
-        header = fields.get(own, {})
-        if (is_data or kind == _DICTIONARY_PAGE) and not header.get(1, -1) >= 0:
-            return
-        is_coded = is_data and header.get(encoding) in _DICTIONARY_CODES
-        yield PageHeader(unpacked, header.get(1, 0), kind == _DICTIONARY_PAGE, is_coded)
-        at, seen = at + length + packed, seen + header.get(1, 0) * is_data
+        is_coded = kind in _ENCODINGS and header.get(_ENCODINGS[kind]) in _DICTIONARY_CODES
+        yield PageHeader(unpacked, values, kind == _DICTIONARY_PAGE, is_coded)
+        at, seen = at + length + packed, seen + values * (kind in _ENCODINGS)
 
 
 def _header_at(handle: IO[bytes] | CountedFile, at: int) -> tuple[dict[int, Any], int]:

@@ -31,6 +31,7 @@ from simstream.roles.topics import (
     check_topics,
     warn_of_lost_verdicts,
 )
+from simstream.wire.position import Position
 
 _logger = logging.getLogger("simstream.judge")
 
@@ -80,9 +81,7 @@ class JudgeRole:
             log_judge,
             open_snapshots(log_judge, position_check.log_id, self._context) as snapshots,
         ):
-            beat = stoppable(partial(self._context.health.beat, NAME), self._context.stop)
-            snapshots.load(published, self._log.low_watermarks(FINGERPRINTS)[0], beat)
-            self._context.health.expect(NAME, self._context.settings.give_up_s)  # readers may wait for a broker
+            load(NAME, snapshots, published, self._log, self._context)
             if book is not None:
                 published_frame = published.frame if published else 0
                 check_kept_answers(self._log, book, log_judge.next_frame, published_frame)
@@ -182,6 +181,16 @@ class JudgeCandidacy(Closing):
         """Step down, if this judge stood for election."""
         if self._election is not None:
             self._election.close()
+
+
+def load(name: str, snapshots: NoSnapshots, published: Position | None, log: Log, context: RoleContext) -> None:
+    """Load the state, if there is one, with signs of life; see `SnapshotKeeper.load`.
+
+    Raises LoadStoppedError once the service is asked to end.
+    """
+    beat = stoppable(partial(context.health.beat, name), context.stop)
+    snapshots.load(published, log.low_watermarks(FINGERPRINTS)[0], beat)
+    context.health.expect(name, context.settings.give_up_s)  # readers may wait for a broker
 
 
 def finish(name: str, log_judge: LogJudge, snapshots: NoSnapshots, published: int, context: RoleContext) -> None:
