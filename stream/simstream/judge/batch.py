@@ -115,12 +115,14 @@ class PageBatch:
         """
         readable = columns.kind == PageKind.READABLE
         ids, id_ends = columns.ids, columns.id_ends
+        identities = columns.identity.copy()  # by a mask the GIL would be released, and waited for
         if not readable.all():
+            identities = identities[readable]
             ids, id_ends = ids_of(columns, readable)
         return cls(
             ordinals=ordinal + np.flatnonzero(readable).astype(np.int64),
             times=time[readable],
-            identities=columns.identity[readable],
+            identities=identities,
             fingerprints=columns.fingerprint[readable],
             sketches=columns.sketch[readable],
             short=short[readable],

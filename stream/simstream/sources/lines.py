@@ -62,17 +62,21 @@ class CountedFile(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # its reader gives no other buffer
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` bytes, by one read; none only at the end."""
+        if size < 0:
+            return self.readall()
         while self._poll is not None and not self._poll.poll(BEAT_S * 1000):
             pass  # each turn lets a signal's handler run
-        if isinstance(self._handle, io.BufferedReader):
-            count = self._handle.readinto1(buffer)  # what a pipe has, so that pages come as they are written
-        else:
-            data = self._handle.read(len(buffer))
-            count = len(data)
-            buffer[:count] = data
-        self.taken += count
-        return count
+        # Of a pipe, what it has, so that pages come as they are written.
+        data = self._handle.read1(size) if isinstance(self._handle, io.BufferedReader) else self._handle.read(size)
+        self.taken += len(data)
+        return data
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # its reader gives no other buffer
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _poll_of(handle: IO[bytes]) -> select.poll | None:

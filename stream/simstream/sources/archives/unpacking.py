@@ -14,6 +14,7 @@ from simstream.sources.lines import DAMAGE, unpacked
 
 _STEP_BYTES: Final = 1 << 14
 _PIECE_BYTES: Final = 1 << 16
+_PLAIN_BYTES: Final = 1 << 18
 _BACK_BYTES: Final = 1 << 15
 """Damage is noticed late: the search for the next member begins so many bytes before it. With more, a hostile file
 could cost far more time than its size."""
@@ -57,16 +58,17 @@ class _ArchiveMember(Protocol):
 def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | MemberBegin]:
     """Yield the file's unpacked bytes. Its first bytes tell the format, else the ending of `path`.
 
-    Never raises for damage. Pieces have at most 64 KB, which bounds memory.
+    Never raises for damage. Pieces have at most 256 KB, which bounds memory.
     """
     held = _ForwardWindow(handle)
-    kind = _kind(held.slice(0, _PIECE_BYTES), path.lower())
+    head = held.slice(0, _PIECE_BYTES)
+    kind = _kind(head, path.lower())
     if kind == "gzip":
         yield from _members(held, 0, _GZIP, _GzipMember)
     elif kind == "zstd":
         yield from _zstd(held)
     elif kind == "plain":
-        yield from _plain(held)
+        yield from _plain(head, handle)
     else:
         yield from _whole(held, kind)
 
@@ -140,14 +142,16 @@ class _ForwardWindow(io.RawIOBase):
         return len(data)
 
 
-def _plain(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak]:
-    at = 0
-    while piece := held.slice(at, _PIECE_BYTES):
-        yield piece
-        at += len(piece)
-        held.forget(at)
-    if held.error is not None:
-        yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
+def _plain(head: bytes, file: io.RawIOBase) -> Iterator[bytes | ArchiveBreak]:
+    """Yield a file that is not compressed: what was read of it, and the rest as it comes, without a copy."""
+    piece, at = head, 0
+    try:
+        while piece:
+            yield piece
+            at += len(piece)
+            piece = file.read(_PLAIN_BYTES) or b""
+    except OSError as error:
+        yield ArchiveBreak(at, str(error.strerror), fresh=False)
 
 
 def _whole(held: _ForwardWindow, kind: str) -> Iterator[bytes | ArchiveBreak]:
