@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.hash_secret import process_secret
 from simstream.index.keys import KeyColumns
 from simstream.judge.accepted_page import ids_of
 from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Ordinal, Row
+from simstream.kernels.judge.key_groups import group_keys
 from simstream.model import U64, FingerprintColumns, PageKind
 
 MAX_BATCH_PAGES = 4096
@@ -56,15 +58,9 @@ class PageBatch:
         keys = np.empty((len(self), 3 + self.sketches.shape[1]), np.uint64)
         keys[:, 0], keys[:, 1], keys[:, 2] = self.fingerprints, self.short, self.buckets.view(np.uint64)
         keys[:, 3:] = self.sketches
-        whole, size = keys.tobytes(), keys.itemsize * keys.shape[1]
-        known: dict[bytes, KeyGroup] = {}
-        number_of = known.setdefault
-        self.groups = [number_of(whole[at : at + size], KeyGroup(len(known))) for at in range(0, len(whole), size)]
-        self.firsts = np.empty(len(known), np.int64)
-        self.firsts[self.groups[::-1]] = np.arange(len(self))[
-            ::-1
-        ]  # reversed: the first page of a group is written last
-        self.heads, self.following = np.zeros(len(known), np.uint32), np.zeros(len(self), np.uint32)
+        groups, self.firsts = group_keys(keys, process_secret())
+        self.groups = groups.tolist()
+        self.heads, self.following = np.zeros(len(self.firsts), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
     _identities: bytes = b""

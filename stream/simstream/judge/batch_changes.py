@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +94,7 @@ class BatchChanges:
     def index_promoted(self) -> None:
         """Move the promoted pages to the index now, as otherwise each page of the batch is compared with all."""
         live = [EntryId(heir) for heir in self.promoted if self._rows.is_live(heir)]
-        self._add_entries(live)
-        for heir in live:
-            del self.batch.founders[heir]
+        self._add_entries({heir: self.batch.founders.pop(heir) for heir in live})
         self.promoted.clear()
         self.reindexed += 1
 
@@ -151,27 +149,30 @@ class BatchChanges:
         for entry in idle:
             if entry in founders:
                 state[entry] &= ~FOUNDER
-        self._add_entries([entry for entry in founders if state[entry] & FOUNDER])
+        self._add_entries(founders)
         released = sorted(entry for entry in idle if entry not in founders)
         if released:
             self._index.release(np.array(released, np.uint32), sweep=False)
         self._settle_pages()
         self._clear()
 
-    def _add_entries(self, entries: list[EntryId]) -> None:
-        """Add new entries to the index: of the batch's pages, and of heirs from earlier batches."""
-        batch = self.batch
-        own = [entry for entry in entries if batch.founders[entry] != BEFORE_BATCH]
-        if own:
-            numbers = np.array([batch.founders[entry] for entry in own], np.int64)
+    def _add_entries(self, founders: Mapping[EntryId, BatchPlace]) -> None:
+        """Add new entries that are still entries to the index: of the batch's pages, and of heirs from earlier
+        batches."""
+        entries = np.fromiter(founders.keys(), np.uint32, len(founders))
+        numbers = np.fromiter(founders.values(), np.int64, len(founders))
+        remain = (self._rows.table.column("state")[entries] & FOUNDER) != 0
+        own = remain & (numbers != BEFORE_BATCH)
+        if own.any():
+            batch, numbers = self.batch, numbers[own]
             self._index.add(
-                np.array(own, np.uint32),
+                entries[own],
                 batch.fingerprints[numbers],
                 batch.sketches[numbers],
                 batch.short[numbers],
                 batch.buckets[numbers],
             )
-        heirs = np.array([entry for entry in entries if batch.founders[entry] == BEFORE_BATCH], np.uint32)
+        heirs = entries[remain & ~own]
         if len(heirs):
             self._add_many_heirs(heirs)
 
@@ -191,7 +192,7 @@ class BatchChanges:
         state = rows.table.column("state")
         live = (state[batch.rows] & LIVE) != 0
         new = ~batch.kept
-        mine = set(batch.rows[new].tolist())
+        mine = set(batch.rows[new].tolist()) if self._gone else ()
         before = [(identity, row) for identity, row in self._gone if row not in mine]
         self._take_out(before)
         if before:

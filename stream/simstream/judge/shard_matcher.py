@@ -15,6 +15,7 @@ pages match: the shard merges each further cluster of an answer into another clu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import not_
 from typing import Final
 
 import numpy as np
@@ -162,7 +163,7 @@ class ShardMatcher(LiveState):
         self._batch = batch
         known = store.known(columns.identity)
         readable = columns.kind == PageKind.READABLE
-        new = _are_single(columns.identity) & np.fromiter((not versions for versions in known), np.bool_)
+        new = _are_single(columns.identity) & np.fromiter(map(not_, known), np.bool_, len(columns))
         lone = np.zeros(len(columns), np.bool_)
         if looked_up is None:
             lone[readable] = self._closest.find_lone()
