@@ -125,6 +125,13 @@ def test_a_status_of_whole_floats_counts_as_pandas_writes_it(cache: Path) -> Non
     assert [row["verdict"] for row in found] == ["new", "near_duplicate", "too_short"]
 
 
+def test_a_page_that_is_gone_leaves_also_without_a_body(cache: Path) -> None:
+    columns = {"id": ["a", "a", "b"], "html": [STORY.encode(), b"", STORY.encode()], "status": [200, 410, 200]}
+    with Deduper(cache=cache, workers=0) as deduper:
+        found = deduper.judge_table(pa.table(columns)).to_pylist()
+    assert [row["verdict"] for row in found] == ["new", "too_short", "new"]
+
+
 @pytest.mark.parametrize("kind", [pa.time64("ns"), pa.duration("ns"), pa.timestamp("s", "Mars/Base")], ids=str)
 def test_a_column_that_has_no_values_in_python_is_named(cache: Path, kind: Any) -> None:
     nested = pa.StructArray.from_arrays([pa.array([1], pa.int64()).cast(kind)], ["inner"])

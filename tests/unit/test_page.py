@@ -278,6 +278,21 @@ def test_a_status_in_a_header_counts_as_in_json(status: int | str) -> None:
     assert (raw.kind, raw.reason, raw.detail) == (json.kind, json.reason, json.detail)
 
 
+@pytest.mark.parametrize("media", [b"text/plain", b"image/png"])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(b"410", PageKind.TOO_SHORT), (b"304", PageKind.FAILED), (b"500", PageKind.FAILED)]
+)
+def test_an_error_page_may_have_no_body_or_one_of_another_type(media: bytes, status: bytes, kind: PageKind) -> None:
+    for value in (b"", b"\x89PNG") if media == b"image/png" else (b"",):
+        page = html_of(value, ("content-type", media), ("status", status))
+        assert (page.kind, page.reason) == (kind, "http_status")
+
+
+@pytest.mark.parametrize("status", [b"", b"200", b"204"])
+def test_an_empty_page_of_a_good_status_is_unreadable(status: bytes) -> None:
+    assert html_of(b"", ("status", status)).reason == "empty_value"
+
+
 def test_a_header_url_that_is_not_utf8_makes_the_page_unreadable() -> None:
     page = html_of(b"<p>x", ("url", b"\xff"))
     assert (page.kind, page.reason, page.url) == (PageKind.UNREADABLE, "long_url", None)

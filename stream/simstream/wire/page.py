@@ -36,6 +36,7 @@ PAGE_HEADERS = ("content-type", "url", "time", "status", "damaged")
 """The headers that say something of a page; all others are the sender's own."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GONE = (404, 410)
+_EMPTY = "the value is empty (0 bytes)"
 _NO_TEXT = "the page has neither `text` nor `html`"
 
 
@@ -120,19 +121,17 @@ def decode(record: Record, limits: PageLimits) -> Page:
     url = headers.get("url") if kind != JSON_TYPE else None
     if "damaged" in headers:
         return _refuse(_name(record, None, url), "damaged", headers["damaged"].decode("utf-8", "replace"))
-    if not value:
-        return _refuse(_name(record, None, url), "empty_value", "the value is empty (0 bytes)")
+    is_fetched = kind not in ("", JSON_TYPE) and (kind in RAW_TYPES or limits.read is None)
+    if not value and not is_fetched:
+        return _refuse(_name(record, None, url), "empty_value", _EMPTY)
     if len(value) > limits.max_record_bytes:
         what = f"the value has {len(value)} bytes, and max_record_bytes is {limits.max_record_bytes}"
         return _refuse(_name(record, None, url), "too_large", what)
-    if kind in RAW_TYPES:
-        return _from_raw(record, value, headers)
-    if limits.read is not None or (paths is not None and kind in ("", JSON_TYPE)):
+    if is_fetched:
+        return _from_raw(record, value, headers, kind)
+    if limits.read is not None or paths is not None:
         return _from_tree(record, value, limits)
-    if not kind or kind == JSON_TYPE:
-        return _from_json(record, value, limits.html_by_kernels)
-    what = f"content-type {kind[:100]!r} is none of {JSON_TYPE}, {', '.join(RAW_TYPES)}"
-    return _refuse(_name(record, None, url), "bad_content_type", what)
+    return _from_json(record, value, limits.html_by_kernels)
 
 
 def own_name(value: bytes) -> bytes | None:
@@ -296,7 +295,8 @@ def _from_fields(record: Record, fields: PageFields, wrong: str, no_text: str) -
     return page
 
 
-def _from_raw(record: Record, value: bytes, headers: dict[str, bytes]) -> Page:
+def _from_raw(record: Record, value: bytes, headers: dict[str, bytes], kind: str) -> Page:
+    """Return the page of fetched bytes. An error page may have no body, or one of another type."""
     page = _name(record, None, headers.get("url"))
     if "time" in headers:
         text = headers["time"].decode("latin-1").strip()
@@ -307,6 +307,11 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes]) -> Page:
         return _refuse(page, "wrong_type", "`status` is of the wrong type (str)")
     if status and not 200 <= int(status[:9]) < 300:
         return _failed(page, int(status[:9]))
+    if not value:
+        return _refuse(page, "empty_value", _EMPTY)
+    if kind not in RAW_TYPES:
+        what = f"content-type {kind[:100]!r} is none of {JSON_TYPE}, {', '.join(RAW_TYPES)}"
+        return _refuse(page, "bad_content_type", what)
     if page.kind is PageKind.READABLE:
         page.raw = value
         page.content_type = headers["content-type"].decode("latin-1").strip()

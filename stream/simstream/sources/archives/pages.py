@@ -135,8 +135,6 @@ class ArchivePages:
             headers.append(("time", date))
         if answer.status is not None:
             headers.append(("status", b"%d" % answer.status))
-            if not body and not 200 <= answer.status < 300:
-                body = b"\n"  # an error page may have no body
         if record.damage:
             headers.append(("damaged", record.damage.encode()))
         elif record.length > len(record.block):
