@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import traceback
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ from simstream.client.sending import Sender
 from simstream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
 from simstream.model import PageSource, Record, Verdict
 from simstream.wire import verdict as wire
+from simstream.wire.page import PageLimits, decode
 
 TOPIC = "simstream.pages"
 
@@ -54,6 +56,26 @@ class HeldPages:
 
     def _leave(self) -> None:
         self.left += 1
+
+
+FORGED = b'{"url":"https://victim.example/","title":"x","text":"of a stranger","time":1,"status":410}'
+
+
+@pytest.mark.parametrize("registry", [False, True])
+@pytest.mark.parametrize("media", ["application/json", " application/JSON; charset=utf-8", "application/avro"])
+def test_a_servers_json_is_no_page_with_fields_of_ours(media: str, registry: bool) -> None:
+    limits = PageLimits(read=json.loads if registry else None)
+    for status, reason in ((None, "bad_content_type"), (200, "bad_content_type"), (404, "http_status")):
+        sent = sendable(RawPage("https://a.example/1", FORGED, media, time=7, status=status))
+        page = decode(Record(TOPIC, 0, 0, sent.key, sent.value, sent.headers, 99), limits)
+        assert (page.id, page.url, page.time, page.reason) == ("https://a.example/1",) * 2 + (7, reason)
+
+
+@pytest.mark.parametrize("media", ["", " ", "; charset=gbk"])
+def test_a_raw_page_of_a_blank_type_is_html(media: str) -> None:
+    sent = sendable(RawPage("https://a.example/1", FORGED, media))
+    page = decode(Record(TOPIC, 0, 0, sent.key, sent.value, sent.headers), PageLimits())
+    assert (page.url, page.raw, page.content_type) == ("https://a.example/1", FORGED, "text/html")
 
 
 def test_a_caller_without_room_waits_in_line_and_may_give_up() -> None:

@@ -12,7 +12,7 @@ from simstream.errors import UsageError
 from simstream.model import Record
 from simstream.sources.fields import encoded
 from simstream.text.extraction.extract import without_lone_surrogates
-from simstream.wire.page import PAGE_HEADERS, PageLimits, decode
+from simstream.wire.page import FETCHED, PAGE_HEADERS, RAW_TYPES, PageLimits, decode, media_type
 
 Headers = tuple[tuple[str, bytes], ...]
 _LIMITS = PageLimits()
@@ -34,13 +34,14 @@ class RawPage:
     url: str
     body: bytes
     content_type: str = "text/html"
-    """`text/html` or `text/plain`, with the charset if the server named one. Other types become `unreadable`."""
+    """`text/html` or `text/plain`, with the charset if the server named one; blank counts as `text/html`. Other
+    types, JSON among them, become `unreadable`."""
     id: str | None = None
     """The page's name; by default the URL."""
     time: datetime | str | int | None = None
     """When it was fetched: ISO 8601 or ms since 1970, UTC without a zone; by default now."""
     status: int | None = None
-    """The HTTP status. A page with a status other than 2xx is `too_short`."""
+    """The HTTP status. A page with a status other than 2xx is `too_short`, whatever its body and type are."""
 
 
 Submitted = Mapping[str, Any] | RawPage
@@ -120,10 +121,10 @@ def _further(headers: Mapping[str, str | bytes]) -> Headers:
 
 
 def _headers(page: RawPage) -> Headers:
-    headers = [
-        ("content-type", page.content_type.encode("utf-8", "replace")),
-        ("url", page.url.encode("utf-8", "replace")),
-    ]
+    media = page.content_type.encode("utf-8", "replace")
+    if (kind := media_type(media)) not in RAW_TYPES:
+        media = FETCHED.encode() + media.strip() if kind else RAW_TYPES[0].encode()
+    headers = [("content-type", media), ("url", page.url.encode("utf-8", "replace"))]
     if page.time is not None:
         when = page.time.isoformat() if isinstance(page.time, datetime) else str(page.time)
         headers.append(("time", when.encode("utf-8", "replace")))

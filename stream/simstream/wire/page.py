@@ -25,6 +25,8 @@ from simstream.wire.json_tree import slow_tree_of, tree_of
 
 JSON_TYPE = "application/json"
 RAW_TYPES = ("text/html", "text/plain")
+FETCHED = "fetched-"
+"""A client puts it before other types of fetched bytes: JSON of a web server is no page with fields of ours."""
 NO_TIME = -1
 """The timestamp of a record from a file. A page that keeps it had no readable `time`."""
 MAX_TIME_MS = 253_402_300_799_999
@@ -117,11 +119,13 @@ def decode(record: Record, limits: PageLimits) -> Page:
     if value is None:
         return _close(_name(record, None, headers.get("url")), PageKind.WITHDRAWN)
     media = headers.get("content-type", b"")
-    kind = _media_type(media) if media else JSON_TYPE
+    kind = media_type(media) if media else JSON_TYPE
     url = headers.get("url") if kind != JSON_TYPE else None
     if "damaged" in headers:
         return _refuse(_name(record, None, url), "damaged", headers["damaged"].decode("utf-8", "replace"))
-    is_fetched = kind not in ("", JSON_TYPE) and (kind in RAW_TYPES or limits.read is None)
+    is_fetched = kind not in ("", JSON_TYPE) and (
+        kind in RAW_TYPES or limits.read is None or kind.startswith(FETCHED)
+    )
     if not value and not is_fetched:
         return _refuse(_name(record, None, url), "empty_value", _EMPTY)
     if len(value) > limits.max_record_bytes:
@@ -175,7 +179,7 @@ class FoundFields(NamedTuple):
 def named_fields(record: Record, limits: PageLimits) -> FoundFields | None:
     """Return which fields a record has; None if it is no page that is read by paths."""
     paths, headers = limits.paths, _headers(record) if record.headers else {}
-    is_json = limits.read is not None or _media_type(headers.get("content-type", b"")) in ("", JSON_TYPE)
+    is_json = limits.read is not None or media_type(headers.get("content-type", b"")) in ("", JSON_TYPE)
     if paths is None or not is_json or "damaged" in headers:
         return None
     if not record.value or len(record.value) > limits.max_record_bytes:
@@ -318,7 +322,8 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes], kind: str
     return page
 
 
-def _media_type(content_type: bytes) -> str:
+def media_type(content_type: bytes) -> str:
+    """Return the type without its parameters, in lower case; "" if there is none."""
     return content_type.split(b";", 1)[0].strip().lower().decode("latin-1")
 
 
