@@ -18,7 +18,7 @@ _logger = logging.getLogger("simstream.fingerprint")
 
 
 class UnreadableShare:
-    """Counts pages. Warns once; stops the service if more than `stop_ratio` of them are unreadable, 0 for never."""
+    """Counts pages. Warns once; stops the service if `stop_ratio` of them or more are unreadable, 0 for never."""
 
     def __init__(self, stop_ratio: float) -> None:
         self._stop_ratio = stop_ratio
@@ -38,7 +38,7 @@ class UnreadableShare:
                 printable(details[-1])[:_MAX_SHOWN],
             )
         if self._pages >= RATIO_PAGES:
-            if self._stop_ratio and self._bad / self._pages > self._stop_ratio:
+            if self._stop_ratio and self._bad / self._pages >= self._stop_ratio:
                 raise SimstreamError(
                     f"{self._bad} of the last {self._pages} pages are unreadable",
                     "see why with `simstream dead-letters list`, or raise dead_letters.stop_ratio",
