@@ -13,9 +13,9 @@ from deploy import reference
 from simstream.errors import RecordTooLarge
 from simstream.log import open_log
 from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
-from simstream.model import Page, Record
+from simstream.model import Page, Record, bytes_of
 from simstream.roles.fingerprint import dead_letters
-from simstream.roles.fingerprint.dead_letters import OLD_ORIGIN
+from simstream.roles.fingerprint.dead_letters import MAX_KEPT_BYTES, OLD_ORIGIN
 from simstream.tools.dead_letters.letters import MARK, LetterFilter, letters, read
 from simstream.tools.dead_letters.replay import replay
 
@@ -28,14 +28,16 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
     with open_log(str(tmp_path), LogOptions(max_record_bytes=1024)) as log:
         log.create_topics()
         own = (("a", b"1"),)
-        large = Record("simstream.pages", 0, 7, b"large", b"x" * (9 << 20), own)
+        many = (("doc-id", b"7"), ("long", b"x" * MAX_KEPT_BYTES), ("trace", b"t"))
+        large = Record("simstream.pages", 0, 7, b"large", b"x" * (9 << 20), many)
         small = Record("simstream.pages", 0, 8, b"small", b"{", own)
         with log.open_appender(DEAD_LETTERS) as dead:
             dead_letters.append(dead, large, bad(large))
             dead_letters.append(dead, small, bad(small))
             dead.append(b"of somebody else", b"k")
         [cut, whole] = letters(log, LetterFilter())
-        assert (cut.cut, cut.size, cut.headers, cut.page.key) == (True, 9 << 20, (), b"large")
+        assert (cut.cut, cut.size, cut.headers, cut.page.key) == (True, 9 << 20, many[::2], b"large")
+        assert MAX_KEPT_BYTES - 100 < bytes_of(cut.page) - len(b"large") < MAX_KEPT_BYTES
         assert (whole.cut, whole.size, whole.headers, whole.error) == (False, 1, own, "it is broken")
         report = replay(log, LetterFilter())
         assert (report.sent, report.cut, dict(report.reasons)) == (1, 1, {"bad_json": 1})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,7 +14,9 @@ from simstream.model import Page, Record
 from simstream.wire.page_headers import FORMAT_NUMBER
 
 MAX_KEPT_BYTES = 64 << 10
-"""The bytes of a key and of a value that a dead letter keeps if the whole does not fit."""
+"""The bytes that a dead letter keeps if the whole does not fit: of the key, and of headers and value together."""
+_HEADER_ROOM: Final = 10
+"""The most bytes that Kafka adds to a header's name and value: their lengths."""
 PREFIX = "simstream-"
 """The prefix of all headers that simstream adds: a page may have its own header `error`."""
 OLD_ORIGIN = ("error", "error-class", "source-topic", "source-partition", "source-offset")
@@ -50,8 +52,8 @@ ORIGIN = LetterHeaders.__struct_encode_fields__[:-1]
 def append(dead: Appender, record: Record, page: Page) -> int:
     """Append the record of an unreadable page, and return its number in this appender.
 
-    A record that the topic does not admit is cut, and the error header says so. One that does not fit even then is
-    lost, which a log line says; its number is 0. Raises DeliveryFailed.
+    A record that the topic does not admit is cut, and the error header says so: headers that fit stay. One that
+    does not fit even then is lost, which a log line says; its number is 0. Raises DeliveryFailed.
     """
     note = page.detail or page.reason
     _logger.debug("partition %d, offset %d is unreadable: %s", record.partition, record.offset, note)
@@ -60,13 +62,24 @@ def append(dead: Appender, record: Record, page: Page) -> int:
         return dead.append(record.value, key=record.key, headers=headers, partition=0)
     except RecordTooLarge:
         note = f"{note} (cut: the record of {len(record.value or b'')} bytes does not fit)"
-        value, key = record.value and record.value[:MAX_KEPT_BYTES], record.key and record.key[:MAX_KEPT_BYTES]
-        headers = [*_origin(record, page, note), (CUT, b"%d" % len(record.value or b""))]
+        own, left = _fitting(record.headers)
+        value, key = record.value and record.value[:left], record.key and record.key[:MAX_KEPT_BYTES]
+        headers = [*own, *_origin(record, page, note), (CUT, b"%d" % len(record.value or b""))]
         try:
             return dead.append(value, key=key, headers=headers, partition=0)
         except RecordTooLarge as error:
             _tell_lost(error)
             return 0
+
+
+def _fitting(headers: Sequence[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], int]:
+    """Return the headers that fit in MAX_KEPT_BYTES together, and the number of bytes that are left."""
+    fitting, left = [], MAX_KEPT_BYTES
+    for name, value in headers:
+        if (size := len(name.encode()) + len(value) + _HEADER_ROOM) <= left:
+            fitting.append((name, value))
+            left -= size
+    return fitting, left
 
 
 def _tell_lost(error: RecordTooLarge) -> None:

@@ -61,8 +61,8 @@ class DeadLetter:
 
     @property
     def headers(self) -> tuple[tuple[str, bytes], ...]:
-        """The page's own headers; none if the letter is cut."""
-        return () if self.cut else self.record.headers[: -self.added]
+        """The page's own headers; of a cut letter, those that fit."""
+        return self.record.headers[: -self.added]
 
     @property
     def failed_again(self) -> bool:
@@ -119,7 +119,7 @@ def read(record: Record, replayed: bool = False) -> DeadLetter | None:
         size=size,
         cut=cut or _CUT_NOTE.search(error) is not None,
         replayed=replayed,
-        added=len(layout),
+        added=len(layout) + cut,
     )
 
 
