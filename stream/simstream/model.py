@@ -106,6 +106,8 @@ REASONS = (
     "bad_value",
 )
 """Why a page is `too_short` or `unreadable`. Frames hold the index: append only, never reorder."""
+GIVEN_REASONS: Final = tuple(reason for reason in REASONS if reason not in ("", "bad_encoding"))
+"""The reasons that pages get. `bad_encoding` only keeps its number: no page ever got it."""
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -15,7 +16,7 @@ import pytest
 import simstream
 from deploy import asyncapi, reference
 from simstream.log import options
-from simstream.model import REASONS
+from simstream.model import GIVEN_REASONS
 from simstream.settings import Settings
 from simstream.tools.dedup.groups import DuplicateGroup
 from simstream.tools.dedup.row_layouts import ExactPair, FinalRecord
@@ -84,7 +85,14 @@ def test_every_setting_and_every_field_of_a_page_and_of_a_row_of_dedup_has_a_sen
 
 def test_the_reference_of_records_has_a_sentence_for_every_reason_of_a_verdict() -> None:
     text = (reference.FOLDER / "records.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)` \| `(?:too_short|unreadable)` \| ", text, re.MULTILINE) == list(REASONS[1:])
+    assert re.findall(r"^\| `(\w+)` \| `(?:too_short|unreadable)` \| ", text, re.MULTILINE) == list(GIVEN_REASONS)
+
+
+def test_some_code_that_reads_pages_gives_each_reason() -> None:
+    sources = [*(ROOT / "stream/simstream/wire").rglob("*.py"), *(ROOT / "stream/simstream/text").rglob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
+    words = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert words.issuperset(GIVEN_REASONS)
 
 
 def test_the_reference_of_python_has_every_public_name() -> None:

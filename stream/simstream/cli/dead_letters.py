@@ -14,7 +14,7 @@ import click
 from simstream.cli.amounts import say_pages
 from simstream.cli.options import COUNT, log_options, open_log, settings_options, settle
 from simstream.errors import SettingsError
-from simstream.model import REASONS
+from simstream.model import GIVEN_REASONS
 from simstream.terminal import json_for, printable
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def command() -> None:
 
 _REASON = click.option(
     "--reason",
-    type=click.Choice(sorted(set(REASONS) - {"", "few_words", "http_status"})),
+    type=click.Choice(sorted({*GIVEN_REASONS} - {"few_words", "http_status"})),
     metavar="WORD",
     help="Take only pages that failed for this reason, such as bad_json or extract_failed.",
 )

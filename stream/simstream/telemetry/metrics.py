@@ -16,7 +16,7 @@ from simstream.index.packed import SCANNED
 from simstream.index.plan import MAX_TABLES
 from simstream.judge.acceptor import IgnoreReason
 from simstream.judge.answer_book import AnswerIssue
-from simstream.model import REASONS, VerdictKind
+from simstream.model import GIVEN_REASONS, VerdictKind
 from simstream.telemetry import process_memory
 from simstream.telemetry.registry import LabellingRegistry, MetricLabel, MetricRegistry
 
@@ -37,7 +37,7 @@ ELECTED = MetricLabel("role", ("judge",))
 TOPIC = MetricLabel("topic", ("fingerprints", "verdicts", "positions", "matches"))
 PARTITION = MetricLabel("partition", bound="one a partition of `pages`")
 VERDICT = MetricLabel("verdict", tuple(kind.value for kind in VerdictKind))
-DEAD_REASON = MetricLabel("reason", tuple(reason for reason in REASONS[1:] if reason not in NO_DEAD_LETTER))
+DEAD_REASON = MetricLabel("reason", tuple(reason for reason in GIVEN_REASONS if reason not in NO_DEAD_LETTER))
 IGNORED_REASON = MetricLabel("reason", tuple(reason.value for reason in IgnoreReason))
 TRANSACTION_RESULT = MetricLabel("result", ("committed", "found", "aborted", "fenced"))
 REGISTRY_RESULT = MetricLabel("result", ("found", "unknown", "failed"))

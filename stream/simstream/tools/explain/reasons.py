@@ -21,7 +21,6 @@ MEANINGS = {
     "binary": "it holds binary data, not text",
     "extract_failed": "extracting text from its HTML failed",
     "kernel_error": "fingerprinting it failed",
-    "bad_encoding": "its bytes are not text in any character set that was found",
     "damaged": "it is damaged in its web archive",
     "bad_schema": "its value names no schema that can be used",
     "bad_value": "its value does not fit its schema",
