@@ -113,6 +113,7 @@ def test_a_whole_number_is_the_id_of_a_page_and_no_other_number_is() -> None:
         with pytest.raises(ValidationError, match="not a truth value"):
             PageToJudge.model_validate_json(f'{{"id": 7, "text": "x", {truth}}}')
     assert PageToJudge.model_validate_json('{"id": 7, "text": "x", "status": "404"}').status == 404
+    assert PageToJudge.model_validate_json('{"id": 7, "text": "x", "time": "1795000000000"}').time
     for wrong in ("7.5", "true", "[7]"):
         with pytest.raises(ValidationError):
             PageToJudge.model_validate_json(f'{{"id": {wrong}, "text": "x"}}')

@@ -173,7 +173,7 @@ def test_a_question_about_nothing_and_an_unreadable_time_are_refused(port: int) 
         answer = HttpAnswer(port, "POST", "/match", body)
         assert answer.status == 422
         assert "nothing to match" in answer.json["detail"][0]["msg"]
-    for time in ("yesterday", "2026-13-01", -5, 10**17):
+    for time in ("yesterday", "2026-13-01", "2026", -5, 10**17):
         answer = HttpAnswer(port, "POST", "/judge", {"id": "a", "text": "x", "time": time})
         assert answer.status == 422
         assert "ISO 8601" in answer.json["detail"]

@@ -36,6 +36,8 @@ FIRST_LIKELY_MS: Final = 10**11
 
 PAGE_HEADERS = ("content-type", "url", "time", "status", "damaged")
 """The headers that say something of a page; all others are the sender's own."""
+_MS_DIGITS: Final = 13
+"""Times from 2001 to 2286 have so many. Fewer may be a year, a date or seconds; more, `20261130180000`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GONE = (404, 410)
 _EMPTY = "the value is empty (0 bytes)"
@@ -196,13 +198,17 @@ def named_fields(record: Record, limits: PageLimits) -> FoundFields | None:
 
 
 def time_ms(value: int | float | str | None) -> int | None:
-    """Return a page's `time` in ms since 1970. The value is ISO 8601 (UTC without a zone) or a number of ms.
+    """Return a page's `time` in ms since 1970. The value is ISO 8601 (UTC without a zone), or a number of ms, also
+    as text of 13 digits.
 
     Returns None if it is absent, cannot be read, or lies before 1970 or after the year 9999.
     """
     try:
         if isinstance(value, str):
-            moment = datetime.fromisoformat(value.strip())
+            text = value.strip()
+            if len(text) == _MS_DIGITS and text.isascii() and text.isdigit():
+                return int(text)
+            moment = datetime.fromisoformat(text)
             since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
             result = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
         elif value is None:
