@@ -6,7 +6,7 @@ import errno
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,8 +15,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import structs
 
-from simstream.errors import DiskFull, NotPermitted
+from simstream.errors import DiskFull, NotPermitted, WrongRecipe
 from simstream.log import open_log
 from simstream.log.base import Appender, Log, PollResult
 from simstream.log.local.log import LocalLog
@@ -34,6 +35,7 @@ from simstream.telemetry.health import ServiceHealth
 from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
+from simstream.wire import frame as frames
 from tests.role_threads import running
 from tests.waiting import until
 
@@ -394,6 +396,31 @@ def test_a_failure_that_left_nothing_in_work_does_not_make_it_unready_for_ever(
             monkeypatch.setattr("simstream.roles.fingerprint.role.HOLE_S", 0.5)
             until(lambda: health.ready()[0], "it is ready again")
     assert role._failing_since is None
+
+
+def test_it_commits_nothing_to_a_log_that_another_recipe_began_after_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, commit = LocalAppender.append, LocalPageConsumer.commit
+
+    def after_another(self: LocalAppender, value: bytes, **given: Any) -> int:
+        """Another fingerprinter, which also found the log empty, is the first to write a frame."""
+        monkeypatch.setattr(LocalAppender, "append", append)
+        frame = frames.decode(value)
+        append(self, frames.encode(structs.replace(frame.header, recipe="00000000"), frame.columns), **given)
+        return append(self, value, **given)
+
+    with over(tmp_path / "log", [b'{"text":"short"}']) as scene:
+
+        def commit_and_end(self: LocalPageConsumer, offsets: Mapping[int, int]) -> None:
+            commit(self, offsets)
+            scene.context.stop.set()
+
+        monkeypatch.setattr(LocalAppender, "append", after_another)
+        monkeypatch.setattr(LocalPageConsumer, "commit", commit_and_end)
+        with pytest.raises(WrongRecipe, match="began under recipe 00000000"):
+            FingerprintRole(*scene).run()
+        assert scene.log.source_offsets() == {}
 
 
 def test_its_appenders_are_closed_after_an_error_that_lasts(

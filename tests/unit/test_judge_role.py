@@ -29,6 +29,8 @@ from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
 from simstream.wire.position import Position
 from tests.columns import page_columns
+from tests.e2e.harness import read_topic
+from tests.manual_clock import ManualClock
 from tests.role_threads import PATIENCE_S, running
 from tests.waiting import until
 
@@ -168,6 +170,22 @@ def test_a_replay_waits_for_the_verdicts_of_frames_that_it_judges_at_once(
     done = replay(log, policy, RoleContext(Settings()), 20, lambda frame: None)
     assert (done.frame, done.ordinal, done.frames) == (20, 20, 20)
     assert sum(log.end_offsets(VERDICTS).values()) == 20
+
+
+def test_a_gap_is_told_once_it_is_open_for_gap_patience(
+    log: Log, policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr("simstream.roles.judge.log_judge.time", clock)
+    append_frames(log, policy, 0, 1)
+    append_frames(log, policy, 5, 6)
+    with LogJudge(policy, RoleContext(Settings(gap_patience="1h")), "judge") as judge:
+        judge.take(read_topic(log, FINGERPRINTS))
+        assert judge.open_gap() is None
+        clock.now += 3_599
+        assert judge.open_gap() is None
+        clock.now += 1
+        assert "partition 0 has a gap: the log waits for pages from offset 1 on" in (judge.open_gap() or "")
 
 
 def test_late_pages_are_counted_and_asked_about(log: Log, caplog: pytest.LogCaptureFixture) -> None:

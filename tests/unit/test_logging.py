@@ -7,9 +7,13 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from simstream.cli import news
+from simstream.cli.main import invoke
+from simstream.errors import LogError
 from simstream.telemetry import logging as module
 from simstream.telemetry.logging import _TEXT, JsonFormatter, OneLineFormatter, RepetitionFilter, log_to_stderr
 from tests.manual_clock import ManualClock
@@ -90,6 +94,20 @@ def test_other_packages_are_a_step_quieter(level: str, sent: list[str], capsys: 
         own.setLevel(own_level)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [f"{line['level'].upper()} {line['logger'].split('.')[0]}" for line in lines] == sent
+
+
+def test_news_logs_in_the_format_of_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def noted(kind: str, level: str) -> None:
+        asked.append((kind, level))
+        raise LogError("it was asked", "ask again")
+
+    monkeypatch.setattr(news, "log_to_stderr", noted)
+    monkeypatch.setattr(news.signal, "signal", lambda *_: None)
+    monkeypatch.setenv("SIMSTREAM_LOG_FORMAT", "json")
+    assert invoke(["news", "--log", str(tmp_path)]) == 1
+    assert asked == [("json", "info")]
 
 
 def test_text_stays_one_line_whatever_a_page_is_called() -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from simstream.errors import SimstreamError
+from simstream.cli import dedup_run
+from simstream.cli.main import invoke
+from simstream.errors import InputError, SimstreamError
 from simstream.files.zstandard import zstd
 from simstream.model import Record
 from simstream.sources.fields import FieldNames
@@ -134,3 +136,20 @@ def test_standard_input_between_files_is_read_when_its_turn_comes(
     path = str(tmp_path / "a.jsonl")
     topics = [record.topic for record in read_pages([path, "-", path], LIMIT, ahead=MANY)]
     assert topics == [path] * 200 + ["-"] * 3 + [path] * 200
+
+
+def test_dedup_reads_as_far_ahead_as_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[ReadAhead] = []
+
+    def noted(*_: object, ahead: ReadAhead) -> None:
+        asked.append(ahead)
+        raise InputError("it was asked", "ask again")
+
+    monkeypatch.setattr(dedup_run, "read_pages", noted)
+    monkeypatch.setenv("SIMSTREAM_READ_FILES", "2")
+    monkeypatch.setenv("SIMSTREAM_READ_AHEAD_BYTES", str(5 << 20))
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file in files:
+        file.write_bytes(rows(file.stem, 1))
+    assert invoke(["dedup", *map(str, files), "-o", str(tmp_path / "verdicts.jsonl")]) == 1
+    assert asked == [ReadAhead(2, 5 << 20)]

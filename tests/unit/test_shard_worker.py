@@ -42,6 +42,8 @@ from tests.unit.test_judge_role import append_frames, judging, policy, until
 
 SHARDS = 4
 FRAMES = 40
+MAX_AHEAD = 600
+"""No multiple of the frames that a shard reads at once."""
 __all__ = ["policy"]
 
 
@@ -180,6 +182,14 @@ def test_a_topic_of_answers_that_begins_with_later_frames_is_filled_from_the_fir
                 appender.append(one.value, partition=one.partition)
     with matching(log, policy, tmp_path / "empty"):
         until(lambda: all(end_of(log, shard) == FRAMES for shard in range(SHARDS)), "all frames are answered again")
+
+
+def test_a_matcher_answers_at_most_max_ahead_frames_past_the_published_position(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, MAX_AHEAD + 100)
+    context = RoleContext(Settings(max_ahead=MAX_AHEAD))
+    with running(MatchRole(log, policy, context).run, context):
+        until(lambda: all(end_of(log, shard) >= MAX_AHEAD for shard in range(SHARDS)), "all shards are that far")
+    assert {end_of(log, shard) for shard in range(SHARDS)} == {MAX_AHEAD}
 
 
 @pytest.mark.parametrize("make", [JudgeRole, MatchRole])
