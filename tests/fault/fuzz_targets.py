@@ -6,9 +6,11 @@ form is `test_fuzz.py`, the long one `python -m tests.fault.fuzz`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gzip
 import lzma
+import shutil
 import socket
 import tempfile
 from collections.abc import Callable
@@ -431,7 +433,10 @@ def run_position(data: bytes) -> None:
 
 @cache
 def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="simstream-fuzz-"))
+    """A folder that goes when the process ends."""
+    made = tempfile.mkdtemp(prefix="simstream-fuzz-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
 
 
 MANIFEST = manifest.Manifest(
