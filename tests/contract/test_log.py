@@ -419,6 +419,15 @@ def test_lag_counts_what_is_not_read_yet(log: Log) -> None:
         assert source.lag()[0] >= 7 - len(polled.records)
 
 
+def test_lag_counts_what_comes_while_there_is_no_room(log: Log) -> None:
+    fill(log, 40)
+    with log.open_consumer() as source:
+        read_source(source, 40)
+        source.poll(0, 0.0)
+        fill(log, 40)
+        assert source.lag() == dict.fromkeys(range(PARTITIONS), 10)
+
+
 def test_a_commit_of_another_log_is_ignored(place: TopicPlace, log: Log) -> None:
     fill(log, 8)
     with log.open_consumer() as source:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from simstream.errors import BrokerUnreachable
 from simstream.log.base import TopicInfo
 from simstream.log.kafka import page_consumer as kafka_source
 from simstream.log.kafka.cluster import KafkaCluster
@@ -84,4 +85,22 @@ def test_a_commit_that_was_refused_is_sent_again_until_it_is_confirmed(monkeypat
     clock.now += COMMIT_AGAIN_S
     source.poll(1, 0.0)
     assert len(commits) == 3
+    source.close()
+
+
+def test_without_an_answer_the_lag_of_a_paused_partition_is_that_of_the_last_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Sequence[int]] = []
+
+    def silent(_: KafkaCluster, topic: str, partitions: Sequence[int], *rest: object) -> dict[int, int]:
+        asked.append(partitions)
+        raise BrokerUnreachable("no broker answered", "bring it back")
+
+    monkeypatch.setattr(KafkaCluster, "offsets_of", silent)
+    source = KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions()), LINGER_MS)
+    source._next = {0: 9}
+    assert (source.lag(), asked) == ({0: 0}, [])
+    source._paused = {0}
+    assert (source.lag(), asked) == ({0: 0}, [[0]])
     source.close()

@@ -240,7 +240,8 @@ class PageConsumer(Closing):
 
     @abstractmethod
     def lag(self) -> dict[int, int]:
-        """Return per owned partition how many offsets are not yet read. Asks no broker."""
+        """Return per owned partition how many offsets are not yet read. Waits for a broker only after a `poll`
+        with the limit 0, for a moment."""
 
 
 class Election(Closing):

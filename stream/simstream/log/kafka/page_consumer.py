@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -29,6 +30,8 @@ COMMIT_AGAIN_S = 5.0
 """Seconds after which an unconfirmed commit is sent again. A broker refuses commits during a rebalance."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
+LAG_S = 1.0
+"""Seconds that brokers have to tell the ends of paused partitions."""
 MIN_GATHERED_BYTES = 40 << 10
 """Bytes of pages, as the log has them, at which a broker answers a fetch at once. 27 news pages of 1.5 KB reach it,
 enough to share the cost of a fetch and a batch; a larger page ends the wait alone."""
@@ -154,11 +157,15 @@ class KafkaPageConsumer(PageConsumer):
         return dict(self._next)
 
     def lag(self) -> dict[int, int]:
-        """See PageConsumer. The end is the one of the last fetch."""
+        """See PageConsumer. The end is that of the last fetch. While partitions are paused, a broker is asked."""
+        ends: dict[int, int] = {}
+        if self._paused and self._same.answers():
+            with suppress(LogError):  # without an answer, the last fetch has to do
+                ends = self._cluster.offsets_of(PAGES, sorted(self._paused), "open end", LAG_S)
         out = {}
         for partition, offset in self._next.items():
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._name, partition), cached=True)
-            out[partition] = max(0, end - offset) if end >= 0 else 0
+            _, fetched = self._consumer.get_watermark_offsets(TopicPartition(self._name, partition), cached=True)
+            out[partition] = max(0, max(fetched, ends.get(partition, 0)) - offset)
         return out
 
     def answers(self) -> bool:
