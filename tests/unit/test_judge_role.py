@@ -188,6 +188,18 @@ def test_a_gap_is_told_once_it_is_open_for_gap_patience(
         assert "partition 0 has a gap: the log waits for pages from offset 1 on" in (judge.open_gap() or "")
 
 
+def test_a_replay_does_not_count_ignored_frames_again(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 1)
+    append_frames(log, policy, 5, 6)
+    append_frames(log, policy, 1, 2)
+    for counted in (1, 0):
+        with judging(log, policy) as context:
+            elected = context.metrics.elected.labels("judge")._value
+            until(lambda elected=elected: elected.get() == 1, "it publishes")  # type: ignore[misc]
+            until(lambda: sum(log.end_offsets(VERDICTS).values()) == 2, "all is published")
+        assert context.metrics.frames_ignored.labels("gap")._value.get() == counted
+
+
 def test_late_pages_are_counted_and_asked_about(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     policy = make_policy(preset("default"), RECIPE, window_ms=72 * 3_600_000)
     seconds = 1_795_997_524

@@ -136,7 +136,10 @@ class Metrics:
         """Make the metrics of the log, its order, and the roles that work on it."""
         self.frames = make.counter("frames_accepted", "Frames of the log that the judge accepted.", unit="frames")
         self.frames_ignored = make.counter(
-            "frames_ignored", "Frames of the log that the judge ignored, by reason.", IGNORED_REASON, unit="frames"
+            "frames_ignored",
+            "Frames of the log that the judge ignored, by reason. A replay does not count them again.",
+            IGNORED_REASON,
+            unit="frames",
         )
         self.transactions = make.counter(
             "transactions",

@@ -185,7 +185,7 @@ class LogFollower:
             self._snapshots.note_frame(records[0].offset, records[0].timestamp)
         for batch in in_batches(records):
             with self._role.turn():
-                for frame in self._log_judge.take(batch):
+                for frame in self._log_judge.take(batch, published=True):
                     self._role.hear(frame.verdicts)
             self._context.health.beat(self._role.name)
         with self._role.turn():

@@ -97,13 +97,14 @@ class LogJudge(Closing):
         """The number of the next page."""
         return self._acceptor.ordinal
 
-    def take(self, records: Sequence[Record]) -> list[JudgedFrame]:
+    def take(self, records: Sequence[Record], published: bool = False) -> list[JudgedFrame]:
         """Judge successive frames together, and return one answer for each, also for an ignored frame.
 
+        If they are `published`, the judge that published them has counted the ignored ones.
         Raises WrongLog for a frame out of order, WrongRecipe for a first frame of another recipe, and FrameFormat
         for a frame of a newer version.
         """
-        taken = [self._accept(record) for record in records]
+        taken = [self._accept(record, published) for record in records]
         accepted = [frame for frame, _ in taken if frame is not None]
         late = self._resolver.late_pages
         verdicts = self.state.resolve(accepted)
@@ -124,14 +125,14 @@ class LogJudge(Closing):
             self._book.used(self.next_frame)
         return judged
 
-    def _accept(self, record: Record) -> tuple[AcceptedPages | None, LogPlace]:
+    def _accept(self, record: Record, published: bool) -> tuple[AcceptedPages | None, LogPlace]:
         """Return the accepted pages of one frame, and the place behind it."""
         check_next(self._acceptor.next_frame, record)
         accepted = self.state.accept(record)
         if self._book is not None:
             self._book.check(self.next_frame, self._acceptor.digest)
         if isinstance(accepted, IgnoreReason):
-            self._ignored(record, accepted)
+            self._ignored(record, accepted, published)
             return None, self.place
         self._begun = True
         return accepted, self.place
@@ -196,11 +197,12 @@ class LogJudge(Closing):
         if self._policy.window_ms is not None:
             self._late.check(self._resolver.stream_time)
 
-    def _ignored(self, record: Record, reason: IgnoreReason) -> None:
+    def _ignored(self, record: Record, reason: IgnoreReason, published: bool) -> None:
         if reason is IgnoreReason.RECIPE and not self._begun and self._acceptor.ordinal == 0:
             raise wrong_recipe(frames.decode(record.value or b"").header.recipe, self._policy.recipe_id)
         self._begun = self._begun or reason is not IgnoreReason.DAMAGED
-        self._context.metrics.frames_ignored.labels(reason.value).inc()
+        if not published:
+            self._context.metrics.frames_ignored.labels(reason.value).inc()
         level = logging.INFO if reason is IgnoreReason.REPEATED else logging.WARNING
         where: dict[str, object] = {"frame": record.offset, "reason": reason.value}
         why = reason.value
