@@ -22,6 +22,7 @@ from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.absent_fields import AbsentFields, refuse_absent_paths
 from simstream.roles.fingerprint.first_frame import check_recipe, warn_of_other_pages
 from simstream.roles.fingerprint.intake_metrics import IntakeMetrics
+from simstream.roles.fingerprint.lost_commits import warn_of_lost_commits
 from simstream.roles.fingerprint.schema_wait import SchemaWait
 from simstream.roles.fingerprint.share_gatherer import ShareGatherer
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareFrames, ShareMaker, count_arrivals
@@ -109,6 +110,7 @@ class FingerprintRole:
         info = self._log.topic(PAGES)
         check_topics(self._log, [FINGERPRINTS])
         warn_of_other_pages(self._log, check_recipe(self._log, self._fingerprinter.recipe_id))
+        warn_of_lost_commits(self._log)
         book = book_of(settings)
         self._schemas = SchemaWait(book, self._context.metrics, settings.give_up_s)
         limits = limits_of(settings, book)
