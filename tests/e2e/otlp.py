@@ -18,6 +18,7 @@ class OtlpReceiver(LoopbackServer):
         super().__init__(_Handler)
         self.spans: list[Any] = []
         self.services: set[str] = set()
+        self.status = 200
         self.answers = threading.Event()
         self.answers.set()
 
@@ -41,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
             }
             self.server.spans += [span for scope in resource.scope_spans for span in scope.spans]
         body = ExportTraceServiceResponse().SerializeToString()
-        self.send_response(200)
+        self.send_response(self.server.status)
         self.send_header("content-type", "application/x-protobuf")
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -13,10 +13,12 @@ from simstream.model import PageSource, Record, Verdict, VerdictKind
 from simstream.roles.judge.log_judge import JudgedFrame, LogPlace
 from simstream.roles.judge.traced_pages import traced_pages
 from simstream.settings import Settings
+from simstream.telemetry import tracing
 from simstream.telemetry.tracing import MAX_WAITING, PageSpans, TracedPage, check_tracing, is_sampled
 from simstream.wire.frame import FrameHeader
 from simstream.wire.page_headers import Headers
 from tests.e2e.otlp import receiving
+from tests.waiting import until
 
 GOOD = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 HOSTILE = [
@@ -88,6 +90,21 @@ def test_spans_for_a_silent_receiver_take_bounded_room_and_the_end_waits_a_bound
         )
         spans.close()
         assert time.monotonic() - begun < 15
+
+
+def test_a_receiver_that_takes_no_span_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("opentelemetry.sdk.trace")
+    monkeypatch.setattr(tracing, "SEND_EVERY_MS", 1)
+    monkeypatch.setattr(tracing._LINES, "_kinds", {})
+    with receiving() as receiver:
+        receiver.status = 400
+        with PageSpans(receiver.url, "simstream") as spans:
+            for tries in range(1, 4):
+                spans.send([traced(("traceparent", GOOD))], 3_000_000_000)
+                until(lambda tries=tries: len(receiver.spans) == tries, "the receiver was asked")  # type: ignore[misc]
+    assert len([line for line in caplog.messages if "code: 400" in line]) == 1
 
 
 def verdict(offset: int) -> Verdict:

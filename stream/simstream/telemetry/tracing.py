@@ -7,6 +7,7 @@ Source of the format: https://www.w3.org/TR/trace-context/
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +17,7 @@ from simstream.errors import SettingsError, needs
 from simstream.kafka_settings import HIDDEN, names_a_user
 from simstream.model import PageSource
 from simstream.sources.addresses import names_web_server
+from simstream.telemetry.logging import RepetitionFilter
 from simstream.version import __version__
 from simstream.wire.page_headers import Headers
 
@@ -30,6 +32,8 @@ MAX_WAITING: Final = 2_048
 """Spans that wait to be sent; further ones are lost."""
 SEND_EVERY_MS: Final = 1_000
 MAX_SEND_S: Final = 5.0
+_LINES: Final = RepetitionFilter(most=1)
+"""Passes one line of a kind in a minute: OpenTelemetry has 30 a minute for a receiver that is away."""
 _FLAGS = slice(53, 55)
 _MS = 1_000_000
 """Nanoseconds."""
@@ -87,6 +91,7 @@ class PageSpans(Closing):
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         resource = Resource.create({"service.name": service, "service.version": __version__})
+        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_LINES)
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=MAX_SEND_S)
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter, MAX_WAITING, SEND_EVERY_MS))
