@@ -21,7 +21,7 @@ from simstream.feeds.records import GONE
 from simstream.feeds.state import FeedState
 from simstream.feeds.table import Changes, NewsTable, TableAccess, TableTopic, table_cluster
 from simstream.log import Log
-from simstream.log.base import TopicInfo
+from simstream.log.base import OutgoingVerdict, TopicInfo
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import create_table, topic_settings
 from simstream.log.options import PAGES, TABLE, VERDICTS
@@ -179,6 +179,28 @@ def test_records_that_expired_before_they_were_read_are_told(
 
     play(log, topic, HeldPlace(), lambda feed: bool(told()))
     assert told() == ["about 4 records of simstream.verdicts expired before the news page read them"]
+
+
+@pytest.mark.kafka
+def test_markers_of_transactions_that_expired_are_no_records_that_were_not_read(
+    kafka_place: TopicPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kafka_place.open() as log:
+        log.create_topics(1)
+        with log.open_publisher() as publisher:
+            publisher.start()
+            publisher.publish([OutgoingVerdict(b"a", wire.encode(verdict(0, 0)), ())], b"{}")
+        topic = KeptTopic()
+
+        def has_read(feed: FeedState) -> bool:
+            feed.condition.hear({FeedPartition(VERDICTS, 0): 2})  # the verdict and the marker
+            return feed.condition.behind == 0
+
+        play(log, topic, HeldPlace(), has_read)
+        kafka_place.expire(VERDICTS)
+        assert log.low_watermarks(VERDICTS) == {0: 2}
+        play(log, topic, HeldPlace(), has_read)
+    assert "expired" not in caplog.text
 
 
 def test_after_a_start_only_what_is_not_read_yet_counts_as_behind(log: Log) -> None:

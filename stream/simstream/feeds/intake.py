@@ -197,10 +197,13 @@ class NewsIntake(Closing):
             return []
 
     def _note_passed(self, reader: Reader, topic: str) -> None:
-        """Note which partitions were read to their ends: markers of transactions may come after the last record."""
+        """Note which partitions were read to their ends, also in the table: the last offsets may be markers."""
+        offsets = self._table.progress[topic].offsets
         for where, end in self._feed.condition.ends.items():
             if where.topic == topic and reader.passed({where.number: end}):
                 self._feed.condition.take(where, end)
+                if end > offsets.get(where.number, 0):
+                    offsets[where.number] = end
 
     async def _wait_for_room(self) -> None:
         while len(self._table.changes) >= self.MAX_CHANGES and not self._stopping.is_set():
