@@ -138,6 +138,16 @@ def test_every_cluster_is_in_one_class() -> None:
     assert counts == {"1": 10, "2": 5, "3-4": 2, "5-9": 3, "10-99": 4, "100-999": 2, "1000+": 2}
 
 
+def test_a_folder_that_is_closed_is_measured_no_more_even_if_it_was_the_only_one() -> None:
+    metrics = Metrics()
+    metrics.watch_snapshots("lost", lambda: 9_999.0, lambda: 1)
+    metrics.forget_snapshots("lost")
+    none = {"simstream_snapshot_age_seconds 0.0", "simstream_state_damaged_files 0.0"}
+    assert none <= set(metrics.text().decode().splitlines())
+    metrics.watch_snapshots("taken again", lambda: 1.0, lambda: 0)
+    assert "simstream_snapshot_age_seconds 1.0" in metrics.text().decode().splitlines()
+
+
 def test_a_role_beside_a_judge_counts_none_of_its_frames_and_tells_of_its_own_folder() -> None:
     metrics = Metrics()
     second = metrics.of_second_state()

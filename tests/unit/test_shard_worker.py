@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,7 @@ from simstream.judge.state import ShardState
 from simstream.log import open_log
 from simstream.log.base import Appender, Log
 from simstream.log.local.log import LocalLog
+from simstream.log.local.shard_membership import LocalShardMembership
 from simstream.log.local.writing import LocalAppender
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record
@@ -192,6 +196,30 @@ def test_a_matcher_answers_at_most_max_ahead_frames_past_the_published_position(
     assert {end_of(log, shard) for shard in range(SHARDS)} == {MAX_AHEAD}
 
 
+def test_a_matcher_that_loses_all_its_shards_keeps_none_of_their_states(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[ShardState]] = []
+    begin = ShardState.__init__
+
+    def noted(self: ShardState, *given: Any, **named: Any) -> None:
+        made.append(weakref.ref(self))
+        begin(self, *given, **named)
+
+    monkeypatch.setattr(ShardState, "__init__", noted)
+    owned: list[frozenset[int]] = [frozenset(range(SHARDS))]
+    monkeypatch.setattr(LocalShardMembership, "owned", property(lambda _: owned[0]))
+    with matching(log, policy, tmp_path / "state") as context:
+        until(lambda: has_loaded(context, SHARDS), "it has all shards")
+        owned[0] = frozenset()
+        until(lambda: has_loaded(context, 0), "it gave them back")
+        owned[0] = frozenset(range(SHARDS))
+        until(lambda: has_loaded(context, SHARDS), "it has taken them again")
+        gc.collect()
+        assert [state() for state in made[:SHARDS]] == [None] * SHARDS
+        assert [state() is not None for state in made[SHARDS:]] == [True] * SHARDS
+
+
 @pytest.mark.parametrize("make", [JudgeRole, MatchRole])
 def test_a_role_that_is_asked_to_end_while_it_loads_its_state_ends(
     make: type[JudgeRole | MatchRole], log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -258,6 +286,11 @@ def test_a_matcher_is_live_while_it_opens_the_topic_of_answers_again(
         finally:
             proceed.set()
         until(lambda: context.health.ready()[0], "it is ready again")
+
+
+def has_loaded(context: RoleContext, shards: int) -> bool:
+    """Whether the matcher says that it holds so many shards, and that all are loaded."""
+    return context.health.describe_roles()["match"].why == f"holds {shards} of {SHARDS} shards"
 
 
 def role_and_worker(log: Log, policy: Policy) -> tuple[MatchRole, ShardWorker, RoleContext]:

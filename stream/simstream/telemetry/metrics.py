@@ -342,17 +342,18 @@ class Metrics:
 
     def watch_snapshots(self, keeper: object, age_s: Callable[[], float], damaged: Callable[[], int]) -> None:
         """Measure the folder of a keeper of snapshots. Of several folders one without a snapshot counts, or the
-        oldest snapshot."""
+        oldest snapshot; without a folder the age is 0."""
         self._keepers[keeper] = age_s, damaged
         self.snapshot_age.set_function(
-            lambda: max((age() for age, _ in list(self._keepers.values())), key=lambda age: (age != age, age))
+            lambda: max(
+                (age() for age, _ in list(self._keepers.values())), key=lambda age: (age != age, age), default=0.0
+            )
         )
         self.state_damaged.set_function(lambda: sum(number() for _, number in list(self._keepers.values())))
 
     def forget_snapshots(self, keeper: object) -> None:
-        """Measure the folder of this keeper no more, unless it is the last one."""
-        if len(self._keepers) > 1:
-            self._keepers.pop(keeper, None)
+        """Measure the folder of this keeper no more, and let go of its state."""
+        self._keepers.pop(keeper, None)
 
     def text(self) -> bytes:
         """Return the text that Prometheus scrapes."""
