@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda folder: only_in(folder, 1, "blocks"),
         "keep it running: the newest snapshot is whole",
     ),
-    "a shared file": (shared, "stop the judge and delete the folder"),
+    "a shared file": (shared, "stop the process and delete the folder"),
 }
 
 
@@ -160,7 +160,7 @@ def follow(advice: str, folder: Path) -> None:
     """Do what it says."""
     if move := re.search(r"`mv (\S+) (\S+)`", advice):
         Path(move[1]).replace(move[2])
-    elif file := re.search(r"stop the judge, delete (\S+), and start it again", advice):
+    elif file := re.search(r"stop the process, delete (\S+), and start it again", advice):
         Path(file[1]).unlink()
     elif "delete the folder" in advice:
         shutil.rmtree(folder)
@@ -229,6 +229,33 @@ def test_a_folder_is_looked_at_while_a_judge_uses_it(
     with Deduper(path=folder, cache=cache, window="720h"):
         assert run(capsys, "verify", folder)[0] == 0
         assert run(capsys, "inspect", folder)[0] == 0
+
+
+def test_each_state_of_a_process_is_shown_and_verified(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of a judge, of a matcher's shards and of a role `query` in one folder; then without the judge's."""
+    names = ["", "shards/0-of-2", "shards/1-of-2", "query"]
+    shutil.copytree(folder, tmp_path / "copy")
+    for name in names[1:]:
+        shutil.copytree(tmp_path / "copy", folder / name)
+    (folder / "shards" / "0-of-4").mkdir()  # without a snapshot
+    states = [folder / name for name in names]
+    assert [json.loads(line)["folder"] for line in run(capsys, "inspect", folder, "--json")[1].splitlines()] == [
+        str(state) for state in states
+    ]
+    assert run(capsys, "inspect", folder)[1].count("next ordinal") == len(states)
+    assert len(run(capsys, "verify", folder)[1].splitlines()) == len(states)
+    for state in states[1::2]:
+        flip(state / NEWEST, 100)
+    for name in (NEWEST, PREVIOUS):
+        (folder / name).unlink()
+    code, out, err = run(capsys, "verify", folder)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert f"{states[2]} is whole" in out
+    for state in states[1::2]:
+        assert f"damaged  {state / NEWEST} is damaged" in out
+        assert f"`mv {state / PREVIOUS} {state / NEWEST}`" in err
 
 
 class OvertakingFiles(FileSystem):

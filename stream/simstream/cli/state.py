@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from simstream.cli.amounts import say_bytes, say_count
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting
 from simstream.cli.wide_table import console_for, make_table
-from simstream.errors import StateDamaged
+from simstream.errors import StateDamaged, StateError
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -31,38 +33,34 @@ def command() -> None:
 
 @command.command("inspect")
 @_FOLDER
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a state.")
 def inspect(folder: Path, as_json: bool) -> None:
-    """Show what the snapshots in DIR hold: positions, policy, segments, sizes, age."""
+    """Show what the snapshots in DIR hold: positions, policy, segments, sizes, age.
+
+    Shows each state in it: those of a matcher's shards lie in DIR/shards, and that of the role query beside a judge
+    in DIR/query.
+    """
     from simstream.tools.state.inspect import inspect as look
 
-    found = look(folder)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
+    def show(state: Path) -> None:
+        found = look(state)
+        if as_json:
+            print_json(found)
+        else:
+            _print(found)
+
+    _for_each_state(folder, show)
 
 
 @command.command("verify")
 @_FOLDER
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each file.")
 def verify(folder: Path, verbose: bool) -> None:
-    """Check every checksum, order and count in DIR. Names each damaged file, and then ends with 1."""
-    from simstream.tools.state.verify import verify as look
+    """Check every checksum, order and count in DIR. Names each damaged file, and then ends with 1.
 
-    with counting("bytes verified") as progress:
-        found = look(folder, progress)
-    for each in found.checked:
-        if each.error is not None:
-            click.echo(f"{click.style('damaged', fg='red')}  {printable(each.error)}")
-        elif verbose:
-            click.echo(f"{click.style('sound', fg='green')}    {folder / each.name}  {say_bytes(each.size)}")
-    if found.wrong:
-        names = ", ".join(each.name for each in found.wrong[:3]) + (", …" if len(found.wrong) > 3 else "")
-        raise StateDamaged(f"{folder} is damaged ({names})", found.todo)
-    total, count = sum(each.size for each in found.checked), len(found.sound)
-    what = f"{say_count(count, 'snapshot')}, {say_count(len(found.checked), 'file')}, {say_bytes(total)}"
-    click.echo(f"{folder} is whole: {what}; every checksum, order and count agrees")
+    Checks each state in it, as inspect shows them.
+    """
+    _for_each_state(folder, partial(_verify, verbose=verbose))
 
 
 @command.command("upgrade")
@@ -83,6 +81,38 @@ def upgrade(old: Path, new: Path) -> None:
         f"{new} has the state of frame {done.frame:,}, ordinal {done.ordinal:,}, upgraded from format "
         f"{done.number}: use it as --state; {old} is unchanged"
     )
+
+
+def _for_each_state(folder: Path, act: Callable[[Path], None]) -> None:
+    """Call `act` with the folder of each state in `folder`. Raises the errors of all these states as one."""
+    from simstream.tools.state.inspect import states_in
+
+    wrong: list[StateError] = []
+    for state in states_in(folder):
+        try:
+            act(state)
+        except StateError as error:
+            wrong.append(error)
+    if wrong:
+        raise StateError("; ".join(each.what for each in wrong), "; ".join(each.todo for each in wrong))
+
+
+def _verify(folder: Path, verbose: bool) -> None:
+    from simstream.tools.state.verify import verify as look
+
+    with counting("bytes verified") as progress:
+        found = look(folder, progress)
+    for each in found.checked:
+        if each.error is not None:
+            click.echo(f"{click.style('damaged', fg='red')}  {printable(each.error)}")
+        elif verbose:
+            click.echo(f"{click.style('sound', fg='green')}    {folder / each.name}  {say_bytes(each.size)}")
+    if found.wrong:
+        names = ", ".join(each.name for each in found.wrong[:3]) + (", …" if len(found.wrong) > 3 else "")
+        raise StateDamaged(f"{folder} is damaged ({names})", found.todo)
+    total, count = sum(each.size for each in found.checked), len(found.sound)
+    what = f"{say_count(count, 'snapshot')}, {say_count(len(found.checked), 'file')}, {say_bytes(total)}"
+    click.echo(f"{folder} is whole: {what}; every checksum, order and count agrees")
 
 
 def _print(inspection: FolderInspection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from simstream.errors import InputMissing, StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
+from simstream.files.names import QUERY, SHARDS
 
 MAX_TRIES: Final = 20
 """How often it begins again because a judge replaced the snapshot."""
@@ -61,9 +63,19 @@ def nothing_in(folder: Path) -> InputMissing:
     """Return the error for a folder without a snapshot."""
     return InputMissing(
         f"{folder} has no snapshot",
-        "name a folder that has a snapshot; a running judge writes its first after `snapshot_every` "
+        "name a folder that has a snapshot; a running service writes its first after `snapshot_every` "
         "(by default 5m)",
     )
+
+
+def states_in(folder: Path) -> list[Path]:
+    """Return the folders of all states of a process: its own, those of its shards, that of the role `query`.
+
+    Leaves out folders without a snapshot, and returns `folder` alone if none has one. Raises InputMissing.
+    """
+    is_folder(folder)
+    own = [folder, *sorted((folder / SHARDS).glob("*")), folder / QUERY]
+    return [each for each in own if any(os.path.exists(each / name) for name in manifest.IN_ORDER)] or [folder]
 
 
 def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:

@@ -52,13 +52,13 @@ class FolderCheck(msgspec.Struct, frozen=True):
         if manifest.NEWEST in self.sound:
             if self.unreadable:
                 gone = " and ".join(f"{self.folder}/{name}" for name in self.unreadable)
-                return f"stop the judge, delete {gone}, and start it again: the newest snapshot is whole"
+                return f"stop the process, delete {gone}, and start it again: the newest snapshot is whole"
             return "keep it running: the newest snapshot is whole, and the next one replaces the damaged files"
         if self.sound:
             old, new = f"{self.folder}/{self.sound[0]}", f"{self.folder}/{manifest.NEWEST}"
-            return f"stop the judge, `mv {old} {new}`, and start it again: the previous snapshot is whole"
+            return f"stop the process, `mv {old} {new}`, and start it again: the previous snapshot is whole"
         return (
-            f"restore {self.folder} from a copy; or stop the judge and delete the folder: then a service judges "
+            f"restore {self.folder} from a copy; or stop the process and delete the folder: then a service judges "
             "its log from the start, and a Deduper begins empty"
         )
 
