@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,13 @@ def test_pages_are_looked_up_by_as_many_threads_as_the_setting_says(
     with judging(log, policy) as context:
         until(lambda: bool(asked), "the judge has its index")
     assert {*asked} == {context.settings.threads}  # a judge that begins anew asks again
+
+
+def test_a_judge_says_how_many_numbers_its_fullest_table_uses(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 40)
+    with judging(log, policy) as context:
+        used = partial(context.metrics.registry.get_sample_value, "simstream_numbers_used")
+        until(lambda: used() == 40, "each of 40 pages has a row")
 
 
 def test_a_judge_that_is_far_behind_leaves_the_election_to_one_that_is_close(

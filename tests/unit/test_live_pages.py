@@ -51,6 +51,8 @@ def test_pages_that_left_take_no_room(link: str, window_ms: int | None, identiti
         resolver.judge(batch, batch.time, turn * PAGES, sources)
         assert resolver.live_pages == 50
         assert not resolver._store.clusters._untidy
+        assert resolver.numbers_used == max(in_use(resolver).values())
         if turn == 4:
             early = in_use(resolver)
+    assert resolver.numbers_used > 50 or link == "canonical", "departed founders have none"
     assert all(now <= 2 * early[name] + 2 * PAGES for name, now in in_use(resolver).items())

@@ -293,6 +293,11 @@ class Clusters:
         live: NDArray[np.uint32] = self._clusters.column("live")[heads]
         return live
 
+    @property
+    def numbers_used(self) -> int:
+        """The numbers in use in the fuller table. Members that left keep nodes until their heap is tidied."""
+        return max(len(self._nodes), len(self._clusters))
+
     def nbytes(self) -> int:
         """Return the bytes in use."""
         return self._nodes.nbytes() + self._clusters.nbytes() + self._ring.itemsize * self._clusters.used

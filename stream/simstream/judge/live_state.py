@@ -37,6 +37,11 @@ class LiveState(Closing):
         return self._store.live_pages
 
     @property
+    def numbers_used(self) -> int:
+        """The numbers in use in the fullest table, of `record_table.MAX_RECORDS`."""
+        return max(self._store.rows.numbers_used, self._store.clusters.numbers_used)
+
+    @property
     def stream_time(self) -> int | None:
         """Stream time in ms since 1970; None before the first readable page."""
         return self._store.stream_time

@@ -208,6 +208,11 @@ class RowTable:
         same: NDArray[np.bool_] = self.table.column("cold")[rows] == colds
         return used & live & same
 
+    @property
+    def numbers_used(self) -> int:
+        """The numbers in use in the fullest table. A founder that left keeps its row as long as its entry lives."""
+        return max(len(self.table), len(self._places), len(self._chains))
+
     def nbytes(self) -> int:
         """Return the bytes in use, of rows and chains."""
         return self.table.nbytes() + self._places.nbytes() + self._chains.nbytes()

@@ -197,6 +197,11 @@ class Metrics:
     def _state(self, make: MetricRegistry) -> None:
         """Make the metrics of the judge's state and of its snapshots."""
         self.live_pages = make.gauge("live_pages", "Pages that a new page is compared with.")
+        self.numbers_used = make.gauge(
+            "numbers_used",
+            "Numbers in use in the judge's fullest table, of 2,147,483,646. Pages that left may still have some.",
+            unit="numbers",
+        )
         self.entries = make.gauge("index_entries", "Distinct entries of the index.")
         self.segments = make.gauge("index_segments", "Sealed segments of the index.")
         self.index_bytes = make.gauge("index_bytes", "Size of the index, in memory or mapped, by part.", INDEX_PART)

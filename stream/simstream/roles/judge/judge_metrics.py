@@ -82,6 +82,7 @@ class JudgeMetrics:
         metrics.candidates.inc(index.candidates - self._candidates)
         metrics.rejected.inc(index.rejected - self._rejected)
         self._candidates, self._rejected = index.candidates, index.rejected
+        metrics.numbers_used.set(self._state.resolver.numbers_used)
         metrics.window_span.set(self._state.resolver.window_span_ms / 1000)
 
     def _clusters(self) -> None:
