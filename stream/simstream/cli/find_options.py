@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getopt
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,6 @@ from simstream.errors import InputMissing, UsageError
 if TYPE_CHECKING:
     from simstream.model import U64
 
-OPTIONS: Final = ("input", "output", "blocks", "distance", "help")
 BAD_OPTION, NO_BLOCKS, NO_DISTANCE, NO_INPUT, NO_OUTPUT, FEW_BLOCKS, UNREADABLE, UNWRITABLE = range(1, 9)
 """The exit codes. A line that is not a number ends with 1, and so do more than 64 blocks."""
 MAX_BLOCKS: Final = 64
@@ -40,6 +40,8 @@ Exit codes:
   7  input cannot be read
   8  output cannot be written"""
 """The options' help of both commands."""
+_NAMES: Final = {"i": "input", "o": "output", "b": "blocks", "d": "distance", "h": "help"}
+_LONG: Final = ("input=", "output=", "blocks=", "distance=", "help")
 _UNSIGNED: Final = re.compile(r"\s*\+?([0-9]+)")
 
 Lines = Callable[["U64", int, Callable[[int], None]], Iterable[bytes]]
@@ -68,15 +70,14 @@ class FindCommand(click.Command):
 def parse(arguments: Sequence[str]) -> FindRequest:
     """Return the options of a command line, the last of each kind. Other arguments are ignored.
 
-    As with getopt, `--bl 5`, `--blocks=5`, `-b5` and `-b 5` are the same. Raises ValueError for an option that is
-    unknown or has no value. Arguments after --help are ignored.
+    As with GNU getopt, `--bl 5`, `--blocks=5`, `-b5` and `-b 5` are the same. Arguments after --help are ignored.
+    Raises getopt.GetoptError for an option that is unknown or has no value.
     """
     wish = FindRequest()
     for name, value in _options(arguments):
         if name == "help":
             wish.help = True
-            break
-        if name in ("blocks", "distance"):
+        elif name in ("blocks", "distance"):
             found = _UNSIGNED.match(value)
             setattr(wish, name, int(found[1][:20]) if found else 0)
         else:
@@ -105,7 +106,7 @@ def find(arguments: Sequence[str], usage: str, title: str, lines: Lines) -> int:
     """Run one of the two commands and return its exit code. `usage`: the first part of its help."""
     try:
         wish = parse(arguments)
-    except ValueError as error:
+    except getopt.GetoptError as error:
         return _fail(BAD_OPTION, str(error))
     if wish.help:
         click.echo(f"{usage}\n{USAGE}")
@@ -168,43 +169,15 @@ def _unpacked(handle: IO[bytes], name: str) -> Iterator[IO[bytes]]:
         yield source
 
 
-def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    rest = iter(arguments)
-    for argument in rest:
-        if argument == "--":
-            return
-        if argument.startswith("--"):
-            yield _long(argument, rest)
-        elif argument.startswith("-") and argument != "-":
-            yield from _short(argument, rest)
-
-
-def _long(argument: str, rest: Iterator[str]) -> tuple[str, str]:
-    begun, joined, value = argument[2:].partition("=")
-    name = next((name for name in OPTIONS if begun and name.startswith(begun)), None)
-    if name is None:
-        raise ValueError(f"unrecognized option '{argument}'")
-    if name == "help" and joined:
-        raise ValueError("option '--help' takes no value")
-    return name, value if joined or name == "help" else _value(f"--{name}", rest)
-
-
-def _short(argument: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    for at, letter in enumerate(argument[1:], 2):
-        name = next((name for name in OPTIONS if name[0] == letter), None)
-        if name is None:
-            raise ValueError(f"invalid option '-{letter}'")
-        if name != "help":
-            yield name, argument[at:] or _value(f"-{letter}", rest)
-            return
-        yield name, ""
-
-
-def _value(option: str, rest: Iterator[str]) -> str:
-    value = next(rest, None)
-    if value is None:
-        raise ValueError(f"option '{option}' needs a value")
-    return value
+def _options(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the name and the value of each option, up to the first --help."""
+    help_ends = [end for end, argument in enumerate(arguments, 1) if argument.startswith(("-h", "--h"))]
+    for end in (*help_ends, len(arguments)):
+        found, _ = getopt.gnu_getopt(arguments[:end], "i:o:b:d:h", _LONG)
+        options = [(_NAMES[option.lstrip("-")[0]], value) for option, value in found]
+        if ("help", "") in options:
+            break
+    return options
 
 
 def _fail(code: int, why: str) -> int:
