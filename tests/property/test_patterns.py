@@ -64,11 +64,7 @@ def seen(pages: list[NaivePage], room: int = ROOM) -> SeenPages:
 @settings(max_examples=examples(60))
 def test_the_learner_finds_what_the_comparison_of_all_pages_finds(pages: list[NaivePage], least: int) -> None:
     found = {
-        (one.pattern.site, one.pattern.kind, one.pattern.name, one.pattern.to, one.pattern.below): (
-            one.pages,
-            one.copies,
-            one.originals,
-        )
+        (one.site, one.kind, one.name, one.to, one.below): (one.pages, one.copies, one.originals)
         for one in PatternLearner(least).learn([seen(pages)])
     }
     event(f"{len(found)} patterns")

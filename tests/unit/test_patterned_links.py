@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import astuple
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -39,7 +40,7 @@ def links(tmp_path: Path) -> LinkRouter:
 
 def with_patterns(folder: Path, *patterns: AddressPattern, **options: Any) -> LinkRouter:
     file = folder / "patterns.json"
-    file.write_bytes(to_json([LearnedPattern(pattern, 99, 99, 99) for pattern in patterns]))
+    file.write_bytes(to_json([LearnedPattern(*astuple(pattern), 99, 99, 99) for pattern in patterns]))
     return router(**{"patterns": str(file), "links": "follow"} | options)
 
 

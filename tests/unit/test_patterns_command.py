@@ -16,7 +16,7 @@ from simstream.errors import InputMissing, SettingsError
 from simstream.sources.input_files import files_of
 from simstream.tools.dedup.row_layouts import VERDICT_ROWS
 from simstream.tools.patterns import pattern_file
-from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern
+from simstream.tools.patterns.pattern import LearnedPattern
 from simstream.tools.patterns.pattern_file import from_json, read_patterns, to_json
 from simstream.tools.patterns.verdicts import of_file
 from simstream.wire import verdict as wire
@@ -53,9 +53,7 @@ def test_it_shows_the_patterns_and_writes_them_to_a_file(verdicts: Path, tmp_pat
     assert "/print/ for /article/" in said.out
     assert f"They would have saved {ARTICLES} of {2 * ARTICLES} fetches." in said.out
     [learned] = read_patterns(str(out))
-    assert learned == LearnedPattern(
-        AddressPattern(SITE, "segment", "print", "article"), ARTICLES, ARTICLES, ARTICLES
-    )
+    assert learned == LearnedPattern(SITE, "segment", "print", "article", "", ARTICLES, ARTICLES, ARTICLES)
     assert json.loads(out.read_text())["patterns"][0] == {
         "site": SITE,
         "kind": "segment",
@@ -187,7 +185,7 @@ def test_names_of_strangers_cannot_steer_the_terminal(tmp_path: Path, capsys: Sa
     assert "[red]x=" in shown
 
 
-LEARNED = LearnedPattern(AddressPattern(SITE, "parameter", "sid", "", "a\u202eb"), 9, 8, 7)
+LEARNED = LearnedPattern(SITE, "parameter", "sid", "", "a\u202eb", 9, 8, 7)
 
 
 def test_a_file_of_patterns_says_its_format_and_is_read_as_it_was_written() -> None:

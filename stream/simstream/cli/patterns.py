@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -156,10 +156,9 @@ def _show(
     table.add_column("site", overflow="fold")
     for name in ("pages", "near duplicates", "originals", "most lost"):
         table.add_column(name, justify="right", no_wrap=True)
-    rows = sorted(_rows(found), key=lambda row: -row.copies)
+    rows = _rows(found)
     for row in rows[:MAX_SHOWN]:
-        numbers = (f"{number:,}" for number in (row.pages, row.copies, row.originals))
-        table.add_row(printable(row.pattern), printable(row.site), *numbers, f"{row.most_lost:.1%}")
+        table.add_row(*row)
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPED_COLUMNS)
     console.print(table)
     if len(rows) > MAX_SHOWN:
@@ -167,27 +166,15 @@ def _show(
     console.print(f"\nThey would have saved {fetches_saved(found, runs):,} of {pages:,} fetches.")
 
 
-class _Row(NamedTuple):
-    """A pattern on all its sites."""
-
-    pattern: str
-    site: str
-    pages: int
-    copies: int
-    originals: int
-    most_lost: float
-
-
-def _rows(found: Sequence[LearnedPattern]) -> Iterator[_Row]:
-    """Yield a row for all sites of a pattern; the share that is lost is that of its worst site."""
+def _rows(found: Sequence[LearnedPattern]) -> list[tuple[str, ...]]:
+    """Return a row for all sites of a pattern; the share that is lost is that of its worst site."""
     by_name: dict[str, list[LearnedPattern]] = {}
     for one in found:
         by_name.setdefault(str(one.pattern), []).append(one)
-    for name, each in by_name.items():
-        site = each[0].pattern.site if len(each) == 1 else f"{len(each):,} sites"
-        pages, copies, originals = (sum(numbers) for numbers in zip(*map(_numbers, each), strict=True))
-        yield _Row(name, site, pages, copies, originals, max(one.most_lost for one in each))
-
-
-def _numbers(one: LearnedPattern) -> tuple[int, int, int]:
-    return one.pages, one.copies, one.originals
+    rows: list[tuple[str, ...]] = []
+    for name, each in sorted(by_name.items(), key=lambda row: -sum(one.copies for one in row[1])):
+        site = each[0].site if len(each) == 1 else f"{len(each):,} sites"
+        numbers = map(sum, zip(*((one.pages, one.copies, one.originals) for one in each), strict=True))
+        most_lost = max(one.most_lost for one in each)
+        rows.append((printable(name), printable(site), *map("{:,}".format, numbers), f"{most_lost:.1%}"))
+    return rows

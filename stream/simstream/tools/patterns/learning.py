@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from simstream.tools.patterns.counting import PatternCounts, count_left_out, count_replaced, places_of
 from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PartKind, PartName, PatternSet, unique
 from simstream.tools.patterns.seen_pages import SeenPages, SitePages
@@ -99,4 +101,5 @@ def _chosen(counted: dict[AddressPattern, PatternCounts], least: int) -> Iterato
     }
     for pattern, counts in good.items():
         if not pattern.below or AddressPattern(pattern.site, pattern.kind, pattern.name, pattern.to) not in good:
-            yield LearnedPattern(pattern, counts.pages, counts.copies, len(counts.clusters))
+            fields = msgspec.structs.asdict(pattern)
+            yield LearnedPattern(**fields, pages=counts.pages, copies=counts.copies, originals=len(counts.clusters))

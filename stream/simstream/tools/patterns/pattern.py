@@ -55,13 +55,23 @@ class AddressPattern(msgspec.Struct, frozen=True, order=True):
 class LearnedPattern(msgspec.Struct, frozen=True):
     """A pattern with the numbers that speak for it. *Page*: a page with enough text to be compared."""
 
-    pattern: AddressPattern
+    site: str
+    kind: PartKind
+    name: str
+    to: str
+    below: str
+    """The five fields of AddressPattern."""
     pages: int
     """Pages whose address has the part."""
     copies: int
     """Of them, near duplicates of a page with the same plain address: so many fetches it would have saved."""
     originals: int
     """The clusters that they are in: so many different texts."""
+
+    @property
+    def pattern(self) -> AddressPattern:
+        """The pattern without the numbers."""
+        return AddressPattern(self.site, self.kind, self.name, self.to, self.below)
 
     @property
     def most_lost(self) -> float:

@@ -9,7 +9,7 @@ import msgspec
 
 from simstream.errors import InputMissing, SettingsError
 from simstream.tools.patterns.address import PageAddress
-from simstream.tools.patterns.pattern import AddressPattern, LearnedPattern, PartKind, unique
+from simstream.tools.patterns.pattern import LearnedPattern, unique
 
 FORMAT: Final = "simstream-patterns/1"
 """It changes when an older version would read a file wrong."""
@@ -17,40 +17,17 @@ MAX_FILE_BYTES: Final = 64 << 20
 _TODO: Final = "give a file that `simstream patterns -o FILE` has written"
 
 
-class PatternEntry(msgspec.Struct, frozen=True):
-    """One pattern in the file, with the numbers that speak for it; see AddressPattern and LearnedPattern."""
-
-    site: str
-    kind: PartKind
-    name: str
-    to: str
-    below: str
-    pages: int
-    copies: int
-    originals: int
-    most_lost: float
-
-
 class PatternDocument(msgspec.Struct, frozen=True):
     """The content of the file."""
 
     format: str
-    patterns: list[PatternEntry]
+    patterns: list[LearnedPattern]
 
 
 def to_json(patterns: Sequence[LearnedPattern]) -> bytes:
     """Return the content of a file with these patterns, in a fixed order."""
-    entries = [
-        PatternEntry(
-            **msgspec.structs.asdict(one.pattern),
-            pages=one.pages,
-            copies=one.copies,
-            originals=one.originals,
-            most_lost=round(one.most_lost, 4),
-        )
-        for one in unique(patterns)
-    ]
-    data = msgspec.json.encode(PatternDocument(FORMAT, entries))
+    entries = [msgspec.structs.asdict(one) | {"most_lost": round(one.most_lost, 4)} for one in unique(patterns)]
+    data = msgspec.json.encode({"format": FORMAT, "patterns": entries})
     return msgspec.json.format(data, indent=1) + b"\n"
 
 
@@ -70,12 +47,7 @@ def from_json(data: bytes, name: str) -> list[LearnedPattern]:
             raise SettingsError(
                 f"{name} has a pattern that cannot be used, on the site {entry.site[:100]!r}", _TODO
             )
-    return [
-        LearnedPattern(
-            AddressPattern(one.site, one.kind, one.name, one.to, one.below), one.pages, one.copies, one.originals
-        )
-        for one in document.patterns
-    ]
+    return document.patterns
 
 
 def read_patterns(path: str) -> list[LearnedPattern]:
