@@ -11,7 +11,8 @@ class Closing(ABC):
     """An object with a `close`; also a context manager."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the object's threads, and close its files and connections."""
 
     def __enter__(self) -> Self:
         return self

@@ -23,19 +23,16 @@ class CheckedWriter(io.RawIOBase):
         self._handle, self._path = handle, path
 
     def writable(self) -> bool:
-        """See io.RawIOBase."""
         return True
 
     def fileno(self) -> int:
-        """See io.RawIOBase."""
         return self._handle.fileno()
 
     def isatty(self) -> bool:
-        """See io.RawIOBase."""
         return self._handle.isatty()
 
     def write(self, data: Any) -> int:
-        """See io.RawIOBase."""
+        """Write bytes, and flush the handle."""
         try:
             written = self._handle.write(data)
             self._handle.flush()

@@ -42,7 +42,6 @@ class _TerminalWriter(io.BufferedWriter):
     """Writes lines of JSON, one or more at a time, that cannot steer a terminal."""
 
     def write(self, lines: Any) -> int:
-        """See io.BufferedWriter."""
         super().write(printable_json(bytes(lines)))
         return len(lines)
 

@@ -192,15 +192,12 @@ class JudgeState(LogState):
 
     @property
     def answers_topic(self) -> str:
-        """See LogState."""
         return self._book.topic_id if self._book else ""
 
     def answer_offsets(self) -> Sequence[int]:
-        """See LogState."""
         return self._book.offsets(self.acceptor.next_frame) if self._book else ()
 
     def take_answer_offsets(self, offsets: Sequence[int]) -> None:
-        """See LogState."""
         if self._book:
             self._book.begin(self.acceptor.next_frame, self.acceptor.ordinal, offsets)
 
@@ -244,7 +241,6 @@ class ShardState(LogState):
 
     @property
     def tables(self) -> int:
-        """See LogState."""
         return divided_plan(self.policy.distance).tables
 
     def encode_answers(self, records: Sequence[Record], log_id: str) -> list[bytes]:

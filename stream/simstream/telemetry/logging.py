@@ -46,7 +46,6 @@ class OneLineFormatter(logging.Formatter):
     default_msec_format = _TIME
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
         return "\\n".join(map(printable, super().format(record).split("\n")))
 
 
@@ -55,7 +54,6 @@ class JsonFormatter(logging.Formatter):
     traceback `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         event: dict[str, Any] = {
             "time": f"{seconds}.{int(record.msecs):03d}Z",

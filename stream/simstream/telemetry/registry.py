@@ -43,7 +43,6 @@ class LabellingRegistry(CollectorRegistry):
         self._more = labels
 
     def collect(self) -> Iterator[Metric]:
-        """See CollectorRegistry."""
         for family in self._registry.collect():
             if self._more and family.name.startswith(PREFIX):
                 family.samples = [

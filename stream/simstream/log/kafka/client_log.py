@@ -22,7 +22,6 @@ class RareMessages(logging.Filter):
         self._last: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See logging.Filter."""
         if record.levelno <= logging.DEBUG:
             return True
         whole, now = record.getMessage(), time.monotonic()

@@ -75,19 +75,15 @@ class KafkaLog(Log):
     def create_topics(
         self, partitions: int | None = None, shards: int | None = None, verdict_partitions: int | None = None
     ) -> list[TopicReport]:
-        """See Log."""
         return create_topics(self._cluster, partitions, shards, verdict_partitions)
 
     def differences(self, topics: Sequence[str]) -> dict[str, list[TopicDifference]]:
-        """See Log."""
         return differences(self._cluster, topics)
 
     def topic(self, topic: str) -> TopicInfo:
-        """See Log."""
         return self._cluster.describe([topic])[topic]
 
     def low_watermarks(self, topic: str) -> dict[int, int]:
-        """See Log."""
         return self._cluster.offsets(topic, "first")
 
     def retention_ms(self, topic: str) -> int | None:
@@ -116,11 +112,9 @@ class KafkaLog(Log):
         return KafkaPageConsumer(self._cluster, linger_ms)
 
     def open_publisher(self) -> Publisher:
-        """See Log."""
         return KafkaPublisher(self._cluster)
 
     def join_election(self) -> Election:
-        """See Log."""
         return KafkaElection(self._cluster)
 
     def join_matchers(self, instance: str | None, copy: int) -> ShardMembership:

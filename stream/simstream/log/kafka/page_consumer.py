@@ -71,7 +71,6 @@ class KafkaPageConsumer(PageConsumer):
         self._consumer = self._join()
 
     def poll(self, limit: int, timeout: float) -> PollResult:
-        """See PageConsumer."""
         end = time.monotonic() + timeout
         self._pause(limit == 0)
         if self._unconfirmed and time.monotonic() >= self._commit_again_at:
@@ -144,7 +143,6 @@ class KafkaPageConsumer(PageConsumer):
             self._on_commit(error.args[0], [])
 
     def restart(self) -> None:
-        """See PageConsumer."""
         self._settle_commits()
         for start in self._starts(list(self._next)):
             self._seek(start.partition, start.offset)
@@ -153,7 +151,6 @@ class KafkaPageConsumer(PageConsumer):
             self._started[start.partition] = start
 
     def positions(self) -> dict[int, int]:
-        """See PageConsumer."""
         return dict(self._next)
 
     def lag(self) -> dict[int, int]:
@@ -169,7 +166,6 @@ class KafkaPageConsumer(PageConsumer):
         return out
 
     def answers(self) -> bool:
-        """See PageConsumer."""
         return self._same.answers()
 
     def close(self) -> None:

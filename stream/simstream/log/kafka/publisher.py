@@ -83,7 +83,6 @@ class KafkaPublisher(Publisher):
 
     @property
     def results(self) -> Mapping[str, int]:
-        """See Publisher."""
         return self._results
 
     def start(self) -> bytes | None:

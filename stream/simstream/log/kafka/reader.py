@@ -137,7 +137,6 @@ class KafkaReader(Reader):
         self._open()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """See Reader."""
         self._polled_at = time.monotonic()
         end = self._polled_at + timeout
         if self._is_held:
@@ -169,7 +168,6 @@ class KafkaReader(Reader):
         return self.passed(self._ends)
 
     def passed(self, ends: Mapping[int, int]) -> bool:
-        """See Reader."""
         return all(self._next.get(partition, 0) >= end for partition, end in ends.items())
 
     def pause(self, partitions: Collection[int]) -> None:
@@ -201,7 +199,6 @@ class KafkaReader(Reader):
         return self._same.answers()
 
     def close(self) -> None:
-        """See Closing."""
         end_client(self._consumer.close)
 
     def _take_up_new(self) -> None:

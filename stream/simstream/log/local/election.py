@@ -34,5 +34,4 @@ class LocalElection(Election):
         return False
 
     def close(self) -> None:
-        """See Closing."""
         self._lock.close()

@@ -87,7 +87,6 @@ class LocalLog(Log):
         return reports
 
     def topic(self, topic: str) -> TopicInfo:
-        """See Log."""
         return self._catalog.info(topic)
 
     def low_watermarks(self, topic: str) -> dict[int, int]:
@@ -103,7 +102,6 @@ class LocalLog(Log):
         return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
 
     def open_reader(self, topic: str, start: ReaderStart = 0) -> Reader:
-        """See Log."""
         return LocalReader(self._catalog, topic, start)
 
     def open_consumer(self, linger_ms: int = 0) -> PageConsumer:
@@ -126,7 +124,6 @@ class LocalLog(Log):
         return LocalShardMembership(self._catalog, copy)
 
     def source_offsets(self) -> dict[int, int]:
-        """See Log."""
         return read_commit(self._catalog, topic_ids(self._catalog))
 
     def running(self) -> LogMembers:

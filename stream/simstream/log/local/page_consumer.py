@@ -95,7 +95,6 @@ class LocalPageConsumer(PageConsumer):
         self._follower = self._begin()
 
     def poll(self, limit: int, timeout: float) -> PollResult:
-        """See PageConsumer."""
         started, self._started = self._started, []
         records = wait_for(self._follower, self._same, limit, 0 if started else timeout) if limit else []
         if records:
@@ -105,13 +104,11 @@ class LocalPageConsumer(PageConsumer):
         return PollResult(records, started)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """See PageConsumer."""
         self._same.check()
         committed = read_commit(self._catalog, self._ids) | dict(offsets)
         write_commit(self._catalog, self._ids, committed)
 
     def restart(self) -> None:
-        """See PageConsumer."""
         self._follower.close()
         self._follower = self._begin()
 
@@ -125,7 +122,6 @@ class LocalPageConsumer(PageConsumer):
         return {p: max(0, self._ahead.records[p] - offset) for p, offset in self._next.items()}
 
     def close(self) -> None:
-        """See Closing."""
         self._follower.close()
         self._lock.release()
 

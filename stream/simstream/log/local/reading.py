@@ -75,19 +75,15 @@ class LocalReader(Reader):
         return records
 
     def caught_up(self) -> bool:
-        """See Reader."""
         return not self._follower.ahead()
 
     def passed(self, ends: Mapping[int, int]) -> bool:
-        """See Reader."""
         return self._follower.passed(ends)
 
     def pause(self, partitions: Collection[int]) -> None:
-        """See Reader."""
         self._follower.pause(partitions)
 
     def close(self) -> None:
-        """See Closing."""
         self._follower.close()
 
 

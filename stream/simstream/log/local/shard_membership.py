@@ -30,5 +30,4 @@ class LocalShardMembership(ShardMembership):
         return self._shards if self._lock.held else frozenset()
 
     def close(self) -> None:
-        """See Closing."""
         self._lock.close()

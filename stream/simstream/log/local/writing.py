@@ -94,7 +94,6 @@ class LocalAppender(Appender):
         return self.acknowledged()
 
     def discard(self) -> None:
-        """See Appender."""
         self._writer.close()
 
     def close(self) -> None:
@@ -138,7 +137,6 @@ class LocalPublisher(Publisher):
 
     @property
     def results(self) -> Mapping[str, int]:
-        """See Publisher."""
         return self._results
 
     def start(self) -> bytes | None:
@@ -192,7 +190,6 @@ class LocalPublisher(Publisher):
         self._results["committed"] += 1
 
     def close(self) -> None:
-        """See Closing."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -54,7 +54,6 @@ class AnsweredReader(Reader):
         self._named: set[tuple[int, AnswerIssue]] = set()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """See Reader."""
         end = time.monotonic() + timeout
         while True:
             left = max(0.0, end - time.monotonic())
@@ -69,15 +68,12 @@ class AnsweredReader(Reader):
         return self._frames.caught_up() and not self._waiting
 
     def passed(self, ends: Mapping[int, int]) -> bool:
-        """See Reader."""
         return self._frames.passed(ends) and not self._waiting
 
     def pause(self, partitions: Collection[int]) -> None:
-        """See Reader."""
         self._frames.pause(partitions)
 
     def answers(self) -> bool:
-        """See Reader."""
         frames, answers = self._frames.answers(), self._answers.answers()
         return frames and answers
 
@@ -88,7 +84,6 @@ class AnsweredReader(Reader):
         return f"frame {self._waiting[0].offset} waits for the answer of shard {few_shards(self._book.missing())}"
 
     def close(self) -> None:
-        """See Closing."""
         self._frames.close()
         self._answers.close()
 

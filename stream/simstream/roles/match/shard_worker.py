@@ -63,7 +63,6 @@ class PositionWatch(Closing):
             self.published = self._check.decode(record.value)
 
     def close(self) -> None:
-        """See Closing."""
         self._reader.close()
 
 
