@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from dataclasses import replace
@@ -310,6 +311,26 @@ def test_without_labels_there_are_still_candidates_and_verdicts(
     assert one["rule"]["recall"][0]["value"] is None
     assert one["curves"][0]["matched"]["value"] > 0
     assert one["judged"][0]["near_duplicates"]["value"] > 0
+
+
+def test_the_groups_of_pages_are_read_from_files_of_any_kind_and_under_any_names(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    texts, groups = [f"{' '.join(WORDS[:9])} {n}" for n in range(4)], [7, None, 7, None]
+    rows = [{"doc": n, "body": texts[n], "group": groups[n]} for n in range(4)]
+    (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    cells = (f"{row['doc']},{row['body']},{row['group'] or ''}\n" for row in rows)
+    (tmp_path / "cells.csv").write_text("doc,body,group\n" + "".join(cells))
+    columns = {"doc": range(4), "body": texts, "group": pyarrow.array(groups, pyarrow.float64())}
+    raw = columns | {"body": [text.encode() for text in texts], "group": pyarrow.array([7.0, math.nan] * 2)}
+    for name, table in (("table", columns), ("bytes", raw)):
+        parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet")
+    inputs = [str(tmp_path / name) for name in ("lines.jsonl", "cells.csv", "table.parquet", "bytes.parquet")]
+    names = ["--text-field", "body", "--id-field", "doc", "--distance", "8"]
+    assert invoke(["evaluate", *inputs, *names, "-o", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out" / "results.json").read_bytes())["corpora"]
+    assert [(one["groups"], one["grouped_by"], one["pairs"]) for one in found] == 4 * [(1, "group", 1)]
 
 
 def test_a_recipe_file_is_measured_beside_its_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

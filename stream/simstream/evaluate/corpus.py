@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +23,8 @@ from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.recipe import HtmlPart, Recipe
 from simstream.wire.page import NO_TIME, PageLimits, decode
 
+GROUP: Final = "group"
+"""The field of a page that names its group."""
 NO_GROUP: Final = -1
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _BATCH_PAGES: Final = 256
@@ -68,7 +70,7 @@ class InputReader:
 
 
 class _GroupedPages(msgspec.Struct, gc=False):
-    group: str | int | None = None
+    group: str | int | float | None = None
 
 
 _decode_group = msgspec.json.Decoder(_GroupedPages).decode
@@ -97,7 +99,7 @@ def read_corpus(name: str, records: Iterable[Record], reading: InputReader) -> C
     The true similarity of two pages is that of their main content, whatever the recipes extract.
     """
     pages, groups, paths = [], [], []
-    numbers: dict[str | int, int] = {}
+    numbers: dict[str, int] = {}
     for record in records:
         page = decode(record, reading.limits)
         page.time = 0 if page.time == NO_TIME else page.time
@@ -142,15 +144,15 @@ def _stem(path: str) -> str:
     return Path(path).absolute().name.split(".")[0] or "input"
 
 
-def _group(record: Record, numbers: dict[str | int, int]) -> int:
+def _group(record: Record, numbers: dict[str, int]) -> int:
     """Return the number of the page's group. Groups are numbered in the order of their first pages."""
-    if not record.value or record.headers or b'"group"' not in record.value:
-        return NO_GROUP
-    try:
-        name = _decode_group(record.value).group
-    except (ValueError, RecursionError):
-        return NO_GROUP
-    return NO_GROUP if name is None else numbers.setdefault(name, len(numbers))
+    name: str | int | float | None = None
+    if record.headers:
+        name = (dict(record.headers).get(GROUP) or b"").decode("utf-8", "surrogateescape")
+    elif record.value and b'"group"' in record.value:
+        with suppress(ValueError, RecursionError):
+            name = _decode_group(record.value).group
+    return NO_GROUP if name in (None, "") else numbers.setdefault(str(name), len(numbers))
 
 
 def _extract(pages: Sequence[Page], part: HtmlPart, reading: InputReader) -> None:

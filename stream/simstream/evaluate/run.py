@@ -13,7 +13,7 @@ import numpy as np
 from simstream import __version__
 from simstream.errors import InputMissing, UsageError
 from simstream.evaluate.contenders import PeerRun, RecipeRun, RunWatcher
-from simstream.evaluate.corpus import NO_GROUP, Corpus, InputReader, components, corpus_names, read_corpus
+from simstream.evaluate.corpus import GROUP, NO_GROUP, Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, CorpusTruth, bin_of
 from simstream.evaluate.pairs import (
     DIFFERENT,
@@ -30,7 +30,7 @@ from simstream.evaluate.results import VERSION, Contender, CorpusInfo, Evaluatio
 from simstream.evaluate.store import ResultStore
 from simstream.model import Record
 from simstream.settings import Settings
-from simstream.sources.fields import FieldNames
+from simstream.sources.fields import KNOWN, FieldNames
 from simstream.sources.input_files import shown_path
 from simstream.sources.read import read_pages
 from simstream.text.recipe import MAX_DISTANCE, Recipe
@@ -88,10 +88,11 @@ def _read(request: EvaluationRequest, watcher: RunWatcher) -> list[Corpus]:
         settings.extract.memory_bytes,
         any(recipe.extract == "fast" for recipe in request.recipes),
     )
+    fields = replace(request.fields, known=(*KNOWN, GROUP))
     corpora = []
     for name, path in zip(corpus_names(request.inputs), request.inputs, strict=True):
         done = watcher.task(f"reading {name}", None)
-        pages = read_pages([path], limit, request.fields, watcher.say, forgiving=True)
+        pages = read_pages([path], limit, fields, watcher.say, forgiving=True)
         corpora.append(corpus := read_corpus(name, _counted(pages, done), reading))
         corpus.unread.report(watcher.say)
     return corpora

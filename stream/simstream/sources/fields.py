@@ -40,11 +40,13 @@ def steps_of(name: str, names: Container[str]) -> Steps:
 class FieldNames:
     """`text` and `id` name the fields that hold a page's text and id; None: they have these names.
 
-    A name with dots that is no field leads into objects, as a path of `[fields]` does (`wire/field_paths`).
+    A name with dots that is no field leads into objects, as a path of `[fields]` does (`wire/field_paths`). Of the
+    other fields and columns, those of `known` are kept.
     """
 
     text: str | None = None
     id: str | None = None
+    known: tuple[str, ...] = KNOWN
 
     def rename_line(self, line: bytes) -> bytes:
         """Return the JSON line with a page's own names. Returns a line that is not a JSON object unchanged.
@@ -59,7 +61,7 @@ class FieldNames:
 
     def rename_fields(self, tree: dict[str, Any]) -> dict[str, Any]:
         """Return the known fields of a page under their own names."""
-        page: dict[str, Any] = {name: tree[name] for name in KNOWN if name in tree}
+        page: dict[str, Any] = {name: tree[name] for name in self.known if name in tree}
         if self.text is not None:
             page.pop("html", None)
             page["text"] = value_at(tree, steps_of(self.text, tree), is_joined=True)
@@ -125,7 +127,7 @@ class FieldNames:
 def page_columns(names: Sequence[str], place: str, fields: FieldNames) -> list[str]:
     """Return which of these columns hold fields of a page. Raises UsageError if one of them is there twice."""
     named = {steps_of(name, names)[0] for name in (fields.text, fields.id) if name is not None}
-    columns = [name for name in names if name in KNOWN or name in named]
+    columns = [name for name in names if name in fields.known or name in named]
     if twice := [name for name in columns if columns.count(name) > 1]:
         raise UsageError(f"{place} has two columns named {twice[0]}", "rename one of them")
     return columns

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -23,6 +23,8 @@ from simstream.wire.page import NO_TIME, own_name, time_ms
 
 PageValue = tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]
 """Key, value and headers of a page's record."""
+_NO_HEADERS: Final = ("id", "title", "text", "html")
+"""The fields that are no headers of a page in raw bytes."""
 
 
 def parquet_pages(handle: CountedFile, path: str, limit: int, fields: FieldNames) -> Iterator[Record]:
@@ -63,8 +65,8 @@ def _paths_of(arrow: Any, schema: Any, columns: Sequence[str], fields: FieldName
     """Yield the paths to read: a column, or only the named fields of a struct."""
     ways = [steps_of(name, schema.names) for name in (fields.text, fields.id) if name is not None]
     for name in columns:
-        within = [steps for steps in ways if steps[0] == name]
-        if name in KNOWN or not all(_has_field(arrow, schema.field(name).type, steps[1:]) for steps in within):
+        within, kind = [steps for steps in ways if steps[0] == name], schema.field(name).type
+        if name in fields.known or not all(_has_field(arrow, kind, steps[1:]) for steps in within):
             yield name
         else:
             yield from map(".".join, within)
@@ -148,7 +150,7 @@ def _values(name: str, named: str | None, column: Any, arrow: Any) -> list[Any]:
         values = _values_of_bytes(shown, column, arrow)
     except (ValueError, OverflowError, KeyError) as error:  # such as nanoseconds, or an unknown time zone
         raise _unreadable(shown, column) from error
-    if name == "status":
+    if name == "status" or name not in KNOWN:
         return [integer_of(value) for value in values]
     if name == "time":
         return [time_ms(float(value)) if isinstance(value, float | Decimal) else value for value in values]
@@ -203,8 +205,8 @@ def _record(page: dict[str, Any], limit: int) -> PageValue:
     named: Any = page.get("id") or page.get("url")
     for name, media in (("text", b"text/plain"), ("html", b"text/html")):
         if isinstance(raw := page.get(name), bytes):
-            told = {name: page[name] for name in ("url", "time", "status") if page.get(name) is not None}
-            headers = [(name, str(value).encode("utf-8", "surrogateescape")) for name, value in told.items()]
+            told = ((name, value) for name, value in page.items() if name not in _NO_HEADERS and value is not None)
+            headers = [(name, str(value).encode("utf-8", "surrogateescape")) for name, value in told]
             key = str(named).encode("utf-8", "surrogateescape") if named else None
             return key, raw, (("content-type", media), *headers)
     try:
