@@ -11,8 +11,11 @@ import pytest
 from simstream.errors import SettingsError
 from simstream.evaluate.corpus import Corpus, InputReader, read_corpus
 from simstream.evaluate.intervals import share
-from simstream.evaluate.pairs import SAME, LabelledPair, of_groups
+from simstream.evaluate.measure import CorpusTruth
+from simstream.evaluate.pairs import DIFFERENT, SAME, LabelledPair, of_groups
+from simstream.evaluate.run import _label_one
 from simstream.evaluate.sentences import _bits
+from simstream.evaluate.store import ResultStore
 from simstream.index.plan import MAX_DISTANCE
 from simstream.sources.read import read_pages
 from simstream.text.recipe import Recipe
@@ -47,6 +50,13 @@ def test_a_page_that_comes_twice_is_no_pair_with_itself(tmp_path: Path) -> None:
 
 def test_pages_without_groups_make_no_pairs(tmp_path: Path) -> None:
     assert of_groups(corpus(tmp_path, [{"id": key, "text": key} for key in "abc"])) == []
+
+
+def test_pages_of_a_pair_without_a_label_are_of_one_group(tmp_path: Path) -> None:
+    truth = CorpusTruth(corpus(tmp_path, [{"id": key, "text": key} for key in "abc"]), 1)
+    pairs = [LabelledPair("a", "b"), LabelledPair("b", "c", DIFFERENT)]
+    info = _label_one(truth, pairs, "own.jsonl", ResultStore(tmp_path / "store"))
+    assert (info.groups, info.grouped_by, sum(info.pairs_by_bin)) == (1, "pairs", 1)
 
 
 @pytest.mark.parametrize("similarity", ["nan", "-0.1", "1.5", "half"])

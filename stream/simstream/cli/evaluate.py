@@ -34,7 +34,10 @@ RESULTS, SCHEMA = "results.json", "results.schema.json"
 @click.command("evaluate")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option(
-    "--pairs", multiple=True, metavar="FILE", help="JSON lines with `a`, `b`, and optional `label`, `jaccard5`."
+    "--pairs",
+    multiple=True,
+    metavar="FILE",
+    help="JSON lines with `a`, `b`, and optional `label` (1, or 0 for different pages), `jaccard5`.",
 )
 @click.option("--recipe", "recipes", multiple=True, metavar=RECIPE_METAVAR, help=f"{RECIPE_HELP} Repeatable.")
 @click.option(

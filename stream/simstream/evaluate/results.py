@@ -24,7 +24,7 @@ class CorpusInfo(msgspec.Struct, frozen=True):
     pages: int
     groups: int
     grouped_by: str | None
-    """`group` (a field of the pages), `pairs` (components of pairs with label 1), or null."""
+    """`group` (a field of the pages), `pairs` (components of pairs, without those of label 0), or null."""
     pairs: int
     pairs_by_bin: list[int]
     """Pairs by J, as in `bins`, without pairs of label 0."""

@@ -17,7 +17,6 @@ from simstream.evaluate.corpus import GROUP, NO_GROUP, Corpus, InputReader, comp
 from simstream.evaluate.measure import BIN_NAMES, BINS, LENGTH_NAMES, CorpusTruth, bin_of
 from simstream.evaluate.pairs import (
     DIFFERENT,
-    SAME,
     CompletedPairs,
     LabelledPair,
     assign,
@@ -147,7 +146,7 @@ def _label_one(truth: CorpusTruth, pairs: list[LabelledPair], path: str, store: 
         )
         truth.pairs = placed(pairs, corpus, jaccard)
     if (corpus.group == NO_GROUP).all():
-        same = truth.pairs.label == SAME
+        same = truth.pairs.label != DIFFERENT
         group = components(len(corpus.pages), truth.pairs.a[same], truth.pairs.b[same])
         truth.corpus, grouped_by = replace(corpus, group=group), "pairs"
     groups = len(np.unique(truth.corpus.group[truth.corpus.group != NO_GROUP]))
