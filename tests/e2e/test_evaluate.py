@@ -17,7 +17,7 @@ import pytest
 
 from simstream import Deduper
 from simstream.cli.main import invoke
-from simstream.evaluate import minhash
+from simstream.evaluate import minhash, report
 from simstream.evaluate.results import EvaluationResults
 from simstream.evaluate.run import FIRST_SEED
 from simstream.evaluate.sentences import read
@@ -202,6 +202,23 @@ def test_the_page_has_the_numbers_of_the_results(ran: EvaluateRun) -> None:
     page = (ran.folder / "index.html").read_text().replace("\u00a0", " ")
     recall = ran.contender["corpora"][0]["rule"]["recall"][0]["value"]
     assert f"Of the labelled pairs it finds {'100 %' if recall == 1 else f'{100 * recall:.1f}'}" in page
+
+
+def test_each_corpus_and_recipe_has_figures_of_its_own_whatever_their_names(
+    ran: EvaluateRun, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    text = (ran.folder / "results.json").read_text()
+    renamed = {"left": "新闻", "right": "论坛", "default": "甲", "google2007": "乙"}
+    for name, other in renamed.items():
+        text = text.replace(f'"{name}"', f'"{other}"')
+    report.write(msgspec.json.decode(text, type=EvaluationResults), tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    for name in ("新闻", "论坛"):
+        [*_, below] = page.split(f"<h3>{name}</h3>")
+        assert re.search(r"<figcaption>(\w+): recall", below)[1] == name  # type: ignore[index]
+    assert all(page.count(f"<figcaption>{name}: how random") == 1 for name in "甲乙")
+    assert page.count("<svg") == len(list(tmp_path.glob("*.svg"))) == len(list(ran.folder.glob("*.svg")))
+    assert not recwarn.list
 
 
 def test_the_peers_are_measured_over_the_same_pairs(ran: EvaluateRun) -> None:

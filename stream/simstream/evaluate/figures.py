@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from math import comb
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -47,7 +48,11 @@ def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
     for number, info in enumerate(results.corpora):
         drawings.append(_precision_and_recall(results, number, info.name))
     drawings.append(_candidates(results))
-    drawings += [_randomness(contender) for contender in results.contenders if contender.corpora[0].distances]
+    drawings += [
+        _randomness(number, contender)
+        for number, contender in enumerate(results.contenders)
+        if contender.corpora[0].distances
+    ]
     return drawings
 
 
@@ -167,9 +172,8 @@ def _precision_and_recall(results: EvaluationResults, number: int, name: str) ->
         f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: all "
         "candidates. Thick: confirmed by the sketch. The upright line is the recipe's own k."
     )
-    return FigureDrawing(
-        f"precision-recall-{safe(name)}", caption, as_svg(name, (4.6 * len(contenders), 3.9), paint)
-    )
+    svg = as_svg(name, (4.6 * len(contenders), 3.9), paint)
+    return FigureDrawing(figure_name("precision-recall", number, name), caption, svg)
 
 
 def _curves_panel(axes: Axes, results: EvaluationResults, curves: Sequence[DistanceCurve]) -> None:
@@ -226,7 +230,7 @@ def _rate(axes: Axes, ks: Sequence[int], values: Sequence[float | None], at: int
     axes.plot(ks, shown, color=COLOURS[at % len(COLOURS)], marker=MARKS[at % len(MARKS)], markersize=4, label=label)
 
 
-def _randomness(contender: Contender) -> FigureDrawing:
+def _randomness(number: int, contender: Contender) -> FigureDrawing:
     def paint(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
         ideal = [comb(64, d) / 2**64 for d in range(65)]
@@ -247,7 +251,8 @@ def _randomness(contender: Contender) -> FigureDrawing:
         f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to "
         "the left of the grey one, or bits far from 1/2, mean that pages share heavy words."
     )
-    return FigureDrawing(f"randomness-{safe(contender.name)}", caption, as_svg(contender.name, (9.2, 3.4), paint))
+    svg = as_svg(contender.name, (9.2, 3.4), paint)
+    return FigureDrawing(figure_name("randomness", number, contender.name), caption, svg)
 
 
 def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], columns: int) -> None:
@@ -289,10 +294,13 @@ def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], Non
             axes.patch.set_alpha(0)
         out = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(out, format="svg", metadata=nothing)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the browser's fonts have it
+            figure.savefig(out, format="svg", metadata=nothing)
     return re.sub(r"\s*<metadata>.*?</metadata>", "", out.getvalue(), flags=re.DOTALL)
 
 
-def safe(name: str) -> str:
-    """Return a name as part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+def figure_name(kind: str, number: int, name: str) -> str:
+    """Return the name of the figure of a corpus or contender. `number`: its place, since names may differ only in
+    characters that are left out."""
+    return "-".join([kind, str(number + 1), *re.findall(r"[A-Za-z0-9_-]+", name)])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simstream.errors import UsageError
-from simstream.evaluate.figures import COLOURS, INK, MILLION, bin_name, draw_all, safe, title_of
+from simstream.evaluate.figures import COLOURS, INK, MILLION, bin_name, draw_all, figure_name, title_of
 from simstream.evaluate.intervals import MeanInterval, ShareInterval
 from simstream.evaluate.results import DistanceCurve, EvaluationResults
 from simstream.evaluate.sentences import percent, read
@@ -56,7 +56,7 @@ def write(results: EvaluationResults, folder: Path) -> None:
         bin_name=bin_name,
         figures={drawing.name: drawing for drawing in drawings},
         title_of=title_of,
-        safe=safe,
+        figure_name=figure_name,
         colours=COLOURS,
         ink=INK,
     )
