@@ -228,10 +228,19 @@ def test_a_withdrawn_page_says_nothing() -> None:
 
 
 def test_clusters_of_two_runs_are_not_compared_and_their_pages_add_up() -> None:
-    half = LEAST - 10
-    first, second = seen(articles("/article/#?sid=#", half)), seen(articles("/article/#?sid=#", half))
-    assert learned(first, second) == ["?sid="]
+    pages = articles("/article/#?sid=#", LEAST - 10)
+    others = [(path.replace("/article/", "/story/"), cluster) for path, cluster in pages]
+    assert learned(seen(pages), seen(others)) == ["?sid="]
     assert learned(seen(articles()), seen([(f"/article/{n}?sid=1", n) for n in range(LEAST)])) == []
+
+
+@pytest.mark.parametrize("form", ["/article/#?sid={}", "/print/#", "/article/#/print"])
+def test_a_text_that_two_runs_have_at_one_plain_address_is_one_original(form: str) -> None:
+    few = LEAST - 10
+    learner = PatternLearner(LEAST)
+    assert learner.learn(seen(articles(form.format(visit), few)) for visit in "ab") == []
+    assert learner.nearest is not None
+    assert learner.nearest[0] == few
 
 
 def test_an_exception_in_a_small_run_is_not_overlooked() -> None:

@@ -31,21 +31,27 @@ class PatternCounts:
     copies: int = 0
     exceptions: int = 0
     """Pages that are no copy of another page with the same plain address."""
-    clusters: set[int] = field(default_factory=set)
-    """The clusters with such copies: so many different originals."""
+    first: dict[int, int] = field(default_factory=dict)
+    """For each cluster with such copies, the hash of its first plain address."""
+
+    @property
+    def originals(self) -> int:
+        """The number of different texts: clusters of several runs with one first plain address are one text."""
+        return len(set(self.first.values()))
 
     def add(self, other: PatternCounts) -> None:
         """Add what other pages have shown."""
         self.pages += other.pages
         self.copies += other.copies
         self.exceptions += other.exceptions
-        self.clusters |= other.clusters
+        for cluster, plain in other.first.items():
+            self.first.setdefault(cluster, plain)
 
-    def compare(self, cluster: int, other: int) -> None:
-        """Count a page beside another one with the same plain address, by their clusters."""
+    def compare(self, cluster: int, other: int, plain: int) -> None:
+        """Count a page beside another one with the same plain address, by their clusters and its hash."""
         if cluster == other:
             self.copies += 1
-            self.clusters.add(cluster)
+            self.first.setdefault(cluster, plain)
         else:
             self.exceptions += 1
 
@@ -79,10 +85,10 @@ def count_left_out(pages: SitePages, places: Places) -> Iterator[PatternCount]:
             counts.pages += 1
             name = hash(plain)
             if name in first:
-                counts.compare(cluster, first[name])
+                counts.compare(cluster, first[name], name)
             elif (itself := numbers.get(plain)) is not None:
                 first[name] = pages.clusters[itself]
-                counts.compare(cluster, first[name])
+                counts.compare(cluster, first[name], name)
             else:
                 first[name] = cluster
         yield from _with_whole(pages.site, part, "", by_section)
@@ -103,7 +109,7 @@ def count_replaced(
                 continue
             section = _section(pages.address(number), PartName(PartKind.SEGMENT, name))
             counts = seen.setdefault(name, {}).setdefault(to, {}).setdefault(section, PatternCounts())
-            counts.compare(pages.clusters[number], pages.clusters[plain])
+            counts.compare(pages.clusters[number], pages.clusters[plain], hash(pages.rests[plain]))
     for name, by_other in seen.items():
         part = PartName(PartKind.SEGMENT, name)
         having = (number for number in segments[part] if pages.clusters[number] != NO_CLUSTER)

@@ -37,9 +37,7 @@ class PatternLearner:
         for site, parts in by_site.items():
             counted = self._count(site, parts)
             found += _chosen(counted, self._least)
-            fewer = [
-                (len(counts.clusters), pattern) for pattern, counts in counted.items() if not counts.exceptions
-            ]
+            fewer = [(counts.originals, pattern) for pattern, counts in counted.items() if not counts.exceptions]
             fewer = [one for one in fewer if 0 < one[0] < self._least]
             self.nearest = max([*fewer, *([self.nearest] if self.nearest else [])], default=None)
             for pattern, counts in counted.items():
@@ -97,9 +95,9 @@ def _chosen(counted: dict[AddressPattern, PatternCounts], least: int) -> Iterato
     good = {
         pattern: counts
         for pattern, counts in counted.items()
-        if not counts.exceptions and len(counts.clusters) >= least
+        if not counts.exceptions and counts.originals >= least
     }
     for pattern, counts in good.items():
         if not pattern.below or AddressPattern(pattern.site, pattern.kind, pattern.name, pattern.to) not in good:
             fields = msgspec.structs.asdict(pattern)
-            yield LearnedPattern(**fields, pages=counts.pages, copies=counts.copies, originals=len(counts.clusters))
+            yield LearnedPattern(**fields, pages=counts.pages, copies=counts.copies, originals=counts.originals)

@@ -66,7 +66,7 @@ class LearnedPattern(msgspec.Struct, frozen=True):
     copies: int
     """Of them, near duplicates of a page with the same plain address: so many fetches it would have saved."""
     originals: int
-    """The clusters that they are in: so many different texts."""
+    """The number of their different texts."""
 
     @property
     def pattern(self) -> AddressPattern:
