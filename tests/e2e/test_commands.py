@@ -50,6 +50,16 @@ def test_the_demo_takes_pages_of_yours(alone: Program, tmp_path: Path) -> None:
     assert " pages have the id of an earlier page" in done.stderr.decode()
 
 
+def test_the_demo_counts_only_pages_that_are_in_a_cluster_at_the_end(alone: Program) -> None:
+    versions = [{"id": key, "text": HARBOUR} for key in "abcde"]
+    versions += [{"id": "a", "status": 404}, {"id": "b", "status": 500}, {"id": "c", "text": "few words"}]
+    (alone.folder / "mine.jsonl").write_text("\n".join(map(json.dumps, versions)))
+    done = alone.run("demo", "--quiet", "mine.jsonl")
+    assert done.returncode == 0, done.stderr.decode()
+    _, _, largest = done.stdout.decode().partition("Largest clusters\n")
+    assert largest.splitlines()[0].split() == ["3", "pages", "cluster", "0", "b"]
+
+
 def test_the_demo_over_a_damaged_file_shows_what_could_be_read(alone: Program) -> None:
     packed = gzip.compress(b"".join(b'{"id":"%d","text":"%s"}\n' % (n, HARBOUR.encode()) for n in range(5_000)), 0)
     (alone.folder / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])

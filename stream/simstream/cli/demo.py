@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from simstream.cli.options import judging_options, settle
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 from simstream.errors import InputError, SimstreamError
-from simstream.model import COMPARED_VERDICTS, VerdictKind
+from simstream.model import COMPARED_VERDICTS, ENDING_KINDS, VerdictKind
 from simstream.setting_groups import FieldSettings
 from simstream.terminal import printable
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from simstream.log.base import Log
     from simstream.model import Record, Verdict
     from simstream.settings import Settings
+    from simstream.tools.dedup.groups import DuplicateGroup
+    from simstream.wire.page import PageLimits
+
+
+MAX_LARGEST_CLUSTERS = 5
 
 
 @click.command("demo")
@@ -42,6 +47,7 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     from simstream.sources.demo import demo_records
     from simstream.sources.read import read_pages
     from simstream.sources.repeated_names import PageNames
+    from simstream.wire.page import PageLimits
 
     names = PageNames()
     damage: list[InputError] = []
@@ -55,7 +61,8 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     with tempfile.TemporaryDirectory(prefix="simstream-demo-") as folder, open_log(folder) as log:
         log.create_topics(1)
         verdicts, seconds = _run(log, settings, records, quiet)
-    _summary(verdicts, seconds)
+        largest = _largest(log, verdicts, PageLimits(settings.max_record_bytes))
+    _summary(verdicts, largest, seconds)
     report_merged(names)
     if damage:
         raise damage[0]
@@ -109,7 +116,7 @@ def _run(log: Log, settings: Settings, records: Iterable[Record], quiet: bool) -
     return verdicts, seconds
 
 
-def _summary(verdicts: list[Verdict], seconds: float) -> None:
+def _summary(verdicts: list[Verdict], largest: list[DuplicateGroup], seconds: float) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -126,7 +133,11 @@ def _summary(verdicts: list[Verdict], seconds: float) -> None:
             pages.add_row(f"[{verdict_table.COLOURS[kind]}]{kind}[/]", f"{kinds[kind]:,}", meaning)
     if kinds:
         console.print(pages)
-    _largest(verdicts, console)
+    if largest:
+        console.print("\nLargest clusters")
+    for group in largest:
+        line = f"  {len(group.pages):>4} pages  cluster {group.cluster_id:>4}  {printable(group.canonical)}"
+        console.print(line, markup=False)
     counts = f"{len(verdicts):,} pages, {len(verdicts):,} verdicts, each published once, in {seconds:.1f} s."
     console.print(f"\n{counts} {_kept(kinds)}".rstrip())
 
@@ -148,26 +159,21 @@ def _kept(kinds: Counter[VerdictKind]) -> str:
     return f"A crawler would keep {kinds[VerdictKind.NEW]:,} of the {compared:,} pages that can be compared."
 
 
-def _largest(verdicts: list[Verdict], console: Any) -> None:
-    """Print the largest clusters at the end of the run."""
-    home: dict[str, str] = {}
-    members: defaultdict[str, set[str]] = defaultdict(set)
-    canonical: dict[str, str] = {}
+def _largest(log: Log, verdicts: list[Verdict], limits: PageLimits) -> list[DuplicateGroup]:
+    """Return the largest clusters at the end of the run."""
+    from simstream.log.committed_records import committed
+    from simstream.log.options import PAGES
+    from simstream.tools.dedup.groups import DuplicateGroups
+    from simstream.wire.page import decode
+
+    failed = {verdict.source.offset for verdict in verdicts if verdict.reason == "http_status"}
+    gone = {
+        record.offset
+        for records in (committed(log, PAGES, 1000) if failed else ())
+        for record in records
+        if record.offset in failed and decode(record, limits).kind in ENDING_KINDS
+    }
+    groups = DuplicateGroups()
     for verdict in verdicts:
-        if verdict.cluster_id is None:
-            continue
-        members[home.pop(verdict.id, verdict.cluster_id)].discard(verdict.id)
-        for merged in verdict.merged_clusters:
-            home.update(dict.fromkeys(members[merged], verdict.cluster_id))
-            members[verdict.cluster_id] |= members.pop(merged, set())
-        members[verdict.cluster_id].add(verdict.id)
-        home[verdict.id] = verdict.cluster_id
-        canonical[verdict.cluster_id] = verdict.canonical or verdict.id
-    largest = sorted(members.items(), key=lambda item: (-len(item[1]), int(item[0])))[:5]
-    largest = [(cluster, pages) for cluster, pages in largest if len(pages) > 1]
-    if largest:
-        console.print("\nLargest clusters")
-    for cluster, pages in largest:
-        console.print(
-            f"  {len(pages):>4} pages  cluster {cluster:>4}  {printable(canonical[cluster])}", markup=False
-        )
+        groups.take(verdict, verdict.reason == "few_words" or verdict.source.offset in gone)
+    return sorted(groups.groups(), key=lambda group: -len(group.pages))[:MAX_LARGEST_CLUSTERS]
