@@ -20,12 +20,13 @@ from aiohttp.test_utils import TestServer
 from simstream.errors import SettingsError
 from simstream.feeds import webhook
 from simstream.feeds.fold import FoldLimits
+from simstream.feeds.records import PageSheet, place
 from simstream.feeds.state import FeedState
-from simstream.feeds.story_events import TITLE_S, StoryEvent, StoryEvents
+from simstream.feeds.story_events import StoryEvent, StoryEvents
 from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget
 from simstream.telemetry.news_metrics import WEBHOOK_RESULT, NewsMetrics
 from tests.manual_clock import ManualClock
-from tests.unit.test_feed_costs import verdict
+from tests.unit.test_feed_costs import TIME, verdict
 from tests.unit.test_feed_syndication import STORIES, Page, add
 from tests.waiting import soon
 
@@ -35,7 +36,7 @@ PATIENT = replace(QUICK, answer_s=60.0, give_up_s=60.0)
 LASTING = replace(QUICK, give_up_s=4.0)
 
 
-def started(*pages: Page, updates: bool = False, now: Callable[[], float] = time.monotonic) -> tuple[Any, Any]:
+def started(*pages: Page, updates: bool = False) -> tuple[Any, Any]:
     """A feed that began with these pages, and was up to date with them, if there are any; and its events."""
     feed = FeedState(FoldLimits())
     table: dict[str, bytes] = {}
@@ -45,7 +46,7 @@ def started(*pages: Page, updates: bool = False, now: Callable[[], float] = time
     if pages:
         feed.fold.note_up_to_date()
     feed.begin(table)
-    events = StoryEvents(feed, updates, now)
+    events = StoryEvents(feed, updates)
     asyncio.run(feed.settle())
     return feed, events
 
@@ -117,16 +118,28 @@ def test_a_feed_that_comes_back_tells_what_came_while_it_was_away() -> None:
     assert told(events) == [("story.created", "Missed")]
 
 
-def test_a_story_waits_some_seconds_for_its_title() -> None:
-    clock = [100.0]
-    feed, events = started(*STORIES, now=lambda: clock[0])
+def test_a_story_waits_for_the_record_of_its_first_page_and_a_list_is_never_told() -> None:
+    feed, events = started(*STORIES)
+    for number in (7, 8, 9):
+        feed.fold.apply(verdict(number, number))
+    assert told(events) == []
+    feed.fold.read(place(0, 7), PageSheet("Home page", TIME, is_list=True))
+    feed.fold.read(place(0, 8), PageSheet("Titled", TIME))
+    assert told(events) == [("story.created", "Titled")]
+    feed.fold.give_up_title(place(0, 9))
+    assert told(events) == [("story.created", "https://s9.example/9")]
+    assert told(events) == []
+
+
+def test_a_story_that_waits_for_its_record_while_the_feed_begins_again_is_told() -> None:
+    feed, events = started(*STORIES)
     feed.fold.apply(verdict(7, 7))
     assert told(events) == []
-    clock[0] += TITLE_S - 1
+    feed.begin(feed.fold._table)
+    asyncio.run(feed.settle())
     assert told(events) == []
-    clock[0] += 2
-    assert told(events) == [("story.created", "")]
-    assert told(events) == []
+    feed.fold.read(place(0, 7), PageSheet("Titled", TIME))
+    assert told(events) == [("story.created", "Titled")]
 
 
 def test_many_changed_stories_are_told_in_slices_and_forgotten_once_they_leave() -> None:

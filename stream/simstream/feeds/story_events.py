@@ -1,15 +1,15 @@
 """Decides which stories are news: new ones, and stories with a new version, each told once.
 
 Nothing that the news page knows from its table is news. Until it was up to date once, nothing is news, over any
-number of restarts: it only reads what is old.
+number of restarts: it only reads what is old. A new story waits for the record of its first page: only the record
+says its title, and whether the page is a list of links.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -18,9 +18,6 @@ from simstream.feeds.shelves import StoryCard
 from simstream.feeds.state import FeedState
 from simstream.feeds.syndication import story_urn
 from simstream.feeds.web_objects import story
-
-TITLE_S: Final = 10.0
-"""A new story waits so many seconds for the title of its first page."""
 
 
 class StoryEvent(msgspec.Struct, frozen=True):
@@ -31,24 +28,21 @@ class StoryEvent(msgspec.Struct, frozen=True):
 
 
 class StoryEvents:
-    """Finds the events. `updates`: a new version of a known story is an event, too. `clock` counts seconds."""
+    """Finds the events. `updates`: a new version of a known story is an event, too."""
 
-    def __init__(self, feed: FeedState, updates: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, feed: FeedState, updates: bool) -> None:
         self._feed = feed
         self._updates = updates
-        self._clock = clock
         self._cards: StoryCards | None = None
         self._is_silent = False
         self._has_more = False
         self._told: dict[int, int] = {}
         """By cluster, the ordinal with which the newest version that was told joined."""
-        self._untitled: dict[int, float] = {}
-        """When stories that wait for their titles came."""
         feed.on_start.append(self._begin)
 
     @property
     def has_more(self) -> bool:
-        """Whether changed pages or stories wait for the next call of `take`."""
+        """Whether changed pages or cards wait for the next call of `take`."""
         return self._cards is not None and (self._has_more or bool(self._cards.changed))
 
     def take(self) -> Iterator[StoryEvent]:
@@ -57,9 +51,7 @@ class StoryEvents:
             return
         self._has_more = self._cards.refresh()
         changed = self._cards.changed
-        some = list(islice(self._untitled, SLICE_PAGES))
-        some += [changed.popitem()[0] for _ in range(min(len(changed), SLICE_PAGES))]
-        for cluster in some:
+        for cluster in [changed.popitem()[0] for _ in range(min(len(changed), SLICE_PAGES))]:
             yield from self._look(cluster)
         if self._feed.condition.state == "ready" and not self.has_more:
             self._is_silent = False
@@ -67,35 +59,33 @@ class StoryEvents:
             self._told = {cluster: told for cluster, told in self._told.items() if self._cards.get(cluster)}
 
     def _begin(self, cards: StoryCards) -> None:
-        """Take what the table held as told."""
+        """Take what the table held as told, but not stories that still wait for their first pages' records."""
         self._is_silent = not self._feed.fold.counts.was_up_to_date
-        self._cards, self._untitled = cards, {}
+        self._cards = cards
         for card in cards.all():
-            self._note(card)
+            if self._is_silent or card.title or not self._awaits_record(card):
+                self._note(card)
         cards.changed.clear()
 
     def _look(self, cluster: int) -> Iterator[StoryEvent]:
         assert self._cards is not None
         card = self._cards.get(cluster)
-        since = self._untitled.pop(cluster, self._clock())
         if card is None:
             return
         told = self._told.get(card.cluster)
         if self._is_silent or (told is not None and (card.joined <= told or not self._updates)):
             self._note(card)
-        elif told is None and self._awaits_title(card) and self._clock() - since < TITLE_S:
-            self._untitled[card.cluster] = since
-        else:
+        elif told is not None or not self._awaits_record(card):  # once it comes, or is given up, the card changes
             self._note(card)
             yield self._event(card, "story.created" if told is None else "story.updated")
 
     def _note(self, card: StoryCard) -> None:
         self._told[card.cluster] = max(card.joined, self._told.get(card.cluster, -1))
 
-    def _awaits_title(self, card: StoryCard) -> bool:
+    def _awaits_record(self, card: StoryCard) -> bool:
         assert self._cards is not None
         [(_, founder), *_] = self._cards.spread(card, 1)
-        return founder.awaits_title
+        return founder.awaits_title and not founder.title
 
     def _event(self, card: StoryCard, kind: str) -> StoryEvent:
         urn = story_urn(self._feed.name, card.cluster)
