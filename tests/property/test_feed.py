@@ -351,6 +351,21 @@ def test_a_page_that_comes_after_two_merges_in_a_row_is_in_the_cluster_that_surv
     assert cards.get(2) == cards.get(0)
 
 
+def test_a_merge_by_an_earlier_version_of_a_page_holds_although_the_later_version_is_read_first() -> None:
+    world = ClusterWorld()
+    for page_id, kind, picks in (
+        ("a", "new", [0]),
+        ("b", "new", [0]),
+        ("x", "near_duplicate", [0, 1]),  # 1 goes into 0
+        ("x", "unchanged", [0]),  # in another partition: partitions were added in between
+    ):
+        world.add(page_id, kind, 5, picks, False)
+    fold = VerdictFold({}, FoldLimits(ENDLESS))
+    for number in (0, 1, 3, 2):
+        fold.apply(world.verdicts[number])
+    assert [[page[0] for page in pages] for pages in shown(fold).values()] == [["a", "b", "x"]]
+
+
 def test_merges_that_no_judge_makes_do_not_go_round_after_a_restart() -> None:
     world = ClusterWorld()
     world.add("a", "new", 1, [0], False)

@@ -93,15 +93,18 @@ class VerdictFold:
         """The number of live pages in the table that left at the start, such as for a shorter window."""
 
     def apply(self, verdict: Verdict, partition: int = 0) -> None:
-        """Take a verdict from this partition of `verdicts`. A repeated verdict changes nothing."""
+        """Take a verdict from this partition of `verdicts`. A repeated verdict changes nothing.
+
+        Versions of a page may come in any order if partitions were added. A merge of any of them holds.
+        """
         source = place(verdict.source.partition, verdict.source.offset)
         sheet = self._sheets.get(source)
         before = self.versions.get(verdict.id)
+        if verdict.verdict in COMPARED_VERDICTS:
+            self.stream_time = max(self.stream_time, verdict.time)
+        for cluster in verdict.merged_clusters:
+            self._merge(int(cluster), int(verdict.cluster_id or cluster))
         if before is None or verdict.ordinal > before.ordinal:
-            if verdict.verdict in COMPARED_VERDICTS:
-                self.stream_time = max(self.stream_time, verdict.time)
-            for cluster in verdict.merged_clusters:
-                self._merge(int(cluster), int(verdict.cluster_id or cluster))
             if verdict.verdict in COMPARED_VERDICTS and self._is_late(verdict.time):
                 self._count_late(verdict.ordinal, partition)
             after = self._after(verdict, source, sheet, before)
