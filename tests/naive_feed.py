@@ -63,7 +63,10 @@ def stories(verdicts: Sequence[Verdict], sheets: Sheets, window_ms: int) -> dict
 
 
 def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) -> dict[int, dict[str, Any]]:
-    """What a card says of each of these stories, whose pages lie at `https://HOST/`."""
+    """What a card says of each of these stories, whose pages lie at `https://HOST/`.
+
+    The verdict with ordinal n was written at the time n + 1.
+    """
     made = {}
     for cluster, pages in found.items():
         titles = [page[5] for page in pages if page[5]]
@@ -78,7 +81,7 @@ def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) 
             "growth": len(owners([page for page in pages if page[2] > now - growth_ms])),
             "first": min(page[2] for page in pages),
             "last": max(page[3] for page in pages),
-            "updated": max(page[2] for page in pages),
+            "updated": pages[-1][1] + 1,
             "words": [words_of(f"{page[5]} {host(page[0])}", jieba.lcut_for_search) for page in pages],
         }
     return made

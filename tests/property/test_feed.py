@@ -196,7 +196,7 @@ def test_cards_kept_as_pages_come_and_go_are_those_made_from_all_pages_anew(
     ):
         for number, verdict in enumerate(world.verdicts, 1):
             fold.read(*sheet(world, verdict))
-            fold.apply(verdict)
+            fold.apply(verdict, written=verdict.ordinal + 1)
             if data.draw(st.integers(0, 2)) == 0:
                 cards.refresh()
             if number % 20 and number < len(world.verdicts):

@@ -24,7 +24,7 @@ from simstream.feeds import web_feeds
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.sites import site_of
-from simstream.feeds.state import FeedState
+from simstream.feeds.state import FeedState, take_verdict
 from simstream.feeds.syndication import (
     MAX_ENTRIES,
     MAX_FEED_BYTES,
@@ -35,7 +35,9 @@ from simstream.feeds.syndication import (
     write_json_feed,
 )
 from simstream.feeds.web import HEADERS, FeedWeb
+from simstream.model import Record
 from simstream.telemetry.callers import CallerRules
+from simstream.wire.verdict import encode
 from tests.unit.test_feed_costs import TIME, verdict
 
 NS = "{http://www.w3.org/2005/Atom}"
@@ -170,6 +172,31 @@ def test_a_new_version_updates_its_entry_and_the_id_stays_over_a_restart() -> No
     asyncio.run(again.settle())
     hosted = {"Host": "127.0.0.1"}
     assert body(again, "/feed.atom", **hosted) == body(feed, "/feed.atom", **hosted)
+
+
+def test_a_story_that_is_found_late_comes_first_and_so_does_one_with_a_late_version() -> None:
+    feed = feed_of()
+
+    def judge(number: int, cluster: int, ahead: int = 0) -> None:
+        feed.fold.read(place(0, number), PageSheet(f"t{number}", TIME))
+        value = encode(verdict(number, cluster, ahead=ahead))
+        take_verdict(feed, Record("verdicts", 0, number, None, value, timestamp=TIME + 60_000 * number))
+
+    for number in range(40):
+        judge(number, number)
+    judge(40, 40, ahead=-36_000_000)
+    [late, *_] = check_json_feed(body(feed, "/feed.json"))["items"]
+    assert late["title"] == "t40"
+    assert late["date_published"] < late["date_modified"]
+    judge(41, 0, ahead=-3_600_000)
+    judge(41, 0, ahead=-3_600_000)
+    for first in (
+        check_atom(body(feed, "/feed.atom")).entries[0],
+        check_json_feed(body(feed, "/feed.json"))["items"][0],
+    ):
+        assert first["title"] == "t0"
+        updated = datetime.fromisoformat(first.get("date_modified") or first["updated"])
+        assert updated.timestamp() * 1000 == TIME + 60_000 * 41
 
 
 HOSTILE = 'A </title><script>alert(1)</script> & "quoted" ]]> \x00\x0b\ufffe\ud800\u202e end'

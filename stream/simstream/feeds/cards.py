@@ -217,7 +217,7 @@ def _key(order: Order, card: StoryCard) -> tuple[int, ...]:
     if order == "newest":
         return (-card.first, -card.cluster)
     if order == "updated":
-        return (-card.updated, -card.cluster)
+        return (-card.joined, -card.cluster)
     if order == "largest":
         return (-card.sites, -card.pages, -card.last, -card.cluster)
     return (-card.growth, -card.last, -card.cluster)

@@ -92,8 +92,8 @@ class VerdictFold:
         self.aged_at_start = before - self._live()
         """The number of live pages in the table that left at the start, such as for a shorter window."""
 
-    def apply(self, verdict: Verdict, partition: int = 0) -> None:
-        """Take a verdict from this partition of `verdicts`. A repeated verdict changes nothing.
+    def apply(self, verdict: Verdict, partition: int = 0, written: int = 0) -> None:
+        """Take a verdict of this partition that was written at this time. A repeated verdict changes nothing.
 
         Versions of a page may come in any order if partitions were added. A merge of any of them holds.
         """
@@ -107,7 +107,7 @@ class VerdictFold:
         if before is None or verdict.ordinal > before.ordinal:
             if verdict.verdict in COMPARED_VERDICTS and self._is_late(verdict.time):
                 self._count_late(verdict.ordinal, partition)
-            after = self._after(verdict, source, sheet, before)
+            after = self._after(verdict, source, sheet, before, written)
             if after is not None:
                 self._put(verdict.id, after)
         if sheet is not None:
@@ -180,11 +180,11 @@ class VerdictFold:
         return any(len(names) == MAX_AGED for names in gone.values())
 
     def _after(
-        self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None
+        self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None, written: int
     ) -> PageVersion | None:
         """Return the page's version after a verdict; None if it did not change."""
         if verdict.verdict in COMPARED_VERDICTS:
-            return self._came(verdict, source, sheet, before)
+            return self._came(verdict, source, sheet, before, written)
         if before is None or not before.is_live or verdict.verdict == VerdictKind.UNREADABLE:
             return None
         now = msgspec.structs.replace(before, ordinal=verdict.ordinal)
@@ -195,7 +195,7 @@ class VerdictFold:
         return _left(now) if sheet is not None and sheet.gone else None
 
     def _came(
-        self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None
+        self, verdict: Verdict, source: str, sheet: PageSheet | None, before: PageVersion | None, written: int
     ) -> PageVersion:
         now = PageVersion(
             ordinal=verdict.ordinal,
@@ -204,6 +204,7 @@ class VerdictFold:
             cluster=int(verdict.cluster_id or verdict.ordinal),
             joined=verdict.ordinal,
             first=verdict.time,
+            judged=written,
             verdict=verdict.verdict,
             like=verdict.near_duplicate_of,
             similarity=verdict.similarity,
@@ -220,6 +221,7 @@ class VerdictFold:
             now,
             joined=before.joined,
             first=before.first,
+            judged=before.judged,
             verdict=before.verdict,
             like=before.like,
             similarity=before.similarity,

@@ -31,6 +31,8 @@ class PageVersion(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The ordinal with which the page came into its cluster; `unchanged` verdicts keep it."""
     first: int = 0
     """The time of the version with that ordinal."""
+    judged: int = 0
+    """The time at which the verdict with that ordinal was written; 0 in entries of an earlier checkout."""
     verdict: str = ""
     """The verdict with which the page came: `new`, `near_duplicate`, or `unchanged` if it was not known here."""
     like: str | None = None

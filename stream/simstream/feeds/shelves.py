@@ -42,7 +42,7 @@ class StoryCard(msgspec.Struct, frozen=True, gc=False):
     """The time at which the first page was seen."""
     last: int
     updated: int
-    """The time at which the newest version was first seen."""
+    """The time at which the newest version was judged: unlike the pages' own times it grows with each version."""
     joined: int
     """The ordinal with which the newest version joined."""
 
@@ -162,6 +162,7 @@ class StoryShelves:
         if tally is None:
             return None
         founder = self._placed[next(self._joined.irange((shelf,)))[2]]
+        newest = self.version(next(self._joined.irange(None, (shelf + 1,), reverse=True))[2])
         return StoryCard(
             cluster=cluster,
             shelf=shelf,
@@ -174,8 +175,8 @@ class StoryShelves:
             growth=tally.young,
             first=next(self._firsts.irange((shelf,)))[1],
             last=next(self._lasts.irange(None, (shelf + 1,), reverse=True))[1],
-            updated=next(self._firsts.irange(None, (shelf + 1,), reverse=True))[1],
-            joined=next(self._joined.irange(None, (shelf + 1,), reverse=True))[1],
+            updated=newest.judged or newest.first,
+            joined=newest.joined,
         )
 
     def size(self, shelf: int) -> int:

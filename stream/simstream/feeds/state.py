@@ -114,7 +114,7 @@ def take_verdict(feed: FeedState, record: Record) -> None:
             verdict.ordinal,
         )
         return
-    feed.fold.apply(verdict, record.partition)
+    feed.fold.apply(verdict, record.partition, record.timestamp)
 
 
 def take_page(feed: FeedState, limits: PageLimits, record: Record) -> None:

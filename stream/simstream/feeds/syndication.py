@@ -63,7 +63,7 @@ class FeedEntry:
     """The story's first page."""
     published: int
     updated: int
-    """The time at which the newest version was first seen."""
+    """The time at which the newest version was judged."""
     versions: tuple[tuple[str, str], ...]
     """Titles and URLs of the listed versions."""
     html: str
