@@ -234,6 +234,39 @@ def test_passages_of_both_texts_stand_at_one_height(stage: NewsStage, browser: B
     assert browser.texts("#rows .same .a") == browser.texts("#rows .same .b")
 
 
+def test_titles_and_texts_that_are_written_from_right_to_left_begin_on_the_right(
+    stage: NewsStage, browser: Browser
+) -> None:
+    title = "الفجر Simstream هنا."
+    stage.texts = (title, title)
+    stage.feed.fold.read(place(0, 1000), PageSheet(title, TIME))
+    stage.feed.fold.apply(verdict(1000, 4))
+    stage.feed.fold.read(place(0, 1001), PageSheet(title, TIME))
+    stage.feed.fold.apply(verdict(1001, 1001))
+    is_turned = """
+    const places = [...document.querySelectorAll(arguments[0])].map((node) => {
+      const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), range = document.createRange();
+      const text = walker.nextNode(), at = (place) => {
+        range.setStart(text, place), range.setEnd(text, place + 1);
+        return range.getBoundingClientRect().left;
+      };
+      return text.data.endsWith("هنا.") && at(text.length - 1) < at(0);
+    });
+    return places.includes(true);
+    """
+    browser.open(stage.url)
+    browser.sees(".card h2", title)
+    assert browser.run(is_turned, ".card h2")
+    browser.open(f"{stage.url}#story/1001")
+    browser.sees("#story-title", title)
+    assert browser.run(is_turned, "#story-title")
+    browser.open(f"{stage.url}#story/4")
+    browser.click(".step button", 1)
+    browser.sees("#rows .b", title)
+    assert browser.run(is_turned, "#texts td")
+    assert browser.run(is_turned, ".step .title")
+
+
 def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser) -> None:
     with on_stage(30, lambda number: 0) as stage:
         browser.open(f"{stage.url}#story/0")
