@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -49,6 +50,15 @@ def test_a_question_that_makes_no_sense_is_refused_in_a_sentence(query: dict[str
     assert len(str(error.value)) < 150
     said = next(iter(query.values()))
     assert len(said) < 3 or said not in str(error.value)
+
+
+def test_a_time_whose_plus_the_address_made_a_space_is_refused_with_the_way_to_write_it() -> None:
+    def since(query: str) -> int | None:
+        return asked_of(dict(parse_qsl(query)), 200)[0].since
+
+    assert since("since=2026-03-02T08:00:00%2B08:00") == 1_772_409_600_000
+    with pytest.raises(UsageError, match=r"since is not a time: .* write \+ in an address as %2B"):
+        since("since=2026-03-02T08:00:00+08:00")
 
 
 def test_only_addresses_of_the_web_can_be_followed() -> None:

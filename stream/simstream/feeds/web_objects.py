@@ -126,6 +126,6 @@ def _time(query: Mapping[str, str], name: str) -> int | None:
     if found is None:
         raise UsageError(
             f"{name} is not a time",
-            "give a time as 2026-03-02T08:00:00Z, or in ms since 1970",
+            "give a time as 2026-03-02T08:00:00Z, or in ms since 1970, and write + in an address as %2B",
         )
     return found
