@@ -6,8 +6,12 @@ import csv
 import gzip
 import io
 import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +19,7 @@ from hypothesis import strategies as st
 from simstream.cli.main import invoke
 from simstream.errors import InputError, UsageError
 from simstream.model import Page, PageKind
+from simstream.sources import csv_rows
 from simstream.sources.csv_rows import csv_pages
 from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
@@ -143,7 +148,8 @@ def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -
         (f"{path}:6", 5),
         ("c", 6),
         (f"{path}:8", 7),
-        (f"{path}:9", 8),
+        ("e", 8),
+        ("f", 9),
         ("wide", 10),
         (f"{path}:12", 11),
         ("last", 12),
@@ -152,8 +158,9 @@ def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -
     assert (pages[0].url, pages[0].time) == ("u", 1_772_323_200_000)
     assert (pages[1].kind, pages[1].time) == (PageKind.TOO_SHORT, 5)
     assert pages[2].reason == "no_text"
-    assert [page.reason for page in pages[3:5]] == ["bad_json", "bad_json"]
-    assert pages[6].reason == "bad_json", "a field without a column would be lost"
+    assert pages[3].reason == "bad_json", "it is not UTF-8"
+    assert [page.text for page in pages[4:6]] == ['stray " quote', 'one more "']
+    assert pages[7].reason == "bad_json", "a field without a column would be lost"
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -167,6 +174,54 @@ def test_what_the_standard_library_writes_is_read_again(rows: list[tuple[str, st
     stream = io.BufferedReader(io.BytesIO(written.getvalue().encode()))  # type: ignore[arg-type]
     found = [json.loads(value) for _, value in csv_pages(stream, "p.csv", LIMIT, FieldNames())]
     assert found == [{"id": page_id, "text": text} for page_id, text in rows]
+
+
+def standard_rows(content: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the number of the first line, the text and the fields of each row, as Python's `csv` finds them."""
+    lines = content.splitlines(keepends=True)
+    reader, first = csv.reader(lines), 0
+    for cells in reader:
+        yield first + 1, "".join(lines[first : reader.line_num]).removesuffix("\n").removesuffix("\r"), cells
+        first = reader.line_num
+
+
+def holds_perhaps_rows(row: str) -> bool:
+    try:
+        list(csv.reader([row], strict=True))
+    except csv.Error:
+        return "\n" in row
+    return False
+
+
+@given(
+    st.lists(st.sampled_from(["a", ",", ',"', '"', '""', '",', "\n", "\r\n"]), max_size=40).map("".join),
+    st.integers(3, 9),
+    st.sampled_from([b"", b"\xef\xbb\xbf"]),
+)
+def test_rows_are_those_of_the_standard_library(body: str, piece_bytes: int, mark: bytes) -> None:
+    content = f'"id","te\nxt",text\n{body}\nend'
+    _, *rows, (last, _, ending) = standard_rows(content)
+    expected = [
+        row.encode()
+        if any(cells[3:]) or holds_perhaps_rows(row)
+        else msgspec.json.encode(dict(zip(("id", "text"), [*cells[:1], *cells[2:3]], strict=False)))
+        for _, row, cells in rows
+        if cells
+    ]
+    found, is_closed = [], ending == ["end"]
+    stream = io.BufferedReader(io.BytesIO(mark + content.encode()))  # type: ignore[arg-type]
+    with (
+        patch.object(csv_rows, "_PIECE_BYTES", piece_bytes),
+        nullcontext() if is_closed else pytest.raises(InputError, match=f"the row from line {last}:"),
+    ):
+        for _, value in csv_pages(stream, "p.csv", LIMIT, FieldNames()):
+            found.append(value)  # an error may come behind them
+    assert found == expected + [b'{"id":"end"}'] * is_closed
+
+
+def test_an_open_quote_that_has_joined_rows_is_told(tmp_path: Path) -> None:
+    pages = pages_of(tmp_path / "p.csv", b'id,text\na,"one\nb,two\nc,3" disk\nd,4" disk\n')
+    assert [(page.text, page.reason) for page in pages] == [(None, "bad_json"), ('4" disk', "")]
 
 
 def test_columns_have_other_names_where_they_are_named(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Reads CSV files as pages: a first row with field names, then one page a row.
 
 Rows are those of RFC 4180: fields parted by commas, and between double quotes where they hold commas, quotes
-(written twice) or line ends; so a row ends at the first line end before which there are evenly many quotes.
+(written twice) or line ends. As in Python's `csv`, a quote opens a field only as its first character.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from simstream.sources.lines import BLANK_RUN, DAMAGE, cut_off, pass_blank_lines
 _PIECE_BYTES: Final = 1 << 16
 _LIMIT: Final = Lock()
 """The module csv has one limit of a field for all threads."""
+_BEGIN, _PLAIN, _QUOTED, _CLOSED = b",", b"x", b',"x', b',"x"'
+"""The place within a row where a piece of it ends: at the begin of a field, within a plain or a quoted field, and
+behind the closing quote. Each is a text that leads to this place."""
 _NUMBER_DIGITS: Final = 18
 """Fewer digits than these are a number of milliseconds; see `wire/page` for headers."""
 
@@ -46,8 +49,7 @@ class CsvTable:
         self.rows = _rows(stream, path, max_bytes)
         """The number of the first line, and the bytes without their end, of each row behind the first one. None of
         them is blank."""
-        _, first = next(self.rows, (1, b""))
-        self.first = first.removeprefix(codecs.BOM_UTF8)
+        _, self.first = next(self.rows, (1, b""))
         """The first row, with the names of the columns."""
         self._names = _cells(self.first, max_bytes) or []
         fields.check(self._names, path, "the first row", has_structs=False)
@@ -76,13 +78,17 @@ def _typed(page: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cells(row: bytes, max_bytes: int) -> list[str] | None:
-    """Return the fields of one row: none for a blank row, None if it cannot be read."""
+    """Return the fields of one row: none for a blank row, None if it cannot be read.
+
+    In a row of several lines, a closing quote before the end of its field makes the row unreadable: a quote that
+    was never closed may have joined several rows.
+    """
     if len(row) > max_bytes:
         return None
     with _LIMIT:
         before = csv.field_size_limit(max(max_bytes, 1))
         try:
-            return next(csv.reader([row.decode()]), []) if row.strip() else []
+            return next(csv.reader([row.decode()], strict=b"\n" in row), []) if row.strip() else []
         except (csv.Error, UnicodeDecodeError):
             return None
         finally:
@@ -95,32 +101,48 @@ def _rows(stream: io.BufferedReader, path: str, max_bytes: int) -> Iterator[tupl
     Leaves out blank rows, except for the first row.
     """
     line = number = 1
-    row, within, is_blank, blank_rows = bytearray(), False, True, 0
+    row, place, is_blank, blank_rows = bytearray(), _BEGIN, True, 0
     try:
         while piece := stream.readline(_PIECE_BYTES):
             if line == 1:
                 refuse_other_format(piece, path)
-            within ^= bool(piece.count(b'"') & 1)
+                piece = piece if row else piece.removeprefix(codecs.BOM_UTF8)
+            place = _place_after(place, piece)
             is_blank = is_blank and piece.isspace()
             row += piece[: max(0, max_bytes + 3 - len(row))]
             if not piece.endswith(b"\n"):
                 continue
             line += 1
-            if within:
+            if place == _QUOTED:
                 continue
             if not is_blank or number == 1:
                 blank_rows = 0
                 yield number, _without_end(row)
             elif (blank_rows := blank_rows + 1) % BLANK_RUN == 0:
                 line += pass_blank_lines(stream)
-            row, is_blank, number = bytearray(), True, line
+            row, place, is_blank, number = bytearray(), _BEGIN, True, line
     except DAMAGE as error:
         raise cut_off(path, line - 1, error) from error
-    if within:
+    if place == _QUOTED:
         what = f"{path} ends within the quotes of the row from line {number}"
         raise InputError(what, "close these quotes; the pages before that line were read")
     if not is_blank:
         yield number, _without_end(row)
+
+
+def _place_after(place: bytes, piece: bytes) -> bytes:
+    """Return the place at the end of a piece that begins at this place."""
+    if b'"' not in piece:
+        return _QUOTED if place == _QUOTED else _BEGIN if piece.endswith(b",") else _PLAIN
+    text, end = place + piece, -1
+    while (begin := text.find(b',"', end + 1)) >= 0:
+        end = text.find(b'"', begin + 2)
+        if text.startswith(b'""', end):
+            text = text[:end] + text[end:].replace(b'""', b"")  # from here on, quotes in pairs change nothing
+            end = text.find(b'"', end)
+        if end < 0:
+            return _QUOTED
+    return _CLOSED if end == len(text) - 1 else _BEGIN if text.endswith(b",") else _PLAIN
 
 
 def _without_end(row: bytearray) -> bytes:
