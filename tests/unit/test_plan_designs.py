@@ -137,13 +137,15 @@ def test_between_two_sizes_costs_lie_between() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("250000", 250_000), ("1_000,000", 10**6), ("10M", 10**7), ("1.5k", 1500), ("8G", 8 * 10**9)],
+    [("250000", 250_000), ("1_000,000.5k", 1_000_000_500), ("10M", 10**7), ("1.5k", 1500), ("8G", 8 * 10**9)],
 )
 def test_counts_are_read_with_their_units(text: str, value: int) -> None:
     assert count("--pages", text) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "0", "-3", "10Q", "1e6", "9" * 400, "1.2.3", "999999999999G"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "0", "-3", "10Q", "1e6", "9" * 400, "1.2.3", "999999999999G", "1,5M", "1_5"]
+)
 def test_a_wrong_amount_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not an amount"):
         count("--pages", text)

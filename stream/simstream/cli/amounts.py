@@ -7,7 +7,7 @@ from typing import Final
 
 from simstream.errors import UsageError
 
-_AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-zA-Z]*)")
+_AMOUNT: Final = re.compile(r"((?:[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]+)(?:\.[0-9]+)?) ?([a-zA-Z]*)")
 _COUNTS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _BYTES: Final = {"": 1, "b": 1} | {
     f"{letter}{end}": 1 << 10 * n for n, letter in enumerate("kmgt", 1) for end in ("", "b", "ib")
@@ -27,10 +27,10 @@ def nbytes(option: str, text: str) -> int:
 
 
 def _amount(option: str, text: str, units: dict[str, int], wanted: str) -> int:
-    found = _AMOUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
+    found = _AMOUNT.fullmatch(text.strip())
     unit = units.get(found[2].lower()) if found else None
     # More than 30 digits exceed MAX_VALUE, and int() raises another error for thousands of digits.
-    value = 0 if found is None or unit is None or len(text) > 30 else int(float(found[1]) * unit)
+    value = 0 if found is None or unit is None or len(text) > 30 else int(float(found[1].replace(",", "")) * unit)
     if not 0 < value <= MAX_VALUE:
         raise UsageError(f"{option} is {text[:40]!r}, which is not an amount", f"give {wanted}")
     return value
