@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,15 @@ def test_files_of_pages_are_listed_by_their_paths(tmp_path: Path) -> None:
     resumed = again(copier, inputs, make_copier(inputs, "kept.txt", LIMIT, FieldNames()))
     wanted = "".join(f"{tmp_path}/{name}\n" for name in ("a.htm", "c.html", "note.txt"))
     assert copied(copier, [0, 2, 4]).decode() == copied(resumed, [0, 2, 4]).decode() == wanted
+
+
+def test_files_whose_paths_are_shown_alike_are_listed_each_by_its_own_path(tmp_path: Path) -> None:
+    paths = [os.fsencode(tmp_path / name) for name in (r"\xff.html", os.fsdecode(b"\xff.html"))]
+    for path in paths:
+        Path(os.fsdecode(path)).write_text("<p>A page.</p>")
+    copier = make_copier([str(tmp_path)], "kept.txt", LIMIT, FieldNames())
+    assert [record.topic for record in copier.noted(read_pages([str(tmp_path)]))] == [f"{tmp_path}/\\xff.html"] * 2
+    assert copied(copier, [0, 1]).splitlines() == paths
 
 
 @pytest.mark.parametrize(

@@ -104,35 +104,31 @@ class PathCopier:
     compresses: Final = True
 
     def __init__(self, inputs: Inputs) -> None:
-        self._paths: dict[str, str] = {}
-        """The path of each file, by the topic of its records."""
+        self._paths: list[str] = []
+        """The path of each file, which is one record."""
         for file in files_of(inputs):
             shown = shown_path(file.path)
             has_secret = file.is_remote and shown != file.path
             if has_secret or "\n" in file.path:
                 reason = "a part of this address may be secret" if has_secret else "it has a line end"
                 raise UsageError(f"--keep cannot list {shown}: {reason}", "leave it out, or --keep")
-            self._paths[shown] = file.path
-        self._names: list[str] = []
+            self._paths.append(file.path)
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records unchanged."""
-        for record in records:
-            self._names.append(record.topic)
-            yield record
+        return iter(records)
 
     def notes(self, _begin: int, _end: int) -> bytes:
-        """Return nothing: the source of a record is its file."""
+        """Return nothing: the number of a record is that of its file."""
         return b""
 
     def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
-        """Remember the files of these records."""
-        self._names.extend(source.topic for source in sources)
+        """Do nothing, for the same reason."""
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the paths, as they were named."""
         for number in numbers.tolist():
-            out.write(os.fsencode(self._paths[self._names[number]]) + b"\n")
+            out.write(os.fsencode(self._paths[number]) + b"\n")
 
 
 def _first_row(file: InputFile, limit: int, fields: FieldNames) -> bytes:
