@@ -25,6 +25,8 @@ def main(path: str) -> None:
     texts = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     prints = fingerprint(texts)
     known = np.flatnonzero(prints)  # 0: too few words to compare
+    if len(known) < 2:
+        sys.exit("fewer than two lines have enough words to compare")
     apart = distances(prints[known])
     np.fill_diagonal(apart, 65)
     for row, nearest in enumerate(apart.argmin(axis=1)):

@@ -25,7 +25,8 @@ def main(source: str, target: str) -> None:
         Path(source).open(encoding="utf-8") as lines,
         Path(target).open("w", encoding="utf-8") as out,
     ):
-        while batch := list(islice(lines, AT_ONCE)):
+        pages = filter(str.strip, lines)  # a blank line is no page
+        while batch := list(islice(pages, AT_ONCE)):
             verdicts = deduper.judge([json.loads(line) for line in batch])
             chosen = [line for line, verdict in zip(batch, verdicts, strict=True) if verdict.verdict == "new"]
             out.writelines(chosen)

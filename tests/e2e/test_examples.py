@@ -80,6 +80,13 @@ def test_jsonl_unique_keeps_the_first_of_each_group(run: Run, tmp_path: Path) ->
     assert 10 < len(kept) < 25
 
 
+def test_jsonl_unique_passes_over_blank_lines(run: Run, tmp_path: Path) -> None:
+    lines = [json.dumps({"id": name, "text": text}) for name, text in zip("ab", STORIES, strict=False)]
+    (tmp_path / "pages.jsonl").write_text(f"\n{lines[0]}\n \n{lines[1]}\n\n", encoding="utf-8")
+    assert run("jsonl_unique.py", tmp_path / "pages.jsonl", tmp_path / "unique.jsonl") == "2 of 2 pages kept\n"
+    assert (tmp_path / "unique.jsonl").read_text(encoding="utf-8").splitlines() == lines
+
+
 def test_parquet_table_adds_the_verdicts_as_columns(run: Run, tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     story = STORIES[0]
@@ -144,6 +151,13 @@ def test_hamming_names_the_nearest_text(run: Run, tmp_path: Path) -> None:
     said = run("hamming.py", tmp_path / "texts.txt").splitlines()
     assert [line.split(":")[0] for line in said] == ["line 1", "line 2", "line 4"]
     assert said[0].startswith(f"line 1: {fingerprint([STORIES[0]])[0]:016x}, nearest is line 4, ")
+
+
+@pytest.mark.parametrize("text", ["short", f"short\n{STORIES[0]}"])
+def test_hamming_says_that_there_are_no_two_texts_to_compare(run: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "texts.txt").write_text(text)
+    with pytest.raises(SystemExit, match="fewer than two lines have enough words"):
+        run("hamming.py", tmp_path / "texts.txt")
 
 
 def test_compare_recipes_shows_precision_and_recall(run: Run, tmp_path: Path) -> None:
