@@ -217,7 +217,7 @@ def test_the_matches_that_a_service_names_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = io.BytesIO(b'{"results": [{"reason": null, "matches": [%s]}]}' % MATCH)
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: answer)
+    monkeypatch.setattr("simstream.cli.match.open_url", lambda *_, **__: answer)
     assert invoke(["match", "some text"]) == 0
     assert capsys.readouterr().out == "text  1.0000   0 bits  cluster 7  a\ufffd[2Jb\n"
 
@@ -227,7 +227,7 @@ def test_a_page_that_was_not_read_says_why_in_json_too(
 ) -> None:
     (tmp_path / "pages.jsonl").write_text('{"id": "a", "text": 5}\nno JSON\n')
     answer = b'{"results": [{"reason": "few_words", "matches": []}, {"reason": "few_words", "matches": []}]}'
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(answer))
+    monkeypatch.setattr("simstream.cli.match.open_url", lambda *_, **__: io.BytesIO(answer))
     assert invoke(["match", "-i", str(tmp_path / "pages.jsonl"), "--json"]) == 0
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [page["reason"] for page in told] == ["wrong_type", "bad_json"]
@@ -291,7 +291,7 @@ def test_a_server_of_another_kind_is_named_in_one_line(
 def test_an_answer_that_is_none_is_named_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: bytes
 ) -> None:
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(answer))
+    monkeypatch.setattr("simstream.cli.match.open_url", lambda *_, **__: io.BytesIO(answer))
     assert invoke(["match", "some text"]) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("simstream: http://127.0.0.1:9470 does not answer as a role `query` does (")

@@ -16,6 +16,7 @@ from simstream.cli.options import make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
 from simstream.sources.addresses import names_web_server
 from simstream.sources.lines import standard_input
+from simstream.telemetry.asking import open_url
 from simstream.telemetry.callers import url_of
 from simstream.terminal import json_for, printable
 from simstream.tools.match_questions import PageQuestion, asked, batches
@@ -161,7 +162,7 @@ def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[Any]:
     body = msgspec.json.encode({"pages": pages, "limit": limit})
     request = urllib.request.Request(f"{url}/match", body, {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        with open_url(request, TIMEOUT_S) as answer:
             results = msgspec.json.decode(answer.read(MAX_ANSWER_BYTES), type=_Answer).results
         if len(results) != len(pages):
             raise ValueError(f"it answered {len(results)} of {len(pages)} pages")

@@ -13,6 +13,7 @@ import msgspec
 from simstream.errors import StateError
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
+from simstream.telemetry.asking import open_url
 from simstream.telemetry.health import RoleHealth
 
 TIMEOUT_S = 5.0
@@ -68,7 +69,7 @@ def snapshots_in(folder: str) -> list[SnapshotStatus]:
 def _ask(address: str) -> ProcessStatus:
     url = (address if "://" in address else f"http://{address}").rstrip("/") + "/health"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        with open_url(urllib.request.Request(url), TIMEOUT_S) as answer:
             said = msgspec.json.decode(answer.read(MAX_BYTES), type=_HealthAnswer)
     except (OSError, ValueError, msgspec.MsgspecError, http.client.HTTPException) as error:
         return ProcessStatus(address, error=str(getattr(error, "reason", error)) or type(error).__name__)
