@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pty
+import re
 import resource
 import socket
 import subprocess
@@ -164,6 +165,37 @@ def test_every_metavar_is_known_as_that_of_a_path_or_of_something_else() -> None
         return found
 
     assert metavars(main.main) == NO_PATHS | set(main._PATH_METAVARS)
+
+
+def test_every_command_that_reads_pages_takes_the_names_of_their_fields() -> None:
+    context, without = click.Context(main.main), []
+    for name in main.main.list_commands(context):
+        command = main.main.get_command(context, name)
+        assert command is not None
+        if any("INPUT" in (param.metavar or "") for param in command.params):
+            without += [name] * ("text_field" not in {param.name for param in command.params})
+    assert without == []
+
+
+def test_pages_of_other_fields_are_read_by_every_command_that_shows_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, cache: Path
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    pages, table, fields = tmp_path / "p.jsonl", tmp_path / "own.idf", ["--text-field", "body", "--id-field", "doc"]
+    words = "night train stops again mill village after forty years"
+    pages.write_text(json.dumps({"doc": "a", "body": words}), encoding="utf-8")
+    assert invoke(["train-idf", str(pages), "-o", str(table), "--min-pages", "1", *fields]) == 0
+    assert {line.split()[0] for line in table.read_text(encoding="utf-8").splitlines()} == set(words.split())
+    assert invoke(["tokens", "-i", str(pages), "--recipe", "default", "--json", *fields]) == 0
+    assert {word for word, *_ in json.loads(capsys.readouterr().out)} == set(words.split())
+    found = {"id": "a", "distance": 0, "similarity": 1.0, "cluster_id": "0"}
+    answer = json.dumps({"results": [{"matches": [found]}]}).encode()
+    monkeypatch.setattr("simstream.cli.match.open_url", lambda *_, **__: io.BytesIO(answer))
+    assert invoke(["match", "-i", str(pages), "--with", str(pages), "--json", *fields]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["id"], told["matches"][0]["jaccard"]) == ("a", 1.0)
+    assert invoke(["demo", str(pages), "--quiet", *fields]) == 0
+    assert re.search(r"\bnew +1 ", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import click
 from msgspec import structs
 
 from simstream.cli import verdict_table
-from simstream.cli.options import judging_options, settle
+from simstream.cli.options import field_options, judging_options, settle
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 from simstream.errors import InputError, SimstreamError
@@ -34,8 +34,16 @@ MAX_LARGEST_CLUSTERS = 5
 @click.command("demo")
 @click.argument("inputs", nargs=-1, metavar="[INPUT]...")
 @click.option("--quiet", is_flag=True, help="Print only the summary.")
+@field_options
 @judging_options
-def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: Any) -> None:
+def command(
+    inputs: tuple[str, ...],
+    quiet: bool,
+    text_field: str | None,
+    id_field: str | None,
+    config: str | None,
+    **flags: Any,
+) -> None:
     """Run the whole service on a local log, over about a hundred bundled pages or over INPUT...
 
     Feeds, fingerprints and judges pages as `serve` does, and prints each committed verdict as a line.
@@ -45,15 +53,16 @@ def command(inputs: tuple[str, ...], quiet: bool, config: str | None, **flags: A
     settings = structs.replace(settings, pages_format="json", verdicts_format="json", fields=FieldSettings())
     from simstream.log import open_log
     from simstream.sources.demo import demo_records
+    from simstream.sources.fields import FieldNames
     from simstream.sources.read import read_pages
     from simstream.sources.repeated_names import PageNames
     from simstream.wire.page import PageLimits
 
-    names = PageNames()
+    names, fields = PageNames(), FieldNames(text_field, id_field)
     damage: list[InputError] = []
     records: Iterable[Record] = (
         names.count_repeated(
-            _to_the_damage(read_pages(inputs, settings.max_record_bytes, say=say), damage), MAX_WATCHED_NAMES
+            _to_the_damage(read_pages(inputs, settings.max_record_bytes, fields, say), damage), MAX_WATCHED_NAMES
         )
         if inputs
         else demo_records(settings.max_record_bytes)

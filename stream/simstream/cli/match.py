@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 import click
 import msgspec
 
-from simstream.cli.options import make_fingerprinter, recipe_option, settle
+from simstream.cli.options import field_options, make_fingerprinter, recipe_option, settle
 from simstream.errors import SimstreamError, UsageError
 from simstream.sources.addresses import names_web_server
+from simstream.sources.fields import FieldNames
 from simstream.sources.lines import standard_input
 from simstream.telemetry.asking import open_url
 from simstream.telemetry.callers import url_of
@@ -78,6 +79,7 @@ class _Answer(msgspec.Struct):
     help="Find the texts of matches in INPUT, and show how much of each text is in the other (repeatable).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a page.")
+@field_options
 @recipe_option
 def command(
     text: str | None,
@@ -86,6 +88,8 @@ def command(
     limit: int,
     beside: tuple[str, ...],
     as_json: bool,
+    text_field: str | None,
+    id_field: str | None,
     config: str | None,
     recipe: str | None,
 ) -> None:
@@ -104,9 +108,10 @@ def command(
     if api is not None:
         _check_api(api)
     url = (api or url_of(settings.query_host, settings.query_port)).rstrip("/")
-    answers = _answers(url, _pages(text, source, settings), limit)
+    fields = FieldNames(text_field, id_field)
+    answers = _answers(url, _pages(text, source, settings, fields), limit)
     if beside:
-        _show_beside(answers, beside, settings, as_json)
+        _show_beside(answers, beside, fields, settings, as_json)
         return
     for page, result in answers:
         _show(page, result, as_json)
@@ -118,7 +123,11 @@ def _answers(url: str, pages: Iterator[PageQuestion], limit: int) -> Iterator[tu
 
 
 def _show_beside(
-    answers: Iterator[tuple[PageQuestion, dict[str, Any]]], beside: Sequence[str], settings: Settings, as_json: bool
+    answers: Iterator[tuple[PageQuestion, dict[str, Any]]],
+    beside: Sequence[str],
+    fields: FieldNames,
+    settings: Settings,
+    as_json: bool,
 ) -> None:
     """Print all answers, with what the texts have in common with the texts of the pages in the files `beside`."""
     from simstream.cli.progress import say, with_progress
@@ -134,7 +143,7 @@ def _show_beside(
     ):
         held = [(page._replace(content={}), texts.ask(page.content), result) for page, result in answers]
         ids = {match["id"] for _, _, result in held for match in result["matches"]}
-        texts.read(with_progress(beside, settings.max_record_bytes, "reading texts", transient=True), ids)
+        texts.read(with_progress(beside, settings.max_record_bytes, "reading texts", fields, transient=True), ids)
         for page, number, result in held:
             for match in result["matches"]:
                 shares = texts.shares(number, match["id"])
@@ -142,13 +151,13 @@ def _show_beside(
             _show(page, result, as_json)
 
 
-def _pages(text: str | None, source: str | None, settings: Settings) -> Iterator[PageQuestion]:
+def _pages(text: str | None, source: str | None, settings: Settings, fields: FieldNames) -> Iterator[PageQuestion]:
     if text is not None:
         yield PageQuestion("text", {"text": text})
     elif source is None:
         yield PageQuestion("-", {"text": standard_input().readall().decode("utf-8", "replace")})
     else:
-        yield from asked(source, settings.max_record_bytes)
+        yield from asked(source, settings.max_record_bytes, fields)
 
 
 def _check_api(url: str) -> None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.options import recipe_option, settle
+from simstream.cli.options import field_options, recipe_option, settle
 from simstream.cli.progress import say
 from simstream.errors import UsageError
 from simstream.terminal import json_for, printable
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
+    from simstream.sources.fields import FieldNames
     from simstream.text.dictionary import Mode
     from simstream.text.fingerprinter import Fingerprinter
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--no-hmm", is_flag=True, help="Do not use the hidden Markov model for unknown words.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show only the N heaviest words.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array a page.")
+@field_options
 @recipe_option
 def command(
     text: str | None,
@@ -41,6 +43,8 @@ def command(
     no_hmm: bool,
     top: int | None,
     as_json: bool,
+    text_field: str | None,
+    id_field: str | None,
     **flags: Any,
 ) -> None:
     """Show the tokens that jieba gives for TEXT as it is written.
@@ -60,6 +64,7 @@ def command(
     settings = settle(flags.pop("config"), **flags)
     import msgspec
 
+    from simstream.sources.fields import FieldNames
     from simstream.text.extraction.extract import without_lone_surrogates
     from simstream.text.fingerprinter import Fingerprinter
     from simstream.text.recipe_file import load_recipe
@@ -67,7 +72,7 @@ def command(
     recipe = load_recipe(settings.recipe)
     recipe = replace(recipe, hmm=recipe.hmm and not no_hmm, mode=mode or recipe.mode)
     with Fingerprinter(recipe, settings.cache_folder, say=say) as fingerprinter:
-        for name, found in _texts(text, source, settings, fingerprinter):
+        for name, found in _texts(text, source, settings, FieldNames(text_field, id_field), fingerprinter):
             page_text = without_lone_surrogates(found)  # no encoding can print these
             heading = "" if name is None else f"{printable(name)}:\n"
             rows: list[Any]
@@ -89,7 +94,7 @@ def command(
 
 
 def _texts(
-    text: str | None, source: str | None, settings: Settings, fingerprinter: Fingerprinter
+    text: str | None, source: str | None, settings: Settings, fields: FieldNames, fingerprinter: Fingerprinter
 ) -> Iterator[tuple[str | None, str]]:
     """Yield the id and the text of each page of a file, or one text without an id.
 
@@ -109,7 +114,7 @@ def _texts(
         from simstream.wire.page import PageLimits, decode
 
         limits = PageLimits(max_record_bytes=settings.max_record_bytes)
-        for record in read_pages([source], settings.max_record_bytes):
+        for record in read_pages([source], settings.max_record_bytes, fields):
             page = decode(record, limits)
             fingerprinter.extract([page])
             if page.kind == PageKind.UNREADABLE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simstream.cli.amounts import nbytes, say_count, say_pages
-from simstream.cli.options import make_fingerprinter, recipe_option, settle_on_all_cores
+from simstream.cli.options import field_options, make_fingerprinter, recipe_option, settle_on_all_cores
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say, with_progress
 from simstream.errors import InputError, UsageError
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--save-every", default="20s", show_default=True, metavar="TIME", help="How often FILE.state is written."
 )
+@field_options
 @recipe_option
 def command(
     inputs: tuple[str, ...],
@@ -59,6 +60,8 @@ def command(
     resume: bool,
     memory: str,
     save_every: str,
+    text_field: str | None,
+    id_field: str | None,
     config: str | None,
     **flags: Any,
 ) -> None:
@@ -71,6 +74,7 @@ def command(
     options = _options(memory, save_every)
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", "name a file with -o")
+    from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of
     from simstream.tools.train_idf.state import TrainingFolder
@@ -82,7 +86,9 @@ def command(
         TrainingFolder(Path(output), resume=resume) as folder,
     ):
         try:
-            training = _train(fingerprinter, folder, options, inputs, settings.max_record_bytes)
+            training = _training(fingerprinter, folder, options, settings.max_record_bytes)
+            fields = FieldNames(text_field, id_field)
+            training.run(with_progress(inputs, settings.max_record_bytes, "counting", fields, forgiving=True))
             words = _write(training, min_pages, output, inputs) if training.pages else 0
         except (KeyboardInterrupt, InputError):
             say(f"{folder.path} keeps the counts: add --resume to continue")
@@ -110,12 +116,8 @@ def how_to_use(output: str, recipe: str) -> str:
     return f"to use it, write in the recipe file {file}{lines}\nand give --recipe {file}"
 
 
-def _train(
-    fingerprinter: Fingerprinter,
-    folder: TrainingFolder,
-    options: TrainingOptions,
-    inputs: tuple[str, ...],
-    max_record_bytes: int,
+def _training(
+    fingerprinter: Fingerprinter, folder: TrainingFolder, options: TrainingOptions, max_record_bytes: int
 ) -> TrainingRun:
     from simstream.tools.train_idf.training import TrainingRun
     from simstream.wire.page import PageLimits
@@ -123,7 +125,6 @@ def _train(
     training = TrainingRun(fingerprinter, folder, PageLimits(max_record_bytes=max_record_bytes), options)
     if training.records:
         say(f"continues after {training.records:,} pages of the input")
-    training.run(with_progress(inputs, max_record_bytes, "counting", forgiving=True))
     return training
 
 

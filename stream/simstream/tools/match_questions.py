@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from simstream.sources.fields import FieldNames
 from simstream.sources.read import read_pages
 from simstream.text.decode import charset_of, decode
 from simstream.wire import page as wire
@@ -22,10 +23,10 @@ class PageQuestion(NamedTuple):
     reason: str = ""
 
 
-def asked(source: str, max_record_bytes: int) -> Iterator[PageQuestion]:
+def asked(source: str, max_record_bytes: int, fields: FieldNames) -> Iterator[PageQuestion]:
     """Yield the pages of an input. Raises what `read_pages` raises."""
     limits = wire.PageLimits(max_record_bytes=max_record_bytes)
-    for record in read_pages([source], max_record_bytes):
+    for record in read_pages([source], max_record_bytes, fields):
         page = wire.decode(record, limits)
         if page.text is not None:
             yield PageQuestion(page.id, {"text": page.text}, page.reason)
