@@ -150,3 +150,12 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
     assert re.search(r"\d+ of \d+ pages kept in unique", said)
     kept = pq.read_table(tmp_path / "unique")
     assert 20 < kept.num_rows < len(last)
+
+
+@pytest.mark.long
+def test_a_field_that_no_page_has_is_told_as_dedup_tells_it(alone: Program, tmp_path: Path) -> None:
+    write(tmp_path / "p.jsonl", [{"id": "a", "body": "x"}])
+    dedup = alone.run("dedup", "p.jsonl", "-o", "verdicts.jsonl")
+    done = alone.run("spark", "p.jsonl", "-o", "out")
+    assert dedup.returncode == done.returncode == 2
+    assert done.stderr.splitlines()[-1] == dedup.stderr.splitlines()[-1]

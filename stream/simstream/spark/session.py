@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from simstream.errors import SimstreamError, Unavailable
+from simstream import errors
+from simstream.errors import SimstreamError, Unavailable, UsageError
 from simstream.processors import cores
 
 _LOCAL = {
@@ -20,13 +22,15 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": str(4 * cores()),
     "spark.default.parallelism": str(4 * cores()),
 }
+_RAISED = re.compile(r"^simstream\.errors\.(\w+): (.+)", re.MULTILINE)
+"""The last line of the traceback of an error that simstream raised in a worker."""
 
 
 @contextmanager
 def session(master: str | None) -> Iterator[SparkSession]:
     """Yield a session, and stop it at the end. `master` None: that of spark-submit, else all cores of this machine.
 
-    Raises Unavailable without Java, and SimstreamError for a failed job.
+    Raises Unavailable without Java, UsageError if a worker raised one, and SimstreamError for any other failed job.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, with a master of its own
     local = not submitted if master is None else master.startswith("local")
@@ -46,9 +50,17 @@ def session(master: str | None) -> Iterator[SparkSession]:
     try:
         yield spark
     except PySparkException as error:
-        raise SimstreamError(f"the Spark job failed: {_first(error)}", "see what Spark logged") from error
+        raise _failure(error) from error
     finally:
         spark.stop()
+
+
+def _failure(error: PySparkException) -> SimstreamError:
+    """Return the error that simstream raised in a worker; if it raised none, what Spark says first."""
+    if found := _RAISED.findall(str(error)):
+        name, said = found[-1]
+        return (UsageError if issubclass(getattr(errors, name, SimstreamError), UsageError) else SimstreamError)(said)
+    return SimstreamError(f"the Spark job failed: {_first(error)}", "see what Spark logged")
 
 
 def _first(error: BaseException) -> str:
