@@ -99,6 +99,25 @@ def stop_and_resume(program: Program, cache: Path, tmp_path: Path, stop: signal.
     assert fed(program).total() == after.total() + 1
 
 
+def test_a_line_that_is_still_being_written_is_left_for_the_next_run(on_folder: Program, tmp_path: Path) -> None:
+    program, whole, path = on_folder, lines()[:4], tmp_path / "pages.jsonl"
+    program.good("topics", "create")
+    end = whole[2].rindex(b",")
+    said = "the last line of pages.jsonl is not finished: it is left for the next run"
+    for content, sent, is_left in (
+        (b"".join(whole[:2]) + whole[2][:end], "2 pages", True),
+        (b"".join(whole[:2]) + whole[2][: end + 1], "0 pages", True),
+        (b"".join(whole[:3]).rstrip(), "1 page", False),
+        (b"".join(whole), "1 page", False),
+    ):
+        path.write_bytes(content)
+        done = program.on_log("feed", path.name, "--resume", "position")
+        assert done.returncode == 0, done.stderr.decode()
+        assert f"{sent} sent" in done.stderr.decode()
+        assert (said in done.stderr.decode()) == is_left
+    assert fed(program) == Counter(f"p{number}" for number in range(4))
+
+
 def test_a_position_of_other_inputs_or_another_topic_is_refused(on_folder: Program, tmp_path: Path) -> None:
     program = on_folder
     program.good("topics", "create")

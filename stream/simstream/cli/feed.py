@@ -41,7 +41,8 @@ def command(
     Reports a record that the topic refuses, sends all others, and then ends with 1.
 
     With --resume FILE, a second run over the same inputs goes on where the first stopped, also after a kill. Then
-    it sends what was added at their end. Every page arrives; a few may arrive twice.
+    it sends what was added at the end of the last one, and leaves a line of JSONL that is not finished to the next
+    run. Every page arrives; a few may arrive twice.
 
     With --rss, an entry of a feed is a page: its id is its link, its text that of its content or summary. An entry
     is sent once in a run, and again if it has changed. A feed that cannot be read is named, the others are sent.
@@ -57,21 +58,22 @@ def command(
     from simstream.log.options import PAGES
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of
-    from simstream.sources.read import size_of
     from simstream.sources.repeated_names import PageNames
     from simstream.tools.feed.feed import feed
+    from simstream.tools.feed.growing_file import up_to_whole_line
     from simstream.tools.feed.position import FeedPosition
 
-    size_of(inputs)
+    files = files_of(inputs, say)  # an error comes at once
     with open_log(settings) as log, ExitStack() as stack:
         fields, names = FieldNames(text_field, id_field), PageNames()
-        records = names.count_repeated(
-            with_progress(inputs, settings.max_record_bytes, "feeding", fields), MAX_WATCHED_NAMES
-        )
         position = None
         if resume is not None:
-            refuse_input(resume, [file.path for file in files_of(inputs)])
+            refuse_input(resume, [file.path for file in files])
             position = stack.enter_context(FeedPosition(Path(resume), log.topic(PAGES)))
+            files = up_to_whole_line(files, settings.max_record_bytes, say)
+        records = names.count_repeated(
+            with_progress(files, settings.max_record_bytes, "feeding", fields), MAX_WATCHED_NAMES
+        )
         report = feed(log, records, settings.max_record_bytes, refused=say, position=position)
     if position is not None and position.before:
         say(f"{say_pages(position.before, 'was', 'were')} sent before, so not again")

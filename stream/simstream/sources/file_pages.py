@@ -40,7 +40,7 @@ class FilePages:
             yield from _jsonl(standard_input(), STDIN, self._limit, self._fields)
             return
         with opened_at_rest(file.path) as handle:
-            self._open = CountedFile(handle)
+            self._open = CountedFile(handle, file.end)
             if file.kind is FileKind.ARCHIVE:
                 yield from self._of_archive(self._open, file.name)
             else:

@@ -53,13 +53,14 @@ class FileKind(Enum):
 class InputFile(NamedTuple):
     """One file. `path`: a local path, an address, or `-`. `bytes`: its size, 0 for stdin and pipes.
 
-    `has_ranges` is false for a web server that gives nothing but the whole file.
+    `has_ranges` is false for a web server that gives nothing but the whole file. Bytes behind `end` are not read.
     """
 
     path: str
     kind: FileKind
     bytes: int
     has_ranges: bool = True
+    end: int | None = None
 
     @property
     def is_remote(self) -> bool:

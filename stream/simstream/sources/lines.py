@@ -42,11 +42,13 @@ class WrongEnding(OSError):
 class CountedFile(io.RawIOBase):
     """A file that counts the bytes that were read. Closing a reader on top of it does not close the file.
 
+    With `end`, it ends behind so many bytes.
+
     Ctrl-C ends each wait for a pipe or a terminal (see BEAT_S).
     """
 
-    def __init__(self, handle: IO[bytes]) -> None:
-        self._handle = handle
+    def __init__(self, handle: IO[bytes], end: int | None = None) -> None:
+        self._handle, self._end = handle, end
         self._poll = _poll_of(handle)
         self.taken = 0
 
@@ -66,6 +68,8 @@ class CountedFile(io.RawIOBase):
         """Return at most `size` bytes, by one read; none only at the end."""
         if size < 0:
             return self.readall()
+        if self._end is not None:
+            size = max(0, min(size, self._end - self.taken))
         while self._poll is not None and not self._poll.poll(BEAT_S * 1000):
             pass  # each turn lets a signal's handler run
         # Of a pipe, what it has, so that pages come as they are written.
