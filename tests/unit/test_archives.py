@@ -312,6 +312,39 @@ def test_of_one_member_all_that_comes_before_a_cut_is_unpacked(
         assert b"".join(part for part in parts if isinstance(part, bytes)) == unpacked(whole[:cut])
 
 
+class ShortReads(io.RawIOBase):
+    """A file of which each read returns the next of these pieces, or raises an error."""
+
+    def __init__(self, *pieces: bytes | OSError) -> None:
+        self._pieces = iter(pieces)
+
+    def read(self, size: int = -1) -> bytes:
+        piece = next(self._pieces, b"")
+        if isinstance(piece, OSError):
+            raise piece
+        assert len(piece) <= size
+        return piece
+
+
+@pytest.mark.parametrize("ending", ["warc", "warc.gz"])
+def test_a_pipe_whose_reads_are_short_loses_no_byte(ending: str) -> None:
+    content = warc(answer(NOISE[:300_000].hex().encode()), 1)
+    data, parts, size = gzip.compress(content) if ending == "warc.gz" else content, [], 4096
+    while data:
+        parts.append(data[:size])
+        data, size = data[size:], 1 << 16
+    assert b"".join(part for part in pieces(ShortReads(*parts), ending) if isinstance(part, bytes)) == content
+
+
+@pytest.mark.parametrize("before", [b"", b"WARC/1.0\r\n", b"WARC/1.0\r\n" * 6000])
+def test_a_disk_that_fails_at_any_read_of_a_plain_archive_is_a_break(before: bytes) -> None:
+    parts = [before[:65536], before[65536:]] if before else []
+    *found, last = pieces(ShortReads(*filter(None, parts), OSError(5, "Input/output error")), "a.warc")
+    assert b"".join(part for part in found if isinstance(part, bytes)) == before
+    assert isinstance(last, ArchiveBreak)
+    assert (last.at, last.why) == (len(before), "Input/output error")
+
+
 @pytest.mark.parametrize(
     ("records", "whole"),
     [(archives.pages(range(200)), b"".join(archives.pages(range(199)))), ([NOISE], NOISE[: 4 << 20])],

@@ -111,7 +111,7 @@ class PageBatch:
         """
         readable = columns.kind == PageKind.READABLE
         ids, id_ends = columns.ids, columns.id_ends
-        identities = columns.identity.copy()  # by a mask the GIL would be released, and waited for
+        identities = columns.identity.copy()  # a mask would release the GIL, and then wait for it
         if not readable.all():
             identities = identities[readable]
             ids, id_ends = ids_of(columns, readable)

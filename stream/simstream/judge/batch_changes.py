@@ -157,8 +157,8 @@ class BatchChanges:
         self._clear()
 
     def _add_entries(self, founders: Mapping[EntryId, BatchPlace]) -> None:
-        """Add new entries that are still entries to the index: of the batch's pages, and of heirs from earlier
-        batches."""
+        """Add the new entries of the batch's pages, and those of heirs, to the index, except entries that have
+        ended."""
         entries = np.fromiter(founders.keys(), np.uint32, len(founders))
         numbers = np.fromiter(founders.values(), np.int64, len(founders))
         remain = (self._rows.table.column("state")[entries] & FOUNDER) != 0

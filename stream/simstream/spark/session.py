@@ -59,7 +59,9 @@ def _failure(error: PySparkException) -> SimstreamError:
     """Return the error that simstream raised in a worker; if it raised none, what Spark says first."""
     if found := _RAISED.findall(str(error)):
         name, said = found[-1]
-        return (UsageError if issubclass(getattr(errors, name, SimstreamError), UsageError) else SimstreamError)(said)
+        return (UsageError if issubclass(getattr(errors, name, SimstreamError), UsageError) else SimstreamError)(
+            said
+        )
     return SimstreamError(f"the Spark job failed: {_first(error)}", "see what Spark logged")
 
 

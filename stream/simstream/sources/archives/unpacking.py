@@ -61,14 +61,13 @@ def pieces(handle: io.RawIOBase, path: str) -> Iterator[bytes | ArchiveBreak | M
     Never raises for damage. Pieces have at most 256 KB, which bounds memory.
     """
     held = _ForwardWindow(handle)
-    head = held.slice(0, _PIECE_BYTES)
-    kind = _kind(head, path.lower())
+    kind = _kind(held.slice(0, _PIECE_BYTES), path.lower())
     if kind == "gzip":
         yield from _members(held, 0, _GZIP, _GzipMember)
     elif kind == "zstd":
         yield from _zstd(held)
     elif kind == "plain":
-        yield from _plain(head, handle)
+        yield from _plain(held)
     else:
         yield from _whole(held, kind)
 
@@ -99,14 +98,28 @@ class _ForwardWindow(io.RawIOBase):
     def slice(self, at: int, count: int) -> bytes:
         """Return `count` bytes from the file's byte `at` on; fewer only at its end, or if the disk fails."""
         while self._base + len(self._data) < at + count:
-            try:
-                more = self._handle.read(_PIECE_BYTES)
-            except OSError as error:
-                self.error, more = error, b""
+            more = self._read(_PIECE_BYTES)
             if not more:
                 break
             self._data += more
         return bytes(memoryview(self._data)[at - self._base : at - self._base + count])
+
+    def next_piece(self) -> bytes:
+        """Return and forget the bytes that are held, else the next ones, without a copy.
+
+        Returns none at the end, or if the disk fails.
+        """
+        piece = bytes(self._data) or self._read(_PLAIN_BYTES)
+        self._data.clear()
+        self._base += len(piece)
+        return piece
+
+    def _read(self, count: int) -> bytes:
+        try:
+            return self._handle.read(count) or b""
+        except OSError as error:
+            self.error = error
+            return b""
 
     def forget(self, before: int) -> None:
         """Forget the bytes before this place."""
@@ -142,16 +155,13 @@ class _ForwardWindow(io.RawIOBase):
         return len(data)
 
 
-def _plain(head: bytes, file: io.RawIOBase) -> Iterator[bytes | ArchiveBreak]:
-    """Yield a file that is not compressed: what was read of it, and the rest as it comes, without a copy."""
-    piece, at = head, 0
-    try:
-        while piece:
-            yield piece
-            at += len(piece)
-            piece = file.read(_PLAIN_BYTES) or b""
-    except OSError as error:
-        yield ArchiveBreak(at, str(error.strerror), fresh=False)
+def _plain(held: _ForwardWindow) -> Iterator[bytes | ArchiveBreak]:
+    at = 0
+    while piece := held.next_piece():
+        yield piece
+        at += len(piece)
+    if held.error is not None:
+        yield ArchiveBreak(at, str(held.error.strerror), fresh=False)
 
 
 def _whole(held: _ForwardWindow, kind: str) -> Iterator[bytes | ArchiveBreak]:
