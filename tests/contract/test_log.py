@@ -20,6 +20,7 @@ from simstream.errors import (
 )
 from simstream.log.base import Log, OutgoingVerdict, Reader
 from simstream.log.committed_records import committed
+from simstream.log.kafka import page_consumer
 from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS
 from simstream.log.partitioner import partition_of
 from tests.contract.helpers import batch, kill_after, poll_for, read_all, read_source, writer
@@ -419,7 +420,8 @@ def test_lag_counts_what_is_not_read_yet(log: Log) -> None:
         assert source.lag()[0] >= 7 - len(polled.records)
 
 
-def test_lag_counts_what_comes_while_there_is_no_room(log: Log) -> None:
+def test_lag_counts_what_comes_while_there_is_no_room(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_consumer, "LONG_PAUSE_S", 0.0)
     fill(log, 40)
     with log.open_consumer() as source:
         read_source(source, 40)

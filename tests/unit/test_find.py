@@ -170,6 +170,7 @@ def test_a_line_that_is_no_number_ends_with_1_and_is_named(
         ("--nothing", 1),
         ("-b", 1),
         ("--help=3", 1),
+        ("-hx", 0),
         ("-x -h", 1),
         ("-h -x", 0),
         ("--he --nothing", 0),

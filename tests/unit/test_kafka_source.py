@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,8 @@ def test_without_an_answer_the_lag_of_a_paused_partition_is_that_of_the_last_fet
     source = KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions()), LINGER_MS)
     source._next = {0: 9}
     assert (source.lag(), asked) == ({0: 0}, [])
-    source._paused = {0}
+    source._paused, source._long_pause_at = {0}, math.inf
+    assert (source.lag(), asked) == ({0: 0}, [])
+    source._long_pause_at = 0.0
     assert (source.lag(), asked) == ({0: 0}, [[0]])
     source.close()

@@ -295,6 +295,12 @@ def test_an_error_page_may_have_no_body_or_one_of_another_type(media: bytes, sta
         assert (page.kind, page.reason) == (kind, "http_status")
 
 
+def test_an_error_page_may_be_longer_than_any_page_that_is_read() -> None:
+    head = (("content-type", b"text/html"), ("status", b"410"))
+    page = decode(record(b"<p>gone" * 100, b"k", head), PageLimits(100))
+    assert (page.kind, page.reason) == (PageKind.TOO_SHORT, "http_status")
+
+
 @pytest.mark.parametrize("status", [b"", b"200", b"204"])
 def test_an_empty_page_of_a_good_status_is_unreadable(status: bytes) -> None:
     assert html_of(b"", ("status", status)).reason == "empty_value"

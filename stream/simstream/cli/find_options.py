@@ -170,10 +170,14 @@ def _unpacked(handle: IO[bytes], name: str) -> Iterator[IO[bytes]]:
 
 
 def _options(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the name and the value of each option, up to the first --help."""
-    help_ends = [end for end, argument in enumerate(arguments, 1) if argument.startswith(("-h", "--h"))]
-    for end in (*help_ends, len(arguments)):
-        found, _ = getopt.gnu_getopt(arguments[:end], "i:o:b:d:h", _LONG)
+    """Return the name and the value of each option, up to the first -h or --help."""
+    to_help = [
+        [*arguments[:at], argument if argument.startswith("--") else "-h"]
+        for at, argument in enumerate(arguments)
+        if argument.startswith(("-h", "--h"))
+    ]
+    for part in (*to_help, arguments):
+        found, _ = getopt.gnu_getopt(part, "i:o:b:d:h", _LONG)
         options = [(_NAMES[option.lstrip("-")[0]], value) for option, value in found]
         if ("help", "") in options:
             break

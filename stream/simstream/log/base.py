@@ -240,8 +240,8 @@ class PageConsumer(Closing):
 
     @abstractmethod
     def lag(self) -> dict[int, int]:
-        """Return per owned partition how many offsets are not yet read. Waits for a broker only after a `poll`
-        with the limit 0, for a moment."""
+        """Return per owned partition how many offsets are not yet read. Waits for a broker, for a moment, only
+        during a long pause (`poll` with the limit 0)."""
 
 
 class Election(Closing):

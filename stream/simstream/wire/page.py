@@ -130,11 +130,10 @@ def decode(record: Record, limits: PageLimits) -> Page:
     )
     if not value and not is_fetched:
         return _refuse(_name(record, None, url), "empty_value", _EMPTY)
-    if len(value) > limits.max_record_bytes:
-        what = f"the value has {len(value)} bytes, and max_record_bytes is {limits.max_record_bytes}"
-        return _refuse(_name(record, None, url), "too_large", what)
     if is_fetched:
-        return _from_raw(record, value, headers, kind)
+        return _from_raw(record, value, headers, kind, limits.max_record_bytes)
+    if len(value) > limits.max_record_bytes:
+        return _refuse_size(_name(record, None, url), len(value), limits.max_record_bytes)
     if limits.read is not None or paths is not None:
         return _from_tree(record, value, limits)
     return _from_json(record, value, limits.html_by_kernels)
@@ -305,8 +304,9 @@ def _from_fields(record: Record, fields: PageFields, wrong: str, no_text: str) -
     return page
 
 
-def _from_raw(record: Record, value: bytes, headers: dict[str, bytes], kind: str) -> Page:
-    """Return the page of fetched bytes. An error page may have no body, or one of another type."""
+def _from_raw(record: Record, value: bytes, headers: dict[str, bytes], kind: str, most: int) -> Page:
+    """Return the page of fetched bytes, at most `most`. An error page may have no body, a longer one, or one of
+    another type."""
     page = _name(record, None, headers.get("url"))
     if "time" in headers:
         text = headers["time"].decode("latin-1").strip()
@@ -319,8 +319,11 @@ def _from_raw(record: Record, value: bytes, headers: dict[str, bytes], kind: str
         return _failed(page, int(status[:9]))
     if not value:
         return _refuse(page, "empty_value", _EMPTY)
+    if len(value) > most:
+        return _refuse_size(page, len(value), most)
     if kind not in RAW_TYPES:
-        what = f"content-type {kind[:100]!r} is none of {JSON_TYPE}, {', '.join(RAW_TYPES)}"
+        known = RAW_TYPES if kind.startswith(FETCHED) else (JSON_TYPE, *RAW_TYPES)
+        what = f"content-type {kind.removeprefix(FETCHED)[:100]!r} is none of {', '.join(known)}"
         return _refuse(page, "bad_content_type", what)
     if page.kind is PageKind.READABLE:
         page.raw = value
@@ -394,6 +397,10 @@ def _refuse(page: Page, reason: str, detail: str) -> Page:
         page.kind, page.reason, page.detail = PageKind.UNREADABLE, reason, detail
         page.text = page.raw = None
     return page
+
+
+def _refuse_size(page: Page, size: int, most: int) -> Page:
+    return _refuse(page, "too_large", f"the value has {size} bytes, and max_record_bytes is {most}")
 
 
 def _failed(page: Page, status: int) -> Page:

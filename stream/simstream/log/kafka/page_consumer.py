@@ -30,8 +30,10 @@ COMMIT_AGAIN_S = 5.0
 """Seconds after which an unconfirmed commit is sent again. A broker refuses commits during a rebalance."""
 FORGOTTEN = "forgotten"
 """Metadata of a commit that does not count; the client cannot delete a commit."""
+LONG_PAUSE_S = 10.0
+"""Seconds of a pause after which brokers are asked for the ends of partitions; a full queue ends sooner."""
 LAG_S = 1.0
-"""Seconds that brokers have to tell the ends of paused partitions."""
+"""Seconds that brokers have to tell these ends."""
 MIN_GATHERED_BYTES = 40 << 10
 """Bytes of pages, as the log has them, at which a broker answers a fetch at once. 27 news pages of 1.5 KB reach it,
 enough to share the cost of a fetch and a batch; a larger page ends the wait alone."""
@@ -66,6 +68,7 @@ class KafkaPageConsumer(PageConsumer):
         self._unconfirmed: dict[int, int] = {}
         self._commit_again_at = 0.0
         self._paused: set[int] = set()
+        self._long_pause_at = 0.0
         self._error: SimstreamError | None = None
         self._closing = False
         self._consumer = self._join()
@@ -96,6 +99,8 @@ class KafkaPageConsumer(PageConsumer):
     def _pause(self, wanted: bool) -> None:
         """Pause or resume all partitions. A partition that comes during the pause is read all the same."""
         wanted_now = set(self._next) if wanted else set()
+        if wanted and not self._paused:
+            self._long_pause_at = time.monotonic() + LONG_PAUSE_S
         rest, wake = wanted_now - self._paused, (self._paused - wanted_now) & self._next.keys()
         if rest:
             self._consumer.pause([TopicPartition(self._name, partition) for partition in rest])
@@ -154,9 +159,9 @@ class KafkaPageConsumer(PageConsumer):
         return dict(self._next)
 
     def lag(self) -> dict[int, int]:
-        """See PageConsumer. The end is that of the last fetch. While partitions are paused, a broker is asked."""
+        """See PageConsumer. The end is that of the last fetch. During a long pause, a broker is asked."""
         ends: dict[int, int] = {}
-        if self._paused and self._same.answers():
+        if self._paused and time.monotonic() >= self._long_pause_at and self._same.answers():
             with suppress(LogError):  # without an answer, the last fetch has to do
                 ends = self._cluster.offsets_of(PAGES, sorted(self._paused), "open end", LAG_S)
         out = {}

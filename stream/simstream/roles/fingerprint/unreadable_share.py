@@ -41,6 +41,6 @@ class UnreadableShare:
             if self._stop_ratio and self._bad / self._pages >= self._stop_ratio:
                 raise SimstreamError(
                     f"{self._bad} of the last {self._pages} pages are unreadable",
-                    "see why with `simstream dead-letters list`, or raise dead_letters.stop_ratio",
+                    "see why with `simstream dead-letters list`; with dead_letters.stop_ratio = 0 it goes on",
                 )
             self._pages = self._bad = 0
