@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.index.answers import HitBuffers
 from simstream.kernels.index.hamming import scan
 from simstream.model import U64
 from simstream.processors import in_parts
@@ -60,7 +61,7 @@ def within(left: U64, right: U64 | None, distance: int, threads: int) -> Iterato
         first = at if right is None else 0
         queries, found = asked[at : at + queries_a_part], []
         for draw, column in enumerate(columns):
-            a, b, _ = _scan(np.ascontiguousarray(queries[:, draw]), column[first:], distance)
+            a, b = _scan(np.ascontiguousarray(queries[:, draw]), column[first:], distance)
             later = b > a if right is None else np.ones(len(a), np.bool_)
             a, b = a[later] + at, b[later] + first
             apart = np.bitwise_count(asked[a] ^ known[b])
@@ -92,23 +93,17 @@ def sample(parts: Iterator[NearPlaces], kinds: int, kind_of: KindOf, most: int =
     return SampledPairs(counts, a, b, kind)
 
 
-def _scan(
-    queries: U64, column: U64, distance: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    room = _ROOM_HITS
-    places, tags = np.empty(room, np.uint64), np.empty(room, np.uint64)
-    found: list[tuple[U64, U64]] = []
-    first = 0
+def _scan(queries: U64, column: U64, distance: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs of a query and a place of `column` within the distance, in the order of queries."""
+    hits, a, b, first = HitBuffers(_ROOM_HITS), [], [], 0
     while first < len(queries):
-        following, hits = scan(queries, first, distance, column, places, tags)
-        found.append((places[:hits].copy(), tags[:hits].copy()))
-        if following == first:
-            room *= 4
-            places, tags = np.empty(room, np.uint64), np.empty(room, np.uint64)
+        following, count = scan(queries, first, distance, column, hits.places, hits.tags)
+        a.append((hits.tags[:count] >> np.uint64(8)).astype(np.int64))
+        b.append(hits.places[:count].astype(np.int64))
+        if following < len(queries):
+            hits.fit(following - first)
         first = following
-    b = np.concatenate([np.empty(0, np.uint64), *(place for place, _ in found)]).astype(np.int64)
-    tag = np.concatenate([np.empty(0, np.uint64), *(tag for _, tag in found)]).astype(np.int64)
-    return tag >> 8, b, tag & 255
+    return np.concatenate(a), np.concatenate(b)
 
 
 def _hash(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
