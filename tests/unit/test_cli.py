@@ -23,7 +23,7 @@ from rich.cells import cell_len
 from simstream.cli import dead_letters, main, match, verdict_table, verdicts
 from simstream.cli.main import COMMANDS, invoke
 from simstream.cli.output import print_json
-from simstream.cli.progress import say
+from simstream.cli.progress import counting, say
 from simstream.cli.serve import OPEN_FILES, allow_open_files
 from simstream.errors import BrokerUnreachable, SettingsError
 from simstream.model import Record
@@ -348,6 +348,25 @@ def test_what_a_stranger_wrote_steers_no_terminal(
         "simstream: passed over: 1 image/\ufffd]0;owned\ufffd",
         "and more",
     ]
+
+
+class TerminalText(io.TextIOWrapper):
+    """Text that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_sentence_has_a_line_of_its_own_above_a_running_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", TerminalText(shown))
+    with counting("reading", 2) as heard:
+        heard(1)
+        say("passed over: 1 page")
+    before, after = shown.getvalue().split(b"simstream: passed over: 1 page")
+    assert before.endswith(b"\r\x1b[2K"), "the bar's line is erased first"
+    assert after.startswith(b"\n")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def say(sentence: str) -> None:
-    """Print a sentence on stderr, for the person who waits."""
-    click.echo("\n".join(map(printable, f"simstream: {sentence}".split("\n"))), err=True)
+    """Print a sentence on stderr, for the person who waits, above the bar if there is one."""
+    lines = "\n".join(map(printable, f"simstream: {sentence}".split("\n")))
+    click.echo(lines, sys.stderr, err=True)  # without `sys.stderr` it would write past the bar, into its line
 
 
 def with_progress(
