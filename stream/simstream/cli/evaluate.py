@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,8 @@ from simstream.cli.progress import say
 from simstream.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from simstream.evaluate.contenders import RunWatcher
     from simstream.evaluate.results import EvaluationResults
     from simstream.text.recipe import Recipe
@@ -159,21 +161,29 @@ AGAIN_S = 10.0
 """Seconds between two lines about how far a run is, where no terminal shows a bar."""
 
 
-class _LineWatcher:
-    """Prints sentences, and now and then a line about the task that runs."""
+class _BarWatcher:
+    """Shows a bar on a terminal for each task that runs. Elsewhere it says now and then how far a task is."""
 
-    def __init__(self) -> None:
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._endless: TaskID | None = None
+        """The running task of unknown size: it ends when the next task begins."""
         self._told_at = time.monotonic()
 
     def task(self, title: str, total: int | None) -> Callable[[int], None]:
-        finished = 0
+        number = self._bars.add_task(title, total=total)
+        if self._endless is not None:
+            self._bars.update(self._endless, visible=False)
+        self._endless = number if total is None else None
 
-        def done(number: int) -> None:
-            nonlocal finished
-            finished += number
-            if time.monotonic() - self._told_at >= AGAIN_S:
+        def done(count: int) -> None:
+            self._bars.advance(number, count)
+            task = self._bars.tasks[number]
+            if task.finished:
+                self._bars.update(number, visible=False)
+            if self._bars.disable and time.monotonic() - self._told_at >= AGAIN_S:
                 self._told_at = time.monotonic()
-                self.say(f"{title}, {finished:,}" + ("" if total is None else f" of {total:,}"))
+                say(f"{title}, {task.completed:,}" + ("" if total is None else f" of {total:,}"))
 
         return done
 
@@ -181,39 +191,12 @@ class _LineWatcher:
         say(sentence)
 
 
-class _BarWatcher:
-    """Shows a bar on a terminal for each task that runs."""
-
-    def __init__(self, progress: Any) -> None:
-        self._progress = progress
-        self._endless: int | None = None
-        """The running task of unknown size: it ends when the next task begins."""
-
-    def task(self, title: str, total: int | None) -> Callable[[int], None]:
-        task = self._progress.add_task(title, total=total)
-        if self._endless is not None:
-            self._progress.update(self._endless, visible=False)
-        self._endless = task if total is None else None
-
-        def done(number: int) -> None:
-            self._progress.advance(task, number)
-            if self._progress.tasks[task].finished:
-                self._progress.update(task, visible=False)
-
-        return done
-
-    def say(self, sentence: str) -> None:
-        self._progress.console.print(f"simstream: {sentence}", markup=False, highlight=False, soft_wrap=True)
-
-
 @contextmanager
 def _watcher() -> Iterator[RunWatcher]:
-    if not sys.stderr.isatty():
-        yield _LineWatcher()
-        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _BarWatcher(progress)
+    hidden = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True, quiet=hidden), disable=hidden) as bars:
+        yield _BarWatcher(bars)
