@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from simstream.cli import evaluate as command
 from simstream.errors import InputError, UsageError
 from simstream.evaluate import fingerprints as stored_fingerprints
-from simstream.evaluate import minhash
+from simstream.evaluate import minhash, truth
 from simstream.evaluate.clusters import compare
 from simstream.evaluate.corpus import Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.intervals import mean, share, student, wilson
@@ -26,6 +26,7 @@ from simstream.evaluate.pairs import LabelledPair, assign, complete, placed, rea
 from simstream.evaluate.run import distances_of
 from simstream.evaluate.truth import jaccard, shingle_sets
 from simstream.evaluate.verdicts import judge
+from simstream.hash_secret import new_secret
 from simstream.judge.candidates import confirms
 from simstream.judge.policy import Policy
 from simstream.kernels.text.minhash import similar
@@ -290,6 +291,15 @@ def test_minhash_estimates_the_similarity_of_two_texts() -> None:
     sets = shingle_sets(["".join(words[:700]), "".join(words[200:])])
     left, right = minhash.signatures(sets, 0)
     assert (left == right).mean() == pytest.approx(jaccard(sets, np.array([0]), np.array([1]))[0], abs=0.12)
+
+
+def test_the_minima_of_a_text_do_not_depend_on_the_secret_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for secret in (new_secret(), new_secret()):
+        for module in (truth, minhash):
+            monkeypatch.setattr(module, "process_secret", lambda secret=secret: secret)
+        made.append(minhash.signatures(shingle_sets(["the ferry comes at last", "to the island"]), 3))
+    assert (made[0] == made[1]).all()
 
 
 @pytest.mark.parametrize("extract", ["main", "prose", "fast"])

@@ -21,6 +21,8 @@ from simstream.evaluate.measure import (
 from simstream.evaluate.near_pairs import MAX_PART_PAIRS, NearPlaces, sample
 from simstream.evaluate.pairs import DIFFERENT
 from simstream.evaluate.truth import ShingleSets
+from simstream.hash_secret import process_secret
+from simstream.kernels.hashing import unplace
 from simstream.kernels.text.minhash import similar
 from simstream.processors import in_parts
 
@@ -41,13 +43,13 @@ def installed() -> bool:
 
 
 def signatures(sets: ShingleSets, seed: int) -> Signatures:
-    """Return 128 minima (n, 128) over the shingles of each text."""
+    """Return 128 minima (n, 128) over the shingles of each text, the same in every process."""
     import rensa
 
     out = np.zeros((len(sets.starts) - 1, PERMUTATIONS), np.uint32)
     for at in range(0, len(out), _CHUNK):
         starts = sets.starts[at : at + _CHUNK + 1]
-        values = sets.values[starts[0] : starts[-1]]
+        values = unplace(sets.values[starts[0] : starts[-1]], process_secret())
         matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(values, starts - starts[0], PERMUTATIONS, seed)
         out[at : at + _CHUNK] = matrix.to_rows()
     return out

@@ -50,6 +50,14 @@ def place(value: np.uint64, secret: Secret) -> np.uint64:
     return mix((value ^ secret.first) * (secret.second | np.uint64(1)))
 
 
+def unplace(places: NDArray[np.uint64], secret: Secret) -> NDArray[np.uint64]:
+    """Return the values (n,) whose places these are: `place` is a bijection."""
+    values = places
+    for factor in (_MIX2, _MIX1, secret.second | np.uint64(1)):
+        values = (values ^ (values >> np.uint64(33))) * np.uint64(pow(int(factor), -1, 1 << 64))
+    return values ^ secret.first
+
+
 @inlined
 def place_pair(first: np.uint64, second: np.uint64, secret: Secret) -> np.uint64:
     """Return the place of 128 bits in a table, evenly spread even if strangers choose every bit."""
