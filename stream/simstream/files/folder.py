@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from simstream.closing import Closing
@@ -206,33 +206,6 @@ class StateFolder(Closing):
                 if SEALED.fullmatch(name) and name not in kept:
                     with contextlib.suppress(OSError):
                         self.files.unlink(self.path / name)
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[FileSystem]:
-    """Hold the lock of a folder without reading its snapshots. Raises StateLocked, StateUnwritable."""
-    files = FileSystem()
-    lock, holder = _locked(files, path), os.getpid()
-    try:
-        yield files
-    finally:
-        unlock(lock, holder)
-        files.close(lock)
-
-
-def empty(path: Path) -> None:
-    """Remove the snapshots of a folder, of any format, and those in its folder `damaged`. Other files stay.
-
-    Removes manifests first, so that none names a file that is gone. Raises StateLocked, StateUnwritable.
-    """
-    with locked(path) as files, writing(path):
-        for folder in filter(Path.is_dir, (path, path / ASIDE)):
-            names = set(filter(is_of_snapshot, files.listdir(folder)))
-            manifests = names.intersection(IN_ORDER)
-            for some in (manifests, names - manifests):
-                for name in some:
-                    files.unlink(folder / name)
-                files.sync_folder(folder)
 
 
 def _locked(files: FileSystem, path: Path) -> int:

@@ -271,11 +271,6 @@ class Metrics:
         self.shard_bytes = make.gauge(
             "shard_bytes", "Size of a shard on its matcher: index and live pages, in memory or mapped.", SHARD
         )
-        self.given_back = make.gauge(
-            "shards_given_back_bytes",
-            "Size on the disk of the states of shards that a matcher has given back; it takes one up if its shard "
-            "comes back.",
-        )
         self.shard_position = make.gauge(
             "shard_position", "Next frame of the log that a matcher answers from a shard.", SHARD, unit="frame"
         )

@@ -11,7 +11,6 @@ commit. `prepare` takes the longer the more pages are live; it takes at most a t
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from simstream.closing import Closing
-from simstream.errors import StateDamaged, StateFull, StateUnwritable, WrongLog, WrongPolicy, WrongRecipe
+from simstream.errors import StateDamaged, StateUnwritable, WrongLog
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import ManifestFile, Snapshot
@@ -63,8 +62,6 @@ class NoSnapshots(Closing):
     """The first frame that a restart needs: that of the newest snapshot in place; 0 without a snapshot."""
     why = ""
     """Why the disk makes the judge unready; empty if it does not."""
-    full_at = -math.inf
-    """When a try to write a snapshot last found the disk full, by the monotonic clock."""
     _appended: dict[int, int] | None = None
 
     def note_frame(self, frame: int, appended_ms: int) -> None:
@@ -168,8 +165,6 @@ class SnapshotKeeper(NoSnapshots):
         except StateDamaged:
             self._give_up(loaded.number, log_begins)
             raise
-        except (WrongLog, WrongPolicy, WrongRecipe) as error:
-            raise type(error)(f"{self._folder.path}: {error.what}", error.todo) from error
         self._folder.suspect(False)
         self._state.read_from_disk(self._folder.files, loaded.sealed.values())
         self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
@@ -341,7 +336,6 @@ class SnapshotKeeper(NoSnapshots):
         if not self.why:
             _logger.warning("%s; trying again", error.what)
         self.why = f"cannot write a snapshot: {error.what}"
-        self.full_at = now if isinstance(error, StateFull) else self.full_at
         self._try_at = now + RETRY_S
 
     def _age_s(self) -> float:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-from contextlib import suppress
 from typing import Final
 
-from simstream.errors import LogError
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
@@ -18,10 +15,8 @@ from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import more_shards
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, PublishedPositionCheck
-from simstream.roles.judge.snapshots import RETRY_S
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.prepared_types import prepare_types
-from simstream.roles.match.shard_folders import ShardFolders, size_of
 from simstream.roles.match.shard_worker import MatcherContext, PositionWatch, ShardWorker
 from simstream.roles.topics import check_shards, check_topics
 from simstream.telemetry.health import REPLAYING, WORKING
@@ -42,10 +37,6 @@ class MatchRole:
         check_link(policy)
         self._log, self._policy, self._context = log, policy, context
         self._workers: dict[int, ShardWorker] = {}
-        self._measured: frozenset[int] | None = None
-        """The shards that were held when the folders of all others were last measured."""
-        self._room_made = -math.inf
-        """When a folder was last removed because the disk was full, by the monotonic clock."""
 
     def run(self) -> None:
         """Hold shards until `context.stop` is set. Raises every StateError and every LogError."""
@@ -69,7 +60,6 @@ class MatchRole:
                         health.note_wait(NAME, f"the log takes no answers: {obstacle}", settings.give_up_s)
                     writer.settle()
                     self._update_workers(matcher, membership.owned, shards)
-                    self._look_after_folders(matcher.folders, shards)
                     self._report_health(shards, writer.obstacle)
                 position.look(TURN_S)  # the last snapshots need the latest published position
             finally:
@@ -92,25 +82,6 @@ class MatchRole:
             worker.start()
             self._workers[number] = worker
             _logger.info("took shard %d of %d", number, shards, extra={"shard": number})
-
-    def _look_after_folders(self, folders: ShardFolders | None, shards: int) -> None:
-        """Measure the states of shards that were given back, and remove the oldest if the disk is full.
-
-        They can be made again as long as the log is whole.
-        """
-        if folders is None:
-            return
-        held = frozenset(self._workers)
-        full_at = max((worker.snapshots.full_at for worker in self._workers.values()), default=-math.inf)
-        is_full = full_at > self._room_made + RETRY_S  # else other shards may not have tried again yet
-        if is_full:
-            self._room_made = time.monotonic()
-            with suppress(LogError):
-                if not self._log.low_watermarks(FINGERPRINTS)[0]:
-                    folders.make_room(held, shards)
-        if is_full or held != self._measured:
-            self._measured = held
-            self._context.metrics.given_back.set(size_of(folders.given_back(held, shards)))
 
     def _report_health(self, shards: int, obstacle: str) -> None:
         """Tell health what the shards do; tell it nothing while the loop of any shard stands still, unless it waits

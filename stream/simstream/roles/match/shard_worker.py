@@ -29,7 +29,6 @@ from simstream.roles.judge.log_judge import check_next, in_batches
 from simstream.roles.judge.snapshots import LoadStoppedError, NoSnapshots, SnapshotKeeper, stoppable
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.answered_frames import answered_frames, unbroken_end
-from simstream.roles.match.shard_folders import ShardFolders
 from simstream.settings import Settings
 from simstream.wire.answer import AnswerHeader
 from simstream.wire.position import Position
@@ -78,14 +77,6 @@ class MatcherContext:
     writer: AnswerWriter
     role: RoleContext
 
-    @property
-    def folders(self) -> ShardFolders | None:
-        """The folders of its shards; None if their states are in memory alone."""
-        settings = self.role.settings
-        if not settings.state:
-            return None
-        return ShardFolders(Path(settings.state) / SHARDS, settings.matches, self.log_id, self.policy)
-
 
 class ShardWorker(threading.Thread):
     """One shard: its state, its reader, and its snapshots in a folder of its own."""
@@ -102,8 +93,6 @@ class ShardWorker(threading.Thread):
         """When the loop turned last, in seconds of the monotonic clock."""
         self._log, self._log_id, self._policy = matcher.log, matcher.log_id, matcher.policy
         self._position, self._writer, self._role = matcher.position, matcher.writer, matcher.role
-        self._folders = matcher.folders
-        self.snapshots = NoSnapshots()
         self._stop_asked = threading.Event()
         self._tables = divided_plan(self._policy.distance).tables
         self._holder = self._role.settings.copy, matcher_name(self._role.settings)
@@ -143,7 +132,6 @@ class ShardWorker(threading.Thread):
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
             self._open_snapshots(state) as snapshots,
         ):
-            self.snapshots = snapshots
             if self._stop_asked.is_set():
                 return
             snapshots.load(begin, log_begins, stoppable(self._beat, self._stop_asked))
@@ -176,10 +164,14 @@ class ShardWorker(threading.Thread):
         return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
 
     def _open_snapshots(self, state: ShardState) -> NoSnapshots:
-        if self._folders is None:
+        folder = self._role.settings.state
+        if not folder:
             return NoSnapshots()
-        self._folders.path.mkdir(parents=True, exist_ok=True)
-        path = self._folders.take(self.shard)
+        name = f"{self.shard.number}-of-{self.shard.count}"
+        if self._role.settings.matches != MATCHES:
+            name = f"{self._role.settings.matches}.{name}"
+        path = Path(folder) / SHARDS / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         return SnapshotKeeper(str(path), state, self._log_id, self._role, reach="its shard must answer from frame")
 
     def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
