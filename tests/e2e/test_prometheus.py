@@ -404,6 +404,10 @@ class TestScene:
         scene.wedged.kill()
         scene.fires("SimstreamDown")
 
+    def test_partitions_whose_fingerprinter_dies(self, scene: MonitoredServices) -> None:
+        scene.fingerprinter.kill()
+        scene.fires("SimstreamPagesUnread")
+
     def test_all_alerts_but_those_of_the_runbook_have_fired(self, scene: MonitoredServices) -> None:
         assert scene.fired() | BLIND == set(alerts()) - BY_HAND
 

@@ -10,6 +10,9 @@ from typing import cast
 import pytest
 from prometheus_client import Counter, Gauge
 
+from simstream.judge.policy import Policy
+from simstream.judge.state import JudgeState
+from simstream.roles.judge.judge_metrics import JudgeMetrics
 from simstream.telemetry.histogram import Histogram
 from simstream.telemetry.metrics import PARTITION, SHARD, SIZE, Metrics, RisingCounter, cluster_sizes
 
@@ -60,6 +63,14 @@ def test_a_partition_that_went_has_no_series_any_more() -> None:
     metrics.forget(3)
     metrics.forget(4)
     assert 'partition="3"' not in metrics.text().decode()
+
+
+def test_a_partition_that_only_an_earlier_topic_of_pages_had_has_no_position() -> None:
+    state, metrics = JudgeState(Policy("0badcafe", 0, 3, 0, None, "any")), Metrics()
+    state.acceptor.positions = {("earlier", 0): 9, ("earlier", 1): 9, ("latest", 0): 3}
+    JudgeMetrics(state, metrics).set_state()
+    read = metrics.registry.get_sample_value
+    assert [read("simstream_source_position", {"partition": partition}) for partition in "01"] == [3, None]
 
 
 def test_a_shard_that_went_has_no_series_of_its_matcher_any_more_and_keeps_that_of_the_judge() -> None:

@@ -61,9 +61,11 @@ class JudgeMetrics:
         self._metrics.whole_latency.observe_since(arrival_counts)
 
     def _positions(self) -> None:
-        metrics = self._metrics
-        for (_, partition), offset in self._state.acceptor.positions.items():
-            metrics.source_position.labels(partition).set(offset)
+        metrics, positions = self._metrics, self._state.acceptor.positions
+        latest_topic_id = next(reversed(positions))[0] if positions else ""  # an earlier topic may have had more
+        for (topic_id, partition), offset in positions.items():
+            if topic_id == latest_topic_id:
+                metrics.source_position.labels(partition).set(offset)
         metrics.stream_time.set((self._state.resolver.stream_time or 0) / 1000)
 
     def _index(self) -> None:
