@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from deploy.kafka.broker import KafkaBroker
 from simstream.errors import BrokerUnreachable, LogError, RecordTooLarge, SettingsError
@@ -215,6 +215,35 @@ def test_two_sources_share_the_partitions_and_every_page_is_read_on(
     assert not owned & others
     first.close()
     second.close()
+
+
+def test_a_fingerprinter_that_the_brokers_refuse_is_an_error_and_no_waiting(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
+    with (
+        kafka_place.open(client={"session.timeout.ms": 50, "heartbeat.interval.ms": 10}) as log,
+        log.open_consumer() as consumer,
+        pytest.raises(LogError, match=r"refuse the session\.timeout\.ms"),
+    ):
+        until(lambda: bool(consumer.poll(1, 0.1).started), "it is refused")
+
+
+def test_a_program_that_shares_the_pages_in_another_way_is_an_error_of_the_fingerprinter(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
+    group = page_consumer.group_of(cluster_of(kafka_place))
+    settings = {"bootstrap.servers": kafka_place.servers, "group.id": group}
+    other = Consumer(settings | {"partition.assignment.strategy": "range"})
+    other.subscribe([kafka_log.topic(PAGES).name])
+    try:
+        until(lambda: other.poll(0.1) is None and bool(other.assignment()), "the other program has the pages")
+        with (
+            kafka_log.open_consumer() as consumer,
+            pytest.raises(LogError, match=f"another program has joined the group {group}"),
+        ):
+            until(lambda: bool(consumer.poll(1, 0.1).started), "it is refused")
+    finally:
+        other.close()
 
 
 def test_a_partition_that_left_during_a_rest_is_read_when_it_comes_back(

@@ -23,6 +23,16 @@ MISSING = {
 }
 """The kind of thing that a permission is missing for, as `kafka-acls` names it."""
 
+REFUSED = frozenset(
+    {
+        *MISSING,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError._FATAL,  # a poll returns a fatal error under this code, and it does not call itself fatal
+    }
+)
+"""Errors of a group's member that do not go away by waiting."""
 LASTING = frozenset(
     {
         KafkaError.INVALID_TIMESTAMP,

@@ -385,6 +385,11 @@ class KafkaCluster:
                 "run `simstream status`, which names a setting of the topic that does not fit, such as "
                 "cleanup.policy; else read the broker's log files",
             )
+        if cause.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            return LogError(
+                f"another program has joined the group {group}, and shares partitions in another way",
+                "stop that program, or give it another group",
+            )
         if cause.code() == KafkaError.INVALID_SESSION_TIMEOUT:
             return LogError(
                 "the brokers refuse the session.timeout.ms of this service's consumer groups",

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from simstream.errors import LogError, LogLocked, SimstreamError
 from simstream.log import command_hints
 from simstream.log.base import PageConsumer, PartitionStart, PollResult, TopicInfo
-from simstream.log.kafka.access_errors import MISSING
+from simstream.log.kafka.access_errors import REFUSED
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
@@ -259,7 +259,7 @@ class KafkaPageConsumer(PageConsumer):
                 self._missing.note(partition)
         elif error.code() == KafkaError._BAD_MSG:
             raise damaged(message)
-        elif error.fatal() or error.code() in MISSING:
+        elif error.fatal() or error.code() in REFUSED:
             raise self._cluster.make_error(KafkaException(error), PAGES, "Read", group_of(self._cluster))
         else:
             logger.debug("reading %s: %s", self._name, error.str())

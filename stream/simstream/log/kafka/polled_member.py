@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from simstream.errors import BrokerUnreachable, LogError
+from simstream.log.kafka.access_errors import REFUSED
 from simstream.log.kafka.client_end import end_client
 from simstream.log.kafka.client_log import logger, note_error
 from simstream.log.kafka.client_watch import ClientWatch
@@ -30,17 +31,6 @@ STEP_S = 0.1
 """Seconds that one poll waits, and that `close` may take to be noticed."""
 MAX_LEAVE_S = 10.0
 """Seconds that leaving the group may take; after that the session's end has the same effect."""
-REFUSED = frozenset(
-    {
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-        KafkaError.INVALID_SESSION_TIMEOUT,
-        KafkaError.INVALID_GROUP_ID,
-        KafkaError._FATAL,  # a poll returns a fatal error under this code, and it does not call itself fatal
-    }
-)
-"""Errors that do not go away by waiting."""
 
 
 @dataclass(frozen=True, slots=True)
