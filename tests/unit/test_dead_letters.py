@@ -18,6 +18,7 @@ from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.dead_letters import MAX_KEPT_BYTES, OLD_ORIGIN
 from simstream.tools.dead_letters.letters import MARK, LetterFilter, letters, read
 from simstream.tools.dead_letters.replay import replay
+from simstream.wire.page import PageLimits
 
 
 def bad(record: Record, reason: str = "bad_json") -> Page:
@@ -39,7 +40,7 @@ def test_a_letter_that_was_cut_is_listed_with_its_size_and_never_sent(tmp_path: 
         assert (cut.cut, cut.size, cut.headers, cut.page.key) == (True, 9 << 20, many[::2], b"large")
         assert MAX_KEPT_BYTES - 100 < bytes_of(cut.page) - len(b"large") < MAX_KEPT_BYTES
         assert (whole.cut, whole.size, whole.headers, whole.error) == (False, 1, own, "it is broken")
-        report = replay(log, LetterFilter())
+        report = replay(log, LetterFilter(), PageLimits())
         assert (report.sent, report.cut, dict(report.reasons)) == (1, 1, {"bad_json": 1})
         with log.open_reader(PAGES) as reader:
             [sent] = reader.poll(10, 0)
@@ -68,11 +69,11 @@ def test_letters_of_another_services_pages_are_listed_and_never_sent(tmp_path: P
                 page = Record(topic, 0, 7, topic.encode(), b"{", ())
                 dead_letters.append(dead, page, bad(page))
         assert [letter.record.key for letter in letters(log, LetterFilter())] == [b"theirs.pages", b"ours.pages"]
-        report = replay(log, LetterFilter())
+        report = replay(log, LetterFilter(), PageLimits())
         assert (report.sent, report.foreign) == (1, 1)
         with log.open_reader(PAGES) as reader:
             assert [record.key for record in reader.poll(10, 0)] == [b"ours.pages"]
-        report = replay(log, LetterFilter(), again=True, dry=True)
+        report = replay(log, LetterFilter(), PageLimits(), again=True, dry=True)
         assert (report.sent, report.foreign) == (1, 1)
 
 
@@ -158,6 +159,50 @@ def test_a_page_too_large_for_the_topic_is_counted_and_the_others_are_sent(tmp_p
     with open_log(str(tmp_path), LogOptions(max_record_bytes=100_000)) as log:
         with log.open_appender(PAGES) as appender, pytest.raises(RecordTooLarge):
             appender.append(b"x" * 500_000)
-        report = replay(log, LetterFilter())
+        report = replay(log, LetterFilter(), PageLimits())
         assert (report.sent, report.refused) == (2, 1)
         assert [letter.replayed for letter in letters(log, LetterFilter())] == [True, False, True]
+
+
+def test_a_page_that_came_again_or_was_withdrawn_since_is_not_sent_over_it(tmp_path: Path) -> None:
+    """Each page failed when it came first. Its name is the key, or stands in the value."""
+    with open_log(str(tmp_path), LogOptions()) as log:
+        log.create_topics()
+        with log.open_appender(PAGES) as pages:
+            for key, value in (
+                (b"again", b"1"),
+                (b"gone", b"2"),
+                (None, b'{"url": "u", "text": "3"}'),
+                (b"only", b"4"),
+                (b"again", b"5"),
+                (b"gone", None),
+                (None, b'{"url": "u", "text": "6"}'),
+            ):
+                pages.append(value, key)
+        with log.open_reader(PAGES) as reader, log.open_appender(DEAD_LETTERS) as dead:
+            for record in reader.poll(4, 1):
+                dead_letters.append(dead, record, bad(record, "too_large"))
+        dry = replay(log, LetterFilter(), PageLimits(), dry=True)
+        assert (dry.sent, dry.newer) == (1, 3)
+        report = replay(log, LetterFilter(), PageLimits())
+        assert (report.sent, report.newer, report.unknown) == (1, 3, 0)
+        with log.open_reader(PAGES, 7) as reader:
+            assert [record.key for record in reader.poll(9, 0)] == [b"only"]
+        assert replay(log, LetterFilter(), PageLimits(), again=True, dry=True).sent == 4
+
+
+def test_a_page_whose_later_records_are_gone_is_sent_only_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_log(str(tmp_path), LogOptions()) as log:
+        log.create_topics()
+        with log.open_appender(PAGES) as pages:
+            for number in range(3):
+                pages.append(b"{", b"%d" % number)
+        with log.open_reader(PAGES) as reader, log.open_appender(DEAD_LETTERS) as dead:
+            for record in reader.poll(3, 1):
+                dead_letters.append(dead, record, bad(record))
+        monkeypatch.setattr(log, "low_watermarks", lambda _: {0: 2})
+        report = replay(log, LetterFilter(), PageLimits(), dry=True)
+        assert (report.sent, report.unknown) == (2, 1)
+        assert replay(log, LetterFilter(), PageLimits(), again=True, dry=True).sent == 3

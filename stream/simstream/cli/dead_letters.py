@@ -6,6 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,9 @@ def list_them(
 @_SINCE
 @click.option("--limit", type=COUNT, metavar="N", help="Send at most N pages, the oldest first.")
 @click.option(
-    "--again", is_flag=True, help="Also send pages that were replayed before, or failed again after a replay."
+    "--again",
+    is_flag=True,
+    help="Also send pages that were replayed before, failed again after a replay, or came again since.",
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Only say how many pages would be sent.")
 @log_options
@@ -98,14 +101,18 @@ def replay(
     """Send each failed page to the topic `pages` once more, with its key, headers and value.
 
     Use it when the cause of the failure is gone: a limit was raised, or a library was repaired. Skips pages that
-    were kept only in part, and letters of another topic's pages. Run one replay at a time: on Kafka, two send each
-    page twice. On a local log, stop the fingerprinter first. Ends with 1 if `pages` refuses a page.
+    were kept only in part, and letters of another topic's pages. Also skips pages that came again since: the older
+    one would replace the newer version, or undo a withdrawal. To find these it reads `pages`, from the first failed
+    page on. Run one replay at a time: on Kafka, two send each page twice. On a local log, stop the fingerprinter
+    first. Ends with 1 if `pages` refuses a page.
     """
+    from simstream.registry.schemas import limits_of
     from simstream.tools.dead_letters.replay import replay as send_again
 
-    wanted = _wanted(reason, since)
-    with open_log(settle(config, **flags)) as log:
-        report = send_again(log, wanted, limit=limit, again=again, dry=dry)
+    wanted, settings = _wanted(reason, since), settle(config, **flags)
+    limits = replace(limits_of(settings), html_by_kernels=False)
+    with open_log(settings) as log:
+        report = send_again(log, wanted, limits, limit=limit, again=again, dry=dry)
     _say(report, dry)
     return 1 if report.refused else 0
 
@@ -204,6 +211,8 @@ def _say(report: LetterReplay, dry: bool) -> None:
     for number, why in (
         (report.before, "replayed before: add --again to send them once more"),
         (report.failed_again, "failed after a replay: add --again to send them once more"),
+        (report.newer, "came again since: add --again to send the older ones over the newer"),
+        (report.unknown, f"may have come again, in records that {report.topic} has lost: add --again to send them"),
         (report.cut, "kept only in part, and cannot be sent"),
         (report.foreign, f"came from another topic than {report.topic}: name that topic with --pages-topic"),
         (report.refused, "refused: larger than the topic allows"),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from simstream.errors import BrokerUnreachable, RecordTooLarge
 from simstream.log.base import Appender, Log
 from simstream.log.options import DEAD_LETTERS, PAGES
+from simstream.tools.dead_letters.later_versions import LaterVersions
 from simstream.tools.dead_letters.letters import MARK, REPLAYED_FROM, DeadLetter, LetterFilter, letters
+from simstream.wire.page import PageLimits
 
 MAX_LETTERS_AT_ONCE = 500
 MAX_BYTES_AT_ONCE = 16 << 20
-"""Letters, and their bytes, that are sent before they are marked. After a crash at most so many are sent twice."""
+"""Letters, and their bytes, that are sent before they are marked."""
 PATIENCE_S = 60.0
 
 
@@ -30,6 +32,10 @@ class LetterReplay:
     """These letters have a mark: they were replayed before."""
     failed_again: int = 0
     """These pages were replayed before, and failed again."""
+    newer: int = 0
+    """These pages have come again since: a newer version counts."""
+    unknown: int = 0
+    """Whether these pages have come again is not known: `pages` no longer has all records behind them."""
     refused: int = 0
     """The topic `pages` does not allow records of this size."""
     foreign: int = 0
@@ -38,18 +44,26 @@ class LetterReplay:
 
 
 def replay(
-    log: Log, letter_filter: LetterFilter, *, limit: int | None = None, again: bool = False, dry: bool = False
+    log: Log,
+    letter_filter: LetterFilter,
+    limits: PageLimits,
+    *,
+    limit: int | None = None,
+    again: bool = False,
+    dry: bool = False,
 ) -> LetterReplay:
     """Send the pages of letters again, each once, at most `limit`. With `dry`, write nothing.
 
     Skips letters of another topic's pages, and cut ones. Unless `again`, also skips letters that were replayed
-    before, and pages that failed after a replay. A letter is marked when its page is acknowledged: a crash in
-    between sends up to MAX_LETTERS_AT_ONCE pages twice, as versions of one page, and another replay at the same
-    time sends all of them twice. Raises LogLocked on a local log while a fingerprinter or `feed` runs,
-    BrokerUnreachable, DeliveryFailed.
+    before, pages that failed after a replay, and pages that came again in their partition, or may have: see
+    LaterVersions. A letter is marked when its page is acknowledged: after a crash in between, its page counts as
+    one that came again. Another replay at the same time sends all pages twice.
+
+    Raises LogLocked on a local log while a fingerprinter or `feed` runs, BrokerUnreachable, DeliveryFailed, and
+    what LaterVersions raises.
     """
     report = LetterReplay(log.topic(PAGES).name)
-    chosen = islice((one for one in letters(log, letter_filter) if _fits(one, again, report)), limit)
+    chosen = islice(_choose(log, letter_filter, limits, again, report), limit)
     if dry:
         for letter in chosen:
             report.sent += 1
@@ -60,6 +74,27 @@ def replay(
         for batch in _batches(chosen):
             _send(pages, marks, batch, dead, report)
     return report
+
+
+def _choose(
+    log: Log, letter_filter: LetterFilter, limits: PageLimits, again: bool, report: LetterReplay
+) -> Iterator[DeadLetter]:
+    """Yield the letters to send, and count the others."""
+    later = None
+    if not again:
+        uncounted = LetterReplay(report.topic)
+        fitting = (one for one in letters(log, letter_filter) if _fits(one, again, uncounted))
+        later = LaterVersions(log, fitting, limits)
+    for letter in letters(log, letter_filter):
+        if not _fits(letter, again, report):
+            continue
+        is_newer = later is not None and later.has(letter)
+        if is_newer is None:
+            report.unknown += 1
+        elif is_newer:
+            report.newer += 1
+        else:
+            yield letter
 
 
 def _fits(letter: DeadLetter, again: bool, report: LetterReplay) -> bool:
@@ -119,6 +154,6 @@ def _settle(pages: Appender, sent: dict[int, DeadLetter], report: LetterReplay) 
         if done < max(sent, default=0):
             raise BrokerUnreachable(
                 f"{len(sent)} pages were not acknowledged",
-                "run the replay again: it sends all pages without a mark",
+                "run the replay again: it sends the pages that did not arrive",
             )
         return
