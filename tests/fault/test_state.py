@@ -11,6 +11,7 @@ from simstream.roles.context import RoleContext
 from simstream.roles.topics import TopicWatch
 from simstream.settings import Settings
 from tests.e2e.harness import Program, all_verdicts, read_topic, watching
+from tests.e2e.pages import HARBOUR, ORCHARD
 from tests.e2e.test_status import status
 
 
@@ -46,7 +47,9 @@ def test_a_log_made_anew_under_old_verdicts_needs_a_person_and_is_refused(served
         log.create_topics(1)
     told = status(served, code=1)["wrong"]
     assert any("verdicts were published for the log" in wrong["what"] for wrong in told)
-    assert "created again" in served.refused()
+    refused = served.refused()
+    assert "created again" in refused
+    assert "a copy in another cluster" in refused
     with served.place.open() as log:
         assert len(all_verdicts(log)) == 60
 
@@ -86,6 +89,22 @@ def test_verdicts_without_positions_are_refused(on_kafka: Program) -> None:
         log.create_topics(1)
         assert POSITIONS in on_kafka.refused()
         assert len(read_topic(log, VERDICTS)) == 30
+
+
+def test_pages_named_by_their_places_replace_those_of_an_earlier_topic(program: Program) -> None:
+    verdicts: list[bytes] = []
+    for texts in ([HARBOUR], [ORCHARD, HARBOUR]):
+        with program.place.open() as log:
+            log.create_topics(1)
+            with log.open_appender(PAGES) as pages:
+                for text in texts:
+                    pages.append(json.dumps({"text": text}).encode())
+        verdicts = program.judge(len(verdicts) + len(texts))
+        program.place.delete(PAGES)
+    told = [json.loads(value) for value in verdicts]
+    name = f"{program.place.prefix}.{PAGES}"
+    assert [one["id"] for one in told] == [f"{name}/0/0", f"{name}/0/0", f"{name}/0/1"]
+    assert [one["verdict"] for one in told] == ["new"] * 3, "the first page has left when its copy comes"
 
 
 @pytest.mark.long

@@ -61,7 +61,8 @@ class PublishedPositionCheck:
         if position.log_id != self.log_id:
             raise WrongLog(
                 f"verdicts were published for the log {position.log_id}, this one is {self.log_id}",
-                "choose another --prefix: the topic fingerprints was created again",
+                "choose another --prefix if the topic fingerprints was created again; if it is a copy in another "
+                "cluster, publish under another prefix with `simstream replay --to`",
             )
         if position.policy != self._policy_id:
             raise WrongPolicy(

@@ -320,7 +320,8 @@ class StatusReader(StatusWithoutLog):
         if published.log_id != log_id:
             return (
                 f"verdicts were published for the log {published.log_id}, this one is {log_id}",
-                "choose another --prefix: the topic `fingerprints` was deleted and created again",
+                "choose another --prefix if the topic `fingerprints` was created again; if it is a copy in another "
+                "cluster, publish under another prefix with `simstream replay --to`",
             )
         if published.frame > end:
             return (
