@@ -9,7 +9,6 @@ import asyncio
 import sys
 from collections import Counter
 
-from crawlee import Request
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
 from crawlee.storage_clients import MemoryStorageClient
 
@@ -33,8 +32,7 @@ async def judged(client: AsyncClient, context: ParselCrawlingContext) -> Verdict
 
 async def crawl(log: str, start: str) -> Counter[str]:
     """Crawl from one address within its host; return how many pages got which verdict."""
-    kinds = Counter[str]()
-    followed, last = dict[str, str](), list[Request]()  # the first page of each cluster, and links of copies
+    kinds, followed = Counter[str](), dict[str, str]()  # `followed`: the first page of each cluster
     crawler = ParselCrawler(max_requests_per_crawl=MAX_PAGES, storage_client=MemoryStorageClient())
     async with AsyncClient(log, timeout=30) as client:
 
@@ -42,14 +40,13 @@ async def crawl(log: str, start: str) -> Counter[str]:
         async def handle(context: ParselCrawlingContext) -> None:
             verdict = await judged(client, context)
             kinds[verdict.verdict if verdict else "without a verdict"] += 1
+            links = await context.extract_links()
             if verdict and verdict.cluster_id and followed.setdefault(verdict.cluster_id, verdict.id) != verdict.id:
-                last.extend(await context.extract_links())
+                await crawler.add_requests(links)
             else:
-                await context.enqueue_links()
+                await crawler.add_requests(links[::-1], forefront=True)  # the last one comes to the very front
 
         await crawler.run([start])
-        while links := [last.pop() for _ in range(len(last))]:
-            await crawler.run(links, purge_request_queue=False)
     return kinds
 
 

@@ -12,8 +12,10 @@ import re
 import runpy
 import secrets
 import shlex
+import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler
@@ -332,6 +334,56 @@ def test_the_crawlee_crawl_follows_the_links_of_copies_last(served: TopicPlace, 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "1 near_duplicate, 2 new, 1 too_short"
     assert not list(tmp_path.iterdir())  # its queue is in memory
+
+
+class LocalClient:
+    """An asynchronous client of a service that judges in this process."""
+
+    def __init__(self, deduper: Deduper) -> None:
+        self._deduper = deduper
+
+    async def __aenter__(self) -> LocalClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def judge(self, page: RawPage) -> Verdict:
+        return self._deduper.judge([{"url": page.url, "html": page.body.decode()}])[0]
+
+
+def crawlee_crawl(cache: Path, most: int, interrupted_at: int | None = None) -> Counter[str]:
+    """The verdicts of a Crawlee crawl of at most so many pages, at a site of nine copies; SIGINT comes at one."""
+    if find_spec("crawlee") is None:
+        skip_or_fail("run pip install 'crawlee[parsel]'")
+    crawl = runpy.run_path(str(EXAMPLES / "crawlee_crawler.py"))["crawl"]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            number = int(self.path.strip("/") or 0)
+            if number == interrupted_at:
+                os.kill(os.getpid(), signal.SIGINT)
+            link = f'<a href="/{number + 1}">next</a>' if number < 8 else ""
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(f"<html><body><main><p>{STORIES[0]}</p></main>{link}</body></html>".encode())
+
+    with serving(LoopbackServer(Handler)) as server, Deduper(cache=cache) as deduper:
+        crawl.__globals__.update(MAX_PAGES=most, AsyncClient=lambda *_, **__: LocalClient(deduper))
+        return asyncio.run(crawl("", f"{server.url}/"))
+
+
+def test_the_crawlee_crawl_of_endless_copies_ends_at_its_limit(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert crawlee_crawl(cache, 5) == {"new": 1, "near_duplicate": 4}
+
+
+def test_the_crawlee_crawl_ends_at_ctrl_c(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert crawlee_crawl(cache, 100, interrupted_at=3).total() < 8
 
 
 @pytest.mark.kafka
