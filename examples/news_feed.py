@@ -3,7 +3,7 @@
     simstream dedup pages.jsonl -o verdicts.jsonl
     python examples/news_feed.py verdicts.jsonl
 
-`simstream verdicts --json > verdicts.jsonl` writes the same lines from a running service.
+`simstream verdicts --json > verdicts.jsonl` writes the same lines from a running service, but out of order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simstream import Verdict
 
 
 def stories(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Verdict]]:
-    """Return the pages of each cluster by their ids, the latest version of each page."""
+    """Return the pages of each cluster by their ids, the latest version of each page. The verdicts are in order."""
     clusters: dict[str, dict[str, Verdict]] = defaultdict(dict)
     place: dict[str, str] = {}
     for verdict in verdicts:
@@ -42,9 +42,10 @@ def stories(verdicts: Iterable[Verdict]) -> dict[str, dict[str, Verdict]]:
 def main(path: str, most: str = "5") -> None:
     lines = Path(path).read_bytes().splitlines()
     try:
-        found = stories(msgspec.json.decode(line, type=Verdict) for line in lines)
+        verdicts = [msgspec.json.decode(line, type=Verdict) for line in lines]
     except msgspec.MsgspecError as error:
         sys.exit(f"{path}: a line is not a verdict ({error}); write verdicts with simstream dedup")
+    found = stories(sorted(verdicts, key=lambda verdict: verdict.ordinal))
     largest = sorted(found.values(), key=lambda pages: -len(pages))
     for pages in largest[: int(most)]:
         sites = {urlsplit(page.url or page.id).hostname for page in pages.values()}

@@ -23,11 +23,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from confluent_kafka import Producer
 
 from deploy.kafka.broker import KafkaBroker
 from simstream import AsyncClient, Client, Deduper, RawPage, RecordTooLarge, Verdict, fingerprint
 from simstream.client import aio, pages, sync
+from simstream.model import PageSource
 from tests.e2e.harness import PATIENCE_S, Program
 from tests.kafka_fixtures import TopicPlace
 from tests.missing import skip_or_fail
@@ -190,6 +193,21 @@ def test_news_feed_shows_the_largest_stories_of_a_file_of_verdicts(
             sizes.setdefault(verdict["cluster_id"], set()).add(verdict["id"])
     said = run("news_feed.py", tmp_path / "verdicts.jsonl", 3).splitlines()
     assert [int(line.split()[0]) for line in said] == sorted(map(len, sizes.values()), reverse=True)[:3]
+
+
+def verdict_on(page_id: str, ordinal: int, cluster: int, *merged: str) -> Verdict:
+    """The verdict on a page that belongs to a cluster."""
+    kind = "new" if ordinal == cluster else "near_duplicate"
+    place = PageSource("pages", 0, ordinal)
+    return Verdict(
+        page_id, None, kind, None, None, None, None, str(cluster), None, merged, None, "0" * 8, ordinal, 1, place
+    )
+
+
+def test_news_feed_shows_one_story_if_the_merge_of_two_stands_before_their_pages(run: Run, tmp_path: Path) -> None:
+    lines = [verdict_on("a", 0, 0), verdict_on("x", 3, 0, "1"), verdict_on("b", 1, 1), verdict_on("c", 2, 1)]
+    (tmp_path / "verdicts.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    assert run("news_feed.py", tmp_path / "verdicts.jsonl") == "4 pages of 1 sites: a\n"
 
 
 def test_the_notebook_prints_what_it_shows(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,6 +426,22 @@ def test_the_consumer_prints_committed_verdicts(run: Run, served: TopicPlace) ->
     assert len(lines) == 3
     said = r"\S+ is (new|unchanged|too_short few_words|like \S+: similarity \S+)"
     assert all(re.fullmatch(said, line) for line in lines)
+
+
+@pytest.mark.kafka
+def test_the_consumer_reads_a_verdict_again_that_was_in_work_when_it_ended(kafka_place: TopicPlace) -> None:
+    topic = f"{kafka_place.prefix}.verdicts"
+    with kafka_place.open() as log:
+        log.create_topics(1)
+    producer = Producer({"bootstrap.servers": kafka_place.servers})
+    for number in range(3):
+        producer.produce(topic, msgspec.json.encode(verdict_on(str(number), number, number)))
+    producer.flush()
+    verdicts = runpy.run_path(str(EXAMPLES / "consume_verdicts.py"))["verdicts"]
+    with contextlib.closing(verdicts(kafka_place.servers, topic, kafka_place.prefix, 3)) as broken_off:
+        assert [next(broken_off).id, next(broken_off).id] == ["0", "1"]
+    with contextlib.closing(verdicts(kafka_place.servers, topic, kafka_place.prefix, 3)) as again:
+        assert next(again).id == "1"
 
 
 @pytest.mark.kafka
