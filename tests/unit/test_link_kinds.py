@@ -241,6 +241,24 @@ def test_a_link_that_its_spider_lets_pass_is_let_pass_behind_a_redirect_too() ->
     assert again.dont_filter
 
 
+@pytest.mark.parametrize("links_are", ["probe", "drop", "deprioritize", "follow"])
+def test_a_request_that_scrapy_must_not_filter_is_followed_from_a_copy(links_are: str) -> None:
+    links = router(links=links_are)
+    response = page("article/2")
+    again = response.request.replace(dont_filter=True)  # what Scrapy's get_retry_request makes
+    linking = begun(links, response, verdict("near_duplicate"))
+    assert links.route(again, linking) is again
+
+
+def test_a_request_that_scrapy_must_not_filter_is_not_dropped_by_a_late_verdict() -> None:
+    links = router(links="drop")
+    response = page("article/2")
+    queued = links.route(response.request.replace(dont_filter=True), begun(links, response, None, is_awaited=True))
+    assert queued is not None
+    links.learn_late(queued.meta[UNJUDGED], links.origin(response), verdict("near_duplicate"))
+    assert not links.is_pruned(queued)
+
+
 def test_other_requests_with_the_meta_of_a_page_are_never_pruned() -> None:
     links = router()
     response = page("calendar/1")

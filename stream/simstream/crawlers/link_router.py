@@ -170,11 +170,11 @@ class LinkRouter:
             if found is None:
                 return None
             request = found
+        if request.dont_filter:
+            return self._follow(request)
         if decision.drop:
             self._drop(request)
             return None
-        if request.dont_filter:
-            return self._follow(request)
         if decision.priority:
             return self._defer(request, decision)
         return None if self._is_held_back(request) else self._follow(request)
@@ -253,13 +253,15 @@ class LinkRouter:
         decision, through = known
         self._mark(request, decision, through, None)
         kind = self._kind(request)
-        if not decision.drop and (self._is_proven(kind) or not self._holds(request, decision, kind, again=True)):
-            return False
         if decision.drop:
+            if request.dont_filter:
+                return False
             self._drop(request)
             self._pruned[self._name(request)] = None
             if len(self._pruned) > MAX_AT_RISK:
                 self._pruned.popitem(last=False)
+        elif self._is_proven(kind) or not self._holds(request, decision, kind, again=True):
+            return False
         self.channel.count("links/pruned")
         return True
 
