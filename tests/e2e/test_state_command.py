@@ -234,12 +234,12 @@ def test_a_folder_is_looked_at_while_a_judge_uses_it(
 def test_each_state_of_a_process_is_shown_and_verified(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of a judge, of a matcher's shards and of a role `query` in one folder; then without the judge's."""
-    names = ["", "shards/0-of-2", "shards/1-of-2", "query"]
+    """A judge's, a matcher's and a query's states in one folder; then without the judge's manifests."""
+    names = ["", "shards/2-of-16", "shards/10-of-16", "query"]
     shutil.copytree(folder, tmp_path / "copy")
     for name in names[1:]:
         shutil.copytree(tmp_path / "copy", folder / name)
-    (folder / "shards" / "0-of-4").mkdir()  # without a snapshot
+    (folder / "shards" / "0-of-16").mkdir()  # without a snapshot
     states = [folder / name for name in names]
     assert [json.loads(line)["folder"] for line in run(capsys, "inspect", folder, "--json")[1].splitlines()] == [
         str(state) for state in states
@@ -251,7 +251,9 @@ def test_each_state_of_a_process_is_shown_and_verified(
     for name in (NEWEST, PREVIOUS):
         (folder / name).unlink()
     code, out, err = run(capsys, "verify", folder)
-    assert (code, len(err.splitlines())) == (1, 1)
+    assert (code, len(err.splitlines())) == (1, 4)
+    assert f"{folder} has no snapshot" in err
+    assert "3 of 4 states" in err
     assert f"{states[2]} is whole" in out
     for state in states[1::2]:
         assert f"damaged  {state / NEWEST} is damaged" in out

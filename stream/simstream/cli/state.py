@@ -15,7 +15,7 @@ from simstream.cli.amounts import say_bytes, say_count
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting
 from simstream.cli.wide_table import console_for, make_table
-from simstream.errors import StateDamaged, StateError
+from simstream.errors import InputMissing, StateDamaged, StateError
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -84,17 +84,22 @@ def upgrade(old: Path, new: Path) -> None:
 
 
 def _for_each_state(folder: Path, act: Callable[[Path], None]) -> None:
-    """Call `act` with the folder of each state in `folder`. Raises the errors of all these states as one."""
+    """Call `act` with the folder of each state in `folder`. Of several, tells each error, and then raises one."""
     from simstream.tools.state.inspect import states_in
 
-    wrong: list[StateError] = []
-    for state in states_in(folder):
+    states = states_in(folder)
+    if len(states) == 1:
+        act(states[0])
+        return
+    wrong = 0
+    for state in states:
         try:
             act(state)
-        except StateError as error:
-            wrong.append(error)
+        except (StateError, InputMissing) as error:
+            wrong += 1
+            click.echo(f"simstream: {printable(str(error))}", err=True)
     if wrong:
-        raise StateError("; ".join(each.what for each in wrong), "; ".join(each.todo for each in wrong))
+        raise StateError(f"{wrong} of {say_count(len(states), 'state')} in {folder} cannot be used", "see above")
 
 
 def _verify(folder: Path, verbose: bool) -> None:

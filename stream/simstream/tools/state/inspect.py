@@ -15,7 +15,7 @@ from simstream.errors import InputMissing, StateDamaged
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
-from simstream.files.names import QUERY, SHARDS
+from simstream.files.names import QUERY, SHARDS, is_of_snapshot
 
 MAX_TRIES: Final = 20
 """How often it begins again because a judge replaced the snapshot."""
@@ -71,11 +71,15 @@ def nothing_in(folder: Path) -> InputMissing:
 def states_in(folder: Path) -> list[Path]:
     """Return the folders of all states of a process: its own, those of its shards, that of the role `query`.
 
-    Leaves out folders without a snapshot, and returns `folder` alone if none has one. Raises InputMissing.
+    Leaves out folders without any file of a snapshot; returns `folder` alone if all lack one. Raises InputMissing.
     """
     is_folder(folder)
-    own = [folder, *sorted((folder / SHARDS).glob("*")), folder / QUERY]
-    return [each for each in own if any(os.path.exists(each / name) for name in manifest.IN_ORDER)] or [folder]
+    shards = sorted((folder / SHARDS).glob("*"), key=lambda path: (len(path.name), path.name))
+    return [each for each in (folder, *shards, folder / QUERY) if _has_files(each)] or [folder]
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(map(is_of_snapshot, os.listdir(folder)))
 
 
 def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:
