@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -491,3 +492,36 @@ def test_the_oldest_stories_make_room_if_too_many_wait() -> None:
         assert b'simstream_webhooks_total{result="overflow"} 30.0' in metrics.text()
 
     asyncio.run(run())
+
+
+def begun_again(feed: FeedState) -> tuple[FeedState, StoryEvents]:
+    """Return the news page and its events as a new process makes them from the same table."""
+    table, again = dict(feed.fold._table), FeedState(FoldLimits())
+    again.name = feed.name
+    events = StoryEvents(again, False)
+    again.begin(table)
+    asyncio.run(again.settle())
+    return again, events
+
+
+def test_a_told_story_whose_page_came_again_just_before_a_restart_is_not_told_again() -> None:
+    feed, events = started(*STORIES)
+    feed.fold.apply(verdict(7, 7))
+    feed.fold.read(place(0, 7), PageSheet("Titled", TIME))
+    assert told(events) != []
+    page_id = next(name for name, version in feed.fold.versions.items() if version.ordinal == 7)
+    feed.fold.apply(msgspec.structs.replace(verdict(8, 7), id=page_id))
+    feed, events = begun_again(feed)
+    feed.fold.read(place(0, 8), PageSheet("Titled", TIME))
+    assert told(events) == []
+
+
+def test_a_story_whose_second_page_was_read_first_is_told_after_a_restart() -> None:
+    feed, events = started(*STORIES)
+    feed.fold.apply(verdict(7, 7))
+    feed.fold.apply(verdict(8, 7))
+    feed.fold.read(place(0, 8), PageSheet("Second", TIME))
+    assert told(events) == []
+    feed, events = begun_again(feed)
+    feed.fold.read(place(0, 7), PageSheet("First", TIME))
+    assert told(events) != []

@@ -63,7 +63,7 @@ class StoryEvents:
         self._is_silent = not self._feed.fold.counts.was_up_to_date
         self._cards = cards
         for card in cards.all():
-            if self._is_silent or card.title or not self._awaits_record(card):
+            if self._is_silent or not self._awaits_record(card, first=True):
                 self._note(card)
         cards.changed.clear()
 
@@ -82,10 +82,11 @@ class StoryEvents:
     def _note(self, card: StoryCard) -> None:
         self._told[card.cluster] = max(card.joined, self._told.get(card.cluster, -1))
 
-    def _awaits_record(self, card: StoryCard) -> bool:
+    def _awaits_record(self, card: StoryCard, *, first: bool = False) -> bool:
+        """Whether the record of its first page is not read yet. `first`: only that of the version that began it."""
         assert self._cards is not None
         [(_, founder), *_] = self._cards.spread(card, 1)
-        return founder.awaits_title and not founder.title
+        return founder.awaits_title and not founder.title and not (first and founder.joined != card.cluster)
 
     def _event(self, card: StoryCard, kind: str) -> StoryEvent:
         urn = story_urn(self._feed.name, card.cluster)
