@@ -79,7 +79,10 @@ def states_in(folder: Path) -> list[Path]:
 
 
 def _has_files(folder: Path) -> bool:
-    return folder.is_dir() and any(map(is_of_snapshot, os.listdir(folder)))
+    try:
+        return any(map(is_of_snapshot, os.listdir(folder)))
+    except OSError:  # it is no folder, cannot be read, or went meanwhile
+        return False
 
 
 def inspect(folder: Path, files: FileSystem | None = None) -> FolderInspection:
