@@ -101,12 +101,14 @@ def test_a_topic_made_anew_ends_the_client_by_name(local_place: TopicPlace) -> N
         log.create_topics(1)
         with Client(local_place.address) as client:
             future = client.submit({"id": "a", "text": "…"}, timeout=PATIENCE_S)
+            assert not client.ended
             local_place.delete(VERDICTS)
             log.create_topics(1)
             with pytest.raises((TopicRecreated, TopicMissing)):
                 future.result()
             with pytest.raises((TopicRecreated, TopicMissing)):
                 client.submit({"id": "b", "text": "…"})
+            assert client.ended
 
 
 FORGETS = """

@@ -111,6 +111,7 @@ class Client(Closing):
             UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or a header is not text;
                 or another process made the client.
             ClientClosed: The client was closed.
+            SimstreamError: The error that has ended the client, such as TopicRecreated; see `ended`.
 
         Examples:
             >>> with Client("kafka://127.0.0.1:9092") as client:
@@ -130,6 +131,17 @@ class Client(Closing):
             self._traffic.room.withdraw(place)
             raise
         return self._traffic.send(page, timeout, headers)
+
+    @property
+    def ended(self) -> bool:
+        """Whether an error has ended the client for good: close it, and open another one.
+
+        Examples:
+            >>> with Client("kafka://127.0.0.1:9092") as client:
+            ...     client.ended
+            False
+        """
+        return self._traffic.ended
 
     def close(self) -> None:
         """Write what was submitted, within 10 s, and end the futures without a verdict with ClientClosed.
