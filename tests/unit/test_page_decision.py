@@ -119,6 +119,14 @@ def test_a_page_from_scrapys_cache_has_the_time_at_which_it_was_fetched(
 def test_what_is_no_text_or_empty_is_not_sent() -> None:
     assert page_of(Response("https://a.example/1.png", headers={"Content-Type": "image/png"}, body=b"\x89")) is None
     assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
+    assert page_of(HtmlResponse("https://a.example/1", body=b"", status=500)) is None
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_page_that_is_gone_is_sent_without_a_body(status: int) -> None:
+    page = page_of(HtmlResponse("https://a.example/1", body=b"", status=status))
+    assert page is not None
+    assert page.status == status
 
 
 def held(

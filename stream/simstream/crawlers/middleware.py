@@ -24,6 +24,9 @@ VERDICT = "simstream"
 """In a response's meta: its Verdict, or None. A callback that is a generator can read it there."""
 TYPES = {"text/html": "text/html", "application/xhtml+xml": "text/html", "text/plain": "text/plain"}
 
+GONE = (404, 410)
+"""The statuses of pages that are gone, also without a body."""
+
 
 class FrontierMiddleware:
     """Sends each HTML or text response to the service, and waits up to SIMSTREAM_WAIT seconds for its verdict.
@@ -115,7 +118,7 @@ class FrontierAddon:
 
 
 def page_of(response: Response) -> RawPage | None:
-    """Return the page of a response; None if it is empty, or neither HTML nor plain text.
+    """Return the page of a response; None if it is neither HTML nor plain text, or empty and not gone.
 
     A form's answer is no page: it would take the place of the page at its address. But a renderer may be asked for
     a page by a POST to an address of its own.
@@ -125,7 +128,7 @@ def page_of(response: Response) -> RawPage | None:
     known = TYPES.get(media.strip().lower())
     asked = response.request
     is_form = asked is not None and asked.method != "GET" and asked.url == response.url
-    if known is None or not response.body or is_form:
+    if known is None or is_form or not (response.body or response.status in GONE):
         return None
     url = response.url.partition("#")[0]
     content_type = f"{known};{rest}" if rest else known
