@@ -202,6 +202,7 @@ def test_a_file_of_patterns_says_its_format_and_is_read_as_it_was_written() -> N
         ((SITE.encode(), b"a.example"), "has a pattern that cannot be used"),
         ((SITE.encode(), b"https://a.example/x"), "has a pattern that cannot be used"),
         ((b'"originals": 7', b'"originals": 0'), "has a pattern that cannot be used"),
+        ((b'"most_lost"', b'"lost"'), "is no file of patterns"),
         ((b'"sid"', b'""'), "has a pattern that cannot be used"),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_receiver_that_takes_no_span_is_told_in_one_line(
 ) -> None:
     pytest.importorskip("opentelemetry.sdk.trace")
     monkeypatch.setattr(tracing, "SEND_EVERY_MS", 1)
-    monkeypatch.setattr(tracing._LINES, "_kinds", {})
+    monkeypatch.setattr(tracing._RARE_EXPORT_LINES, "_kinds", {})
     with receiving() as receiver:
         receiver.status = 400
         with PageSpans(receiver.url, "simstream") as spans:

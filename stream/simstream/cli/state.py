@@ -13,7 +13,7 @@ import click
 
 from simstream.cli.amounts import say_bytes, say_count
 from simstream.cli.output import print_json
-from simstream.cli.progress import counting
+from simstream.cli.progress import counting, say
 from simstream.cli.wide_table import console_for, make_table
 from simstream.errors import InputMissing, StateDamaged, StateError
 from simstream.terminal import printable
@@ -97,7 +97,7 @@ def _for_each_state(folder: Path, act: Callable[[Path], None]) -> None:
             act(state)
         except (StateError, InputMissing) as error:
             wrong += 1
-            click.echo(f"simstream: {printable(str(error))}", err=True)
+            say(str(error))
     if wrong:
         raise StateError(f"{wrong} of {say_count(len(states), 'state')} in {folder} cannot be used", "see above")
 

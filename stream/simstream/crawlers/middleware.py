@@ -17,15 +17,13 @@ from simstream.crawlers.link_router import LinkRouter, router_of
 from simstream.crawlers.origin import LinkOrigin
 from simstream.crawlers.page_decision import is_duplicate
 from simstream.model import Verdict
+from simstream.wire.page import GONE
 
 SKIP = "simstream_skip"
 """In a request's meta: its response is not sent."""
 VERDICT = "simstream"
 """In a response's meta: its Verdict, or None. A callback that is a generator can read it there."""
 TYPES = {"text/html": "text/html", "application/xhtml+xml": "text/html", "text/plain": "text/plain"}
-
-GONE = (404, 410)
-"""The statuses of pages that are gone, also without a body."""
 
 
 class FrontierMiddleware:

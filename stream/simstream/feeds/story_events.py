@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from simstream.feeds.cards import SLICE_PAGES, StoryCards
+from simstream.feeds.records import PageVersion
 from simstream.feeds.shelves import StoryCard
 from simstream.feeds.state import FeedState
 from simstream.feeds.syndication import story_urn
@@ -63,7 +64,9 @@ class StoryEvents:
         self._is_silent = not self._feed.fold.counts.was_up_to_date
         self._cards = cards
         for card in cards.all():
-            if self._is_silent or not self._awaits_record(card, first=True):
+            founder = self._founder(card)
+            is_new = founder.joined == card.cluster  # else its first page came again: it was told before
+            if self._is_silent or not (is_new and _awaits_record(founder)):
                 self._note(card)
         cards.changed.clear()
 
@@ -75,18 +78,19 @@ class StoryEvents:
         told = self._told.get(card.cluster)
         if self._is_silent or (told is not None and (card.joined <= told or not self._updates)):
             self._note(card)
-        elif told is not None or not self._awaits_record(card):  # once it comes, or is given up, the card changes
+        elif told is not None or not _awaits_record(
+            self._founder(card)
+        ):  # once it comes, or is given up, the card changes
             self._note(card)
             yield self._event(card, "story.created" if told is None else "story.updated")
 
     def _note(self, card: StoryCard) -> None:
         self._told[card.cluster] = max(card.joined, self._told.get(card.cluster, -1))
 
-    def _awaits_record(self, card: StoryCard, *, first: bool = False) -> bool:
-        """Whether the record of its first page is not read yet. `first`: only that of the version that began it."""
+    def _founder(self, card: StoryCard) -> PageVersion:
         assert self._cards is not None
         [(_, founder), *_] = self._cards.spread(card, 1)
-        return founder.awaits_title and not founder.title and not (first and founder.joined != card.cluster)
+        return founder
 
     def _event(self, card: StoryCard, kind: str) -> StoryEvent:
         urn = story_urn(self._feed.name, card.cluster)
@@ -97,3 +101,7 @@ class StoryEvents:
         }
         number = card.cluster if kind == "story.created" else card.joined
         return StoryEvent(f"{urn.rpartition(':')[2]}.{kind.rpartition('.')[2]}.{number}", msgspec.json.encode(body))
+
+
+def _awaits_record(page: PageVersion) -> bool:
+    return page.awaits_title and not page.title

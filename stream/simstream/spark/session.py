@@ -57,12 +57,12 @@ def session(master: str | None) -> Iterator[SparkSession]:
 
 def _failure(error: PySparkException) -> SimstreamError:
     """Return the error that simstream raised in a worker; if it raised none, what Spark says first."""
-    if found := _RAISED.findall(str(error)):
-        name, said = found[-1]
-        return (UsageError if issubclass(getattr(errors, name, SimstreamError), UsageError) else SimstreamError)(
-            said
-        )
-    return SimstreamError(f"the Spark job failed: {_first(error)}", "see what Spark logged")
+    found = _RAISED.findall(str(error))
+    if not found:
+        return SimstreamError(f"the Spark job failed: {_first(error)}", "see what Spark logged")
+    name, said = found[-1]
+    is_usage = issubclass(getattr(errors, name, SimstreamError), UsageError)
+    return UsageError(said) if is_usage else SimstreamError(said)
 
 
 def _first(error: BaseException) -> str:

@@ -32,7 +32,7 @@ MAX_WAITING: Final = 2_048
 """Spans that wait to be sent; further ones are lost."""
 SEND_EVERY_MS: Final = 1_000
 MAX_SEND_S: Final = 5.0
-_LINES: Final = RepetitionFilter(most=1)
+_RARE_EXPORT_LINES: Final = RepetitionFilter(most=1)
 """Passes one line of a kind in a minute: OpenTelemetry has 30 a minute for a receiver that is away."""
 _FLAGS = slice(53, 55)
 _MS = 1_000_000
@@ -91,7 +91,7 @@ class PageSpans(Closing):
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         resource = Resource.create({"service.name": service, "service.version": __version__})
-        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_LINES)
+        logging.getLogger(OTLPSpanExporter.__module__).addFilter(_RARE_EXPORT_LINES)
         exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=MAX_SEND_S)
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter, MAX_WAITING, SEND_EVERY_MS))

@@ -39,7 +39,8 @@ PAGE_HEADERS = ("content-type", "url", "time", "status", "damaged")
 _MS_DIGITS: Final = 13
 """Times from 2001 to 2286 have so many. Fewer may be a year, a date or seconds; more, `20261130180000`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_GONE = (404, 410)
+GONE = (404, 410)
+"""The statuses of pages that are gone."""
 _EMPTY = "the value is empty (0 bytes)"
 _NO_TEXT = "the page has neither `text` nor `html`"
 
@@ -405,7 +406,7 @@ def _refuse_size(page: Page, size: int, most: int) -> Page:
 
 def _failed(page: Page, status: int) -> Page:
     """Mark an error page: a page that is gone, or a failed fetch."""
-    kind = PageKind.TOO_SHORT if status in _GONE else PageKind.FAILED
+    kind = PageKind.TOO_SHORT if status in GONE else PageKind.FAILED
     if page.kind is PageKind.READABLE:
         page.reason, page.detail = "http_status", f"the page was answered with status {status}"
     return _close(page, kind)

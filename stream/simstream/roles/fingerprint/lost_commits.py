@@ -18,7 +18,7 @@ from simstream.wire import frame as frames
 MIN_PAGES: Final = 100_000
 """Fewer pages are read again within seconds, or were read by another fingerprinter just before its first commit."""
 LAST_FRAMES: Final = 256
-"""So many of the newest frames say which pages the log has."""
+"""The number of newest frames that are read: they say which pages the log has."""
 _logger = logging.getLogger("simstream.fingerprint")
 
 

@@ -24,6 +24,16 @@ class PatternDocument(msgspec.Struct, frozen=True):
     patterns: list[LearnedPattern]
 
 
+class _LostShare(msgspec.Struct, frozen=True):
+    """What the file has of a pattern besides: it follows from `originals`, but belongs to a whole file."""
+
+    most_lost: float
+
+
+class _LostShares(msgspec.Struct, frozen=True):
+    patterns: list[_LostShare]
+
+
 def to_json(patterns: Sequence[LearnedPattern]) -> bytes:
     """Return the content of a file with these patterns, in a fixed order."""
     entries = [msgspec.structs.asdict(one) | {"most_lost": round(one.most_lost, 4)} for one in unique(patterns)]
@@ -35,6 +45,7 @@ def from_json(data: bytes, name: str) -> list[LearnedPattern]:
     """Return the patterns of a file's content. Raises SettingsError, which names the file."""
     try:
         document = msgspec.json.decode(data, type=PatternDocument)
+        msgspec.json.decode(data, type=_LostShares)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{name} is no file of patterns ({str(error)[:100]})", _TODO) from error
     if document.format != FORMAT:
