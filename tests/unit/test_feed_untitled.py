@@ -10,7 +10,7 @@ from simstream.feeds.condition import FeedCondition
 from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.state import FeedState
-from simstream.feeds.title_deadline import TitleDeadline
+from simstream.feeds.watch import TitleDeadline
 from tests.unit.test_feed_condition import PAGES, ManualClock
 from tests.unit.test_feed_costs import TIME, verdict
 

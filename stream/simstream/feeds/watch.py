@@ -1,4 +1,4 @@
-"""Asks every second where the topics end, and tells when the news page's condition changes, and how far it is."""
+"""Asks every second where the topics end: tells how far the news page is, and ends the wait for titles."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from collections.abc import Callable
 from typing import Final
 
 from simstream.errors import SimstreamError
-from simstream.feeds.condition import Ends, FeedPartition
+from simstream.feeds.condition import Ends, FeedCondition, FeedPartition
 from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState
-from simstream.feeds.title_deadline import TitleDeadline
 from simstream.log.base import Log
 from simstream.log.options import PAGES, VERDICTS
 
 _logger = logging.getLogger("simstream.news")
+SLICE_TITLES = 256
+"""The number of titles that are given up before other tasks have their turn."""
 
 
 class FeedWatch:
@@ -71,3 +72,44 @@ def ends_of(log: Log) -> Ends:
         for topic in (VERDICTS, PAGES)
         for partition, end in log.end_offsets(topic).items()
     }
+
+
+class TitleDeadline:
+    """Ends the wait for titles: a page whose record never comes is shown by its address. `clock` counts seconds.
+
+    A record may be gone: it has expired, or the topic `pages` was created again. The news page is ready if it has
+    read all records that the topics had a minute ago. So a record does not come if its page waits for the title
+    during one whole round in which the news page is ready.
+    """
+
+    ROUND_S: Final = FeedCondition.FRESH_S + 30.0
+
+    def __init__(self, feed: FeedState, clock: Callable[[], float] = time.monotonic) -> None:
+        self._feed = feed
+        self._clock = clock
+        self._before: set[str] = set()
+        self._began = clock()
+
+    async def look(self) -> None:
+        """End a round if it is time. While the news page is not ready, begin again."""
+        if self._feed.condition.state != "ready":
+            self._before, self._began = set(), self._clock()
+            return
+        if self._clock() - self._began < self.ROUND_S:
+            return
+        fold = self._feed.fold
+        awaited = fold.awaited_titles()
+        given_up = self._before & awaited
+        self._before, self._began = awaited, self._clock()
+        for number, source in enumerate(given_up, 1):
+            fold.give_up_title(source)
+            if number % SLICE_TITLES == 0:
+                await asyncio.sleep(0)
+                if self._feed.fold is not fold:
+                    return  # the news page has begun again
+        if given_up:
+            _logger.warning(
+                "the topic `pages` has no records of %d pages, so their titles are their addresses: check whether "
+                "the topic was deleted and created again, or has a short retention",
+                len(given_up),
+            )
