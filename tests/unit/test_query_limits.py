@@ -24,8 +24,8 @@ from simstream.judge.lookups import Match
 from simstream.queries import words
 from simstream.queries.app import make_app
 from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
-from simstream.queries.json_values import has_few_values
 from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError
+from simstream.queries.request_bodies import has_few_values
 from simstream.queries.server import QueryServer
 from simstream.roles import query
 from simstream.telemetry.health import ServiceHealth

@@ -23,10 +23,8 @@ from simstream.errors import SimstreamError
 from simstream.judge.lookups import KnownCluster
 from simstream.model import Page, Record, Verdict
 from simstream.queries import models
-from simstream.queries.bad_requests import brief_errors
 from simstream.queries.docs_page import add_drawing
 from simstream.queries.limits import MAX_BYTES
-from simstream.queries.media_types import JSON, NDJSON
 from simstream.queries.page_lines import (
     MAX_LINES,
     NdjsonRoute,
@@ -36,6 +34,7 @@ from simstream.queries.page_lines import (
     page_lines,
     status_of,
 )
+from simstream.queries.request_bodies import JSON, NDJSON, brief_errors
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import NAME, MatchResult, QueryRole

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simstream.queries.json_values import MAX_STRINGS, has_few_values
-from simstream.queries.media_types import JSON, NDJSON, media_type_of
+from simstream.queries.request_bodies import JSON, MAX_STRINGS, NDJSON, has_few_values, media_type_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

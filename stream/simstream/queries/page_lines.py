@@ -15,10 +15,8 @@ from pydantic import ValidationError
 from starlette.routing import Match
 
 from simstream.errors import RecordTooLarge, SettingsError, SimstreamError, UsageError, VerdictLate
-from simstream.queries.bad_requests import brief_errors
-from simstream.queries.json_values import has_few_values
-from simstream.queries.media_types import NDJSON, media_type_of
 from simstream.queries.models import PageToJudge
+from simstream.queries.request_bodies import NDJSON, brief_errors, has_few_values, media_type_of
 from simstream.queries.verdict_caller import VerdictCaller
 
 MAX_LINES: Final = 1_000
