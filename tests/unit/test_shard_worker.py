@@ -23,8 +23,7 @@ from simstream.judge.seen_keys import SeenKeys
 from simstream.judge.state import ShardState
 from simstream.log import open_log
 from simstream.log.base import Appender, Log
-from simstream.log.local.log import LocalLog
-from simstream.log.local.shard_membership import LocalShardMembership
+from simstream.log.local.log import LocalLog, LocalShardMembership
 from simstream.log.local.writing import LocalAppender
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record

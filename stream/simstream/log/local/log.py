@@ -37,8 +37,7 @@ from simstream.log.base import (
     TopicReport,
 )
 from simstream.log.local.catalog import TopicCatalog
-from simstream.log.local.election import LocalElection, lock_path
-from simstream.log.local.lock import holder
+from simstream.log.local.lock import AwaitedLock, holder
 from simstream.log.local.page_consumer import (
     LocalPageConsumer,
     read_commit,
@@ -48,7 +47,6 @@ from simstream.log.local.page_consumer import (
     write_commit,
 )
 from simstream.log.local.reading import LocalReader, end_offsets
-from simstream.log.local.shard_membership import LocalShardMembership, matchers_lock_path
 from simstream.log.local.writing import LocalAppender, LocalPublisher
 from simstream.log.options import MATCHES, PAGES, TOPICS, VERDICTS, LogOptions, largest_record
 from simstream.log.participants import GroupMember, LogMembers, ShardMember
@@ -128,7 +126,7 @@ class LocalLog(Log):
 
     def running(self) -> LogMembers:
         """See Log. Looks at the locks, and takes each for a moment."""
-        reads, judges = holder(source_lock_path(self._catalog)), holder(lock_path(self._catalog))
+        reads, judges = holder(source_lock_path(self._catalog)), holder(_judge_lock_path(self._catalog))
         return LogMembers(
             fingerprinters=(f"process {reads}",) if reads else (),
             judges=(GroupMember(f"process {judges}", True),) if judges else (),
@@ -155,8 +153,58 @@ class LocalLog(Log):
 
     def _matchers(self) -> tuple[ShardMember, ...]:
         shards = tuple(range(self.shards() or 0))
-        owners = [(copy, holder(matchers_lock_path(self._catalog, copy))) for copy in range(1, MAX_COPIES + 1)]
+        owners = [(copy, holder(_matchers_lock_path(self._catalog, copy))) for copy in range(1, MAX_COPIES + 1)]
         return tuple(ShardMember(f"process {pid}", shards, copy) for copy, pid in owners if pid and shards)
 
     def close(self) -> None:
         """See Closing. A local log holds nothing open."""
+
+
+def _judge_lock_path(catalog: TopicCatalog) -> Path:
+    """Return the file whose lock makes a judge the elected one. It holds the pid of the last elected judge."""
+    return catalog.folder / f"{catalog.options.judged_prefix}.judge.lock"
+
+
+class LocalElection(Election):
+    """See Election. A lock that ends with its process. A paused process stays elected, as it holds the lock."""
+
+    def __init__(self, catalog: TopicCatalog) -> None:
+        """Stand for election. Raises TopicMissing."""
+        catalog.info(VERDICTS)
+        self._lock = AwaitedLock(_judge_lock_path(catalog), f"judges for {catalog.name(VERDICTS)}")
+
+    @property
+    def elected(self) -> bool:
+        """See Election. Raises LogError if the file cannot be made."""
+        return self._lock.held
+
+    @property
+    def lost(self) -> bool:
+        """See Election. Always False: no process can take a lock away."""
+        return False
+
+    def close(self) -> None:
+        self._lock.close()
+
+
+def _matchers_lock_path(catalog: TopicCatalog, copy: int) -> Path:
+    """Return the file whose lock makes a matcher the owner of all shards. It holds the pid of the last owner."""
+    return catalog.folder / f"{catalog.options.matchers_group(copy)}.lock"
+
+
+class LocalShardMembership(ShardMembership):
+    """See ShardMembership. The first member owns all shards, and keeps them until it closes or its process ends."""
+
+    def __init__(self, catalog: TopicCatalog, copy: int) -> None:
+        """Wait for the lock from now on. Raises TopicMissing."""
+        self._shards = frozenset(range(catalog.info(MATCHES).partitions))
+        what = f"owns all shards of {catalog.name(MATCHES)}"
+        self._lock = AwaitedLock(_matchers_lock_path(catalog, copy), what)
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """See ShardMembership. Raises LogError if the file cannot be made."""
+        return self._shards if self._lock.held else frozenset()
+
+    def close(self) -> None:
+        self._lock.close()
