@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from simstream.model import Page, Record
+from simstream.roles.context import PublishPace
 from simstream.roles.fingerprint.share_gatherer import (
     BATCH_GAP_S,
     LINGER_S,
@@ -22,7 +23,6 @@ from simstream.roles.fingerprint.share_gatherer import (
     ShareGatherer,
 )
 from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMaker
-from simstream.roles.publish_pace import PublishPace
 from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simstream.model import Page, Record, bytes_of
+from simstream.roles.context import PublishPace
 from simstream.roles.fingerprint.shares import PartitionFlow, ShareBatch, ShareMaker
-from simstream.roles.publish_pace import PublishPace
 
 LINGER_S = 0.001
 """Seconds to wait for the other parts of a fetch, which come one after another."""
