@@ -14,9 +14,8 @@ from simstream.judge.policy import Policy
 from simstream.model import PageKind
 
 pytest.importorskip("pyspark")
-from simstream.spark.forest import forest
+from simstream.spark.comparison import forest, newest
 from simstream.spark.pairs import Entry, FingerprintBlocks, Match, blocked, matches
-from simstream.spark.versions import newest
 from tests.short import examples
 
 POLICY = Policy("12345678", 128, 8, 90, None, "any", short_words=20, short_distance=5, short_agreement=100)

@@ -1,9 +1,9 @@
 """A large collection at once, with Spark (extra `spark`): fingerprints, matches and clusters.
 
 `near_duplicates` takes a DataFrame and returns one; `job` takes files and writes Parquet. `fingerprints` makes
-fingerprints. `versions` finds the last version of each page. `pairs` finds matches in blocks of permuted
-fingerprints. `forest` ties them to clusters. Each works on partitions. `comparison` strings them together.
-`session` is the Spark session that the job runs in. `places` refuses inputs that the job cannot read.
+fingerprints. `comparison` finds the last version of each page, lets `pairs` find matches in blocks of permuted
+fingerprints, and ties them to clusters. Each works on partitions. `session` is the Spark session that the job runs
+in. `places` refuses inputs that the job cannot read.
 """
 
 from simstream.errors import needs

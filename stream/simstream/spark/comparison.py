@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from pyspark import RDD, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
+from simstream.judge.candidates import measure_closeness
 from simstream.judge.policy import Policy
-from simstream.model import VERSION_KINDS, PageKind
+from simstream.model import FINGERPRINT_MASK, VERSION_KINDS, PageKind
 from simstream.spark import pairs
 from simstream.spark.fingerprints import FILE_BITS
-from simstream.spark.forest import TIES, forest
 from simstream.spark.pairs import Entry, FingerprintBlocks, Match
-from simstream.spark.versions import ENTRIES, newest
+from simstream.tools.find.clusters import UnionFind
+from simstream.tools.find.pairs import FingerprintPairs
 
 MATCHES: Final = "matches"
 CLUSTERS: Final = "clusters"
+ENTRIES: Final = "number long, fingerprint long, sketch binary, short boolean"
+TIES: Final = "cluster long, number long"
 _ENTRY: Final = ["fingerprint", "sketch", "short"]
+Version = tuple[int, int, int, bytes, bool]
+"""Number, kind, fingerprint, sketch, and whether it is short."""
+Tie = tuple[int, int]
+"""Two pages of one cluster, the older first."""
 
 
 class FoundClusters(NamedTuple):
@@ -89,8 +99,47 @@ def _newest(row: tuple[Any], policy: Policy) -> Iterator[Entry]:
     return newest(row[0], policy)
 
 
+def newest(versions: Sequence[Version], policy: Policy) -> Iterator[Entry]:
+    """Yield the last version, or nothing if it has nothing to compare. `versions` are of VERSION_KINDS, by number.
+
+    Its number is that of the first version since which the page is unchanged.
+    """
+    last = versions[-1]
+    if last[1] != PageKind.READABLE:
+        return
+    since = last
+    for earlier in reversed(versions[:-1]):
+        if earlier[1] != PageKind.READABLE or not _match(earlier, since, policy):
+            break
+        since = earlier
+    yield since[0], last[2], last[3], last[4]
+
+
+def _match(one: Version, other: Version, policy: Policy) -> bool:
+    sketches = (int.from_bytes(version[3], "little") for version in (one, other))
+    distance, agreement = measure_closeness((one[2] ^ other[2]) & FINGERPRINT_MASK, operator.xor(*sketches), policy)
+    if policy.short_words and (one[4] or other[4]):
+        return distance <= policy.short_distance and agreement >= policy.short_agreement
+    return distance <= policy.distance and agreement >= policy.agreement
+
+
 def _search(
     group: tuple[tuple[int, int], Iterable[bytes]], blocks: FingerprintBlocks, policy: Policy
 ) -> Iterator[Match]:
     (block, _), parts = group
     return pairs.matches(block, parts, blocks, policy)
+
+
+def forest(ties: Iterable[Tie]) -> Iterator[Tie]:
+    """Reduce ties to the fewest that tie the same pages: the least page of each tree to each other page.
+
+    Memory: about 60 bytes a tie. The last step has at most one tie for each page in a cluster.
+    """
+    flat = np.fromiter(chain.from_iterable(ties), np.int64).reshape(-1, 2)
+    numbers, places = np.unique(flat, return_inverse=True)
+    places = places.reshape(flat.shape)
+    trees = UnionFind(len(numbers))
+    trees.tie(FingerprintPairs(places[:, 0], places[:, 1]))
+    roots = trees.roots()
+    below = np.flatnonzero(roots != np.arange(len(roots)))
+    return zip(numbers[roots[below]].tolist(), numbers[below].tolist(), strict=True)
