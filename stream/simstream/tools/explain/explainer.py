@@ -9,7 +9,7 @@ import msgspec
 
 from simstream.judge.candidates import RejectionRule
 from simstream.judge.policy import Policy
-from simstream.model import PageKind, VerdictKind
+from simstream.model import PageKind, Record, VerdictKind, fingerprint_hex
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import Recipe
 from simstream.tools.explain import difference as diffs
@@ -17,10 +17,9 @@ from simstream.tools.explain.explanation import AppliedRules, Explanation, TextD
 from simstream.tools.explain.reasons import sentences
 from simstream.tools.explain.rejudge import Rejudge, VerdictCase
 from simstream.tools.explain.request import ExplainAnswer, ExplainRequest, PageHistory, WantedIds
-from simstream.tools.explain.texts import PageText, read_text
 from simstream.tools.text_shares import text_shares
 from simstream.wire import verdict as wire
-from simstream.wire.page import PageLimits
+from simstream.wire.page import PageLimits, decode
 
 
 def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
@@ -44,6 +43,44 @@ def rules_of(recipe: Recipe, policy: Policy) -> AppliedRules:
         window_ms=policy.window_ms,
         link=policy.link,
     )
+
+
+class PageText(NamedTuple):
+    """The text of a page's record. `text` is None if the record has none, or if `missing` says why it is not known.
+
+    `detail` says why a page was not compared. `cut`: only its beginning was fingerprinted.
+    """
+
+    text: str | None
+    missing: str | None = None
+    detail: str | None = None
+    cut: bool = False
+
+
+def read_text(
+    fingerprinter: Fingerprinter,
+    limits: PageLimits,
+    original: Record | str,
+    page_id: str,
+    fingerprint: int | None = None,
+) -> PageText:
+    """Return the text of the page with this id and, if given, this fingerprint (0: it has none).
+
+    `original` is the page's record, or why it is gone. It is read as `fingerprinter` reads it.
+    """
+    if isinstance(original, str):
+        return PageText(None, original)
+    page = decode(original, limits)
+    columns = fingerprinter.columns([page])
+    if page.id != page_id:
+        return PageText(None, f"another page, {page.id}, is there now")
+    now = int(columns.fingerprint[0])
+    if fingerprint is not None and now != fingerprint:
+        sketch = int.from_bytes(columns.sketch[0].tobytes(), "little")
+        shown = fingerprint_hex(now, sketch, fingerprinter.recipe.fingerprints)
+        what = f"the page there now has the fingerprint {shown}: its text changed, or was read differently"
+        return PageText(None, what, page.detail or None)
+    return PageText(page.text, None, page.detail or None, page.cut)
 
 
 class Counterpart(NamedTuple):
