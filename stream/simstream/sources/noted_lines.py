@@ -1,9 +1,11 @@
-"""Remembers where each page's line or row is, to copy lines of JSONL and rows of CSV files byte for byte."""
+"""Remembers each page's line or row for a second reading, to copy JSONL and CSV files byte for byte."""
 
 from __future__ import annotations
 
 import io
 import os
+from abc import ABC, abstractmethod
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from simstream.errors import InputChanged, InputError
-from simstream.model import Record
+from simstream.model import PageSource, Record
 from simstream.sources.csv_rows import CsvTable
 from simstream.sources.fields import FieldNames
 from simstream.sources.file_pages import jsonl_value
@@ -19,9 +21,46 @@ from simstream.sources.input_files import Inputs, files_of, opened, opened_at_re
 from simstream.sources.lines import CountedFile, lines, unpacked
 from simstream.sources.page_origins import hash64
 from simstream.sources.ranges import RemoteFile
-from simstream.sources.record_notes import RecordNotes
 
 ValueOf = Callable[[bytes], bytes]
+
+
+class RecordNotes(ABC):
+    """A 64-bit hash of each record, in their order, for a second reading of the inputs, also in another process.
+
+    A subclass says of what, and remembers where the records were.
+    Memory: 8 bytes a record, and what the subclass remembers.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = array("Q")
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records unchanged."""
+        for record in records:
+            self._note(record.topic, record.offset, self._hash_of(record))
+            yield record
+
+    def notes(self, begin: int, end: int) -> bytes:
+        """Return the hashes of the records from `begin` up to `end`."""
+        return self._hashes[begin:end].tobytes()
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Remember the next records again: where they were, and what `notes` returned of them."""
+        for source, digest in zip(sources, array("Q", notes), strict=True):
+            self._note(source.topic, source.offset, digest)
+
+    def _note(self, topic: str, offset: int, digest: int) -> None:
+        self._note_place(topic, offset)
+        self._hashes.append(digest)
+
+    @abstractmethod
+    def _hash_of(self, record: Record) -> int:
+        """Return what a second reading is compared with."""
+
+    @abstractmethod
+    def _note_place(self, topic: str, offset: int) -> None:
+        """Remember where the next record is, before its hash is added."""
 
 
 class NotedLines(RecordNotes):

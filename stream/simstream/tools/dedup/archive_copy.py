@@ -21,9 +21,8 @@ from simstream.sources.archives.pages import ArchiveCounts, ArchivePages, framer
 from simstream.sources.archives.raw_records import IrregularArchive, RawRecord, raw_records
 from simstream.sources.input_files import Inputs, files_of, opened, shown_path
 from simstream.sources.lines import CountedFile
-from simstream.sources.noted_lines import changed_while_judged, file_stamp, opened_unchanged
+from simstream.sources.noted_lines import RecordNotes, changed_while_judged, file_stamp, opened_unchanged
 from simstream.sources.page_origins import hash64
-from simstream.sources.record_notes import RecordNotes
 
 _WARC: Final = (".warc", ".warc.wet")
 _ARC: Final = (".arc",)
