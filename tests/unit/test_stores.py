@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 from simstream.cli import output
+from simstream.cli.dedup_outputs import written_rows
 from simstream.cli.output import places_of, refuse_input, written
-from simstream.cli.row_output import written_rows
 from simstream.errors import InputError, InputMissing, NotPut, StoreError, Unavailable, UsageError
 from simstream.sources import web_files
 from simstream.sources.addresses import public_address

@@ -134,9 +134,8 @@ def command(config: str | None, **flags: Any) -> None:
     flags["save_every_s"] = duration_ms("--save-every", flags.pop("save_every")) / 1000
     given = DedupOptions(**{name: flags.pop(name) for name in DedupOptions._fields})
     settings, automatic = settle_for_files(config, flags)
-    from simstream.cli.dedup_judging import with_candidates
     from simstream.cli.dedup_outputs import check
-    from simstream.cli.dedup_run import DedupRun
+    from simstream.cli.dedup_run import DedupRun, with_candidates
     from simstream.sources.addresses import public_address
     from simstream.sources.input_files import files_of
     from simstream.sources.page_origins import lasting_origin, origin_in_process

@@ -1,19 +1,18 @@
-"""Writes the files of `dedup` beside its verdicts: --keep, --pairs and --clusters."""
+"""Writes the outputs of `dedup`: files of rows, and beside the verdicts those of --keep, --pairs and --clusters."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
 from simstream.cli.output import places_of, refuse_input, refuse_missing_folder, written
 from simstream.cli.progress import counting, say
-from simstream.cli.row_output import RowWriter, written_rows
 from simstream.errors import UsageError
 from simstream.model import ENDING_KINDS, Verdict
 from simstream.sources.arrow import load_pyarrow
@@ -29,7 +28,7 @@ from simstream.tools.dedup.row_layouts import (
     NearPair,
     RowLayout,
 )
-from simstream.tools.dedup.table_file import TABLES, is_table, names_unwritten_format
+from simstream.tools.dedup.table_file import TABLES, RowTableFile, finished, is_table, names_unwritten_format
 from simstream.wire import verdict as wire
 
 if TYPE_CHECKING:
@@ -43,9 +42,25 @@ if TYPE_CHECKING:
 
 KEEP, PAIRS, CLUSTERS, FINAL = "--keep", "--pairs", "--clusters", "--final"
 _JSON: Final = msgspec.json.Encoder().encode
-
-
 _decode_pair: Final = msgspec.json.Decoder(NearPair).decode
+RowWriter = Callable[[Any], object]
+"""Appends a row to an output. Raises OutputError if the system accepts no more bytes."""
+
+
+@contextmanager
+def written_rows(path: str, inputs: Sequence[str], layout: RowLayout) -> Iterator[RowWriter]:
+    """Return what appends a row to an output; it becomes `path` at the end, as with `written`.
+
+    It is a table if the name ends in .parquet, .pq, .arrow or .feather, else JSON lines. After an InputError other
+    than InputChanged, a table is whole, too, with the rows that were written. Raises what `written` raises, and
+    Unavailable without pyarrow.
+    """
+    with written(path, inputs) as out:
+        if is_table(path):
+            with finished(RowTableFile(out, path, layout.table)) as table:
+                yield table.write
+        else:
+            yield lambda row: out.write(layout.line(row) + b"\n")
 
 
 class FurtherOutputs:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simstream.cli.amounts import say_pages
-from simstream.cli.dedup_judging import FileJudge
-from simstream.cli.dedup_outputs import FINAL, FurtherOutputs
+from simstream.cli.dedup_outputs import FINAL, FurtherOutputs, written_rows
 from simstream.cli.options import make_deduper
 from simstream.cli.progress import say, shown
-from simstream.cli.row_output import written_rows
+from simstream.closing import Closing
 from simstream.errors import InputError
-from simstream.model import INCOMPARABLE_VERDICTS, Verdict
+from simstream.model import INCOMPARABLE_VERDICTS, Record, Verdict
 from simstream.settings import Settings
 from simstream.sources.input_files import InputFile
 from simstream.sources.read import PageReader, read_pages, size_of
@@ -28,15 +27,66 @@ from simstream.tools.dedup.input_copy import InputCopier, make_copier
 from simstream.tools.dedup.row_layouts import FINAL_VERDICT_ROWS, VERDICT_ROWS
 from simstream.tools.dedup.run_state import RunState
 from simstream.tools.dedup.text_rows import TextRows
+from simstream.tools.dedup.true_judge import TrueJudge
 from simstream.tools.dedup.true_matches import LeastJaccard, candidate_policy
 from simstream.wire import verdict as wire
 
 if TYPE_CHECKING:
     from simstream.cli.dedup import DedupOptions
-    from simstream.deduper import Deduper
+    from simstream.deduper import Deduper, FingerprintedPages
+    from simstream.deduper.state import BatchJournal
 
 _FILES_OF_STORES: Final = 8
 """Files elsewhere that are read at a time: their threads mostly wait. On the disk, it gained nothing measurable."""
+
+
+class FileJudge(Closing):
+    """Judges records, and tells `extras` of each page, pair and verdict. With a `rule`, the true J decides."""
+
+    def __init__(self, deduper: Deduper, threads: int, extras: FurtherOutputs, rule: LeastJaccard | None) -> None:
+        self._deduper, self._threads, self._extras = deduper, threads, extras
+        self._true: TrueJudge | None = None
+        if rule is not None:
+            self._true = TrueJudge(deduper.policy, rule, extras.take_pairs if extras.wants_pairs else None)
+            extras.judge_by(self._true.matcher)
+
+    def stream(self, records: Iterable[Record], journal: BatchJournal | None = None) -> Iterator[Verdict]:
+        """Yield one verdict for each record, in order. Raises what `Deduper.stream` raises.
+
+        `journal`: as there; None with a `rule`.
+        """
+        seen = self._extras.note_pages
+        if self._true is None:
+            verdicts = self._deduper.stream(records, self._threads, seen, journal)
+        else:
+            verdicts = self._true.stream(self._deduper.fingerprinted(records, self._threads), seen)
+        for verdict in verdicts:
+            yield verdict
+            self._extras.take(verdict)
+
+    def take_known(self, batches: Iterable[tuple[FingerprintedPages, list[Verdict]]]) -> Iterator[Verdict]:
+        """Yield the verdicts of batches that an earlier run has judged."""
+        for batch, verdicts in batches:
+            self._extras.note_pages(batch)
+            for verdict in verdicts:
+                yield verdict
+                self._extras.take(verdict)
+
+    def close(self) -> None:
+        """Remove the temporary files. May be called twice."""
+        if self._true is not None:
+            self._true.close()
+
+
+def with_candidates(settings: Settings, rule: LeastJaccard) -> Settings:
+    """Return the settings with the least similarity of candidates, unless they name one. Raises SettingsError."""
+    from msgspec.structs import replace
+
+    from simstream.text.recipe_file import load_recipe
+
+    if settings.similarity is not None or not load_recipe(settings.recipe).sketch_bits:
+        return settings
+    return replace(settings, similarity=rule.candidate_similarity)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,14 @@ from typing import Any
 import click
 
 from simstream.cli.amounts import say_pages
-from simstream.cli.feed_rss import send_entries
 from simstream.cli.options import field_options, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input
 from simstream.cli.progress import say, with_progress
 from simstream.cli.repeated_names import MAX_WATCHED_NAMES, report_merged
 from simstream.errors import UsageError
-from simstream.settings import refuse_paths
+from simstream.settings import Settings, duration_ms, refuse_paths
+
+MIN_EVERY_MS = 1_000
 
 
 @click.command("feed")
@@ -52,7 +55,7 @@ def command(
     if rss:
         if resume or text_field or id_field:
             raise UsageError("--rss was given with an option for files", "leave out --resume and the fields")
-        return send_entries(inputs, every, settings)
+        return _send_entries(inputs, every, settings)
     if every is not None:
         raise UsageError("--every was given without --rss", "add --rss if the inputs are feeds")
     from simstream.log.options import PAGES
@@ -82,3 +85,23 @@ def command(
     if report.refused:
         say(f"{say_pages(report.refused, 'was', 'were')} not sent and will have no verdict")
     return 1 if report.refused else 0
+
+
+def _send_entries(inputs: Sequence[str], every: str | None, settings: Settings) -> int:
+    """Send the entries of all feeds. With `every`, ask again and again until Ctrl-C. Returns the exit code."""
+    pause_ms = None if every is None else duration_ms("--every", every)
+    if pause_ms is not None and pause_ms < MIN_EVERY_MS:
+        raise UsageError(f"--every is {every!r}", "give 1s or more, such as 10m")
+    from simstream.tools.feed.feed import feed
+    from simstream.tools.feed.rss import RssReader
+
+    reader = RssReader(inputs, say)
+    with open_log(settings) as log:
+        while True:
+            began = time.monotonic()
+            report = feed(log, reader.records(), settings.max_record_bytes, refused=say)
+            if report.sent or pause_ms is None:
+                say(f"{say_pages(report.sent)} sent to {report.topic}")
+            if pause_ms is None:
+                return 1 if report.refused or reader.failed else 0
+            time.sleep(max(0.0, began + pause_ms / 1000 - time.monotonic()))

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simstream.tools.plan.costs import PageLookups, PlanReport, PlanRow
+    from simstream.tools.plan.shards import FleetReport
 
 COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tables", "in all", "a query")
+FLEET_COLUMNS: Final = ("shards", "pages held", "a matcher", "all matchers", "index, a page", "pages/s")
 
 
 @click.command("plan")
@@ -85,7 +87,6 @@ def command(
 
 def _plan_matchers(pages: int, distance: int, memory_bytes: int | None, each: PageLookups, as_json: bool) -> None:
     """Print what shards on matchers take, for each number of them."""
-    from simstream.cli.plan_matchers import print_fleets
     from simstream.index.plan import divided_plan
     from simstream.tools.plan.shards import weigh_fleets
     from simstream.tools.plan.speed import measure
@@ -95,7 +96,35 @@ def _plan_matchers(pages: int, distance: int, memory_bytes: int | None, each: Pa
     if as_json:
         print_json(found)
     else:
-        print_fleets(found, memory_bytes)
+        _print_fleets(found, memory_bytes)
+
+
+def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
+    """Print a table of fleets, which marks the smallest fleet that fits, and what the judge takes beside it."""
+    table = make_table("", *FLEET_COLUMNS, left=("",))
+    for row in report.rows:
+        chosen = memory_bytes is not None and row is report.chosen
+        table.add_row(
+            "[green]→[/]" if chosen else "" if row.fits else "✗",
+            str(row.shards),
+            f"{row.held:.1%}",
+            say_bytes(row.shard_bytes),
+            say_bytes(row.all_bytes),
+            f"{row.index_us:.1f} us",
+            f"{row.pages_a_second:,}",
+            style=None if row.fits else "dim",
+        )
+    console = console_for(table)
+    cut = f"{report.lookups} lookups of {report.tables} tables a page"
+    console.print(f"[bold]{report.pages:,} pages on matchers, distance {report.distance}, {cut}[/]")
+    console.print(table)
+    if report.judges > 1:
+        console.print(f"for one of {report.judges} prefixes: one judge numbers at most 2.1 billion live pages")
+    console.print(
+        f"the judge beside them: {say_bytes(report.judge_bytes)}, about {report.judge_pages_a_second:,} pages/s; "
+        f"the log: {report.log_bytes_a_page} bytes a page, which each matcher reads"
+    )
+    console.print("assumed: one shard and core a matcher, random fingerprints; similar pages bring more candidates")
 
 
 def _print(report: PlanReport) -> None:
