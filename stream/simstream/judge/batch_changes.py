@@ -56,6 +56,8 @@ class BatchChanges:
         self._left_count = 0
         self._former_heirs: list[Row] = []
         """Rows of `_left` whose entry never came to the index; they are free once the batch is settled."""
+        self._lone_founders: NDArray[np.int64] = np.empty(0, np.int64)
+        """The places of the pages of `entries`. None of them changes any more within the batch."""
 
     def entry(self, number: BatchPlace, row: Row) -> None:
         """Note that page `number`, in this row, has founded an entry."""
@@ -63,10 +65,11 @@ class BatchChanges:
         self.batch.found(number, row)
 
     def entries(self, numbers: NDArray[np.int64]) -> None:
-        """Do what `entry` does for pages (n,) of the batch that are near no other page of it."""
+        """Do what `entry` does for pages (n,) of the batch that are near no other page of it. Call it last, and
+        once."""
         rows = self.batch.rows[numbers]
         self._rows.table.column("state")[rows] |= FOUNDER | INDEXED
-        self.batch.founders.update(zip(rows.tolist(), numbers.tolist(), strict=True))
+        self._lone_founders = numbers
 
     def promote(self, heir: Row) -> None:
         """Let a new canonical page be found: in `promoted` at first, in the index after `settle` or
@@ -94,7 +97,7 @@ class BatchChanges:
     def index_promoted(self) -> None:
         """Move the promoted pages to the index now, as otherwise each page of the batch is compared with all."""
         live = [EntryId(heir) for heir in self.promoted if self._rows.is_live(heir)]
-        self._add_entries({heir: self.batch.founders.pop(heir) for heir in live})
+        self._add_entries({heir: self.batch.founders.pop(heir) for heir in live}, np.empty(0, np.int64))
         self.promoted.clear()
         self.reindexed += 1
 
@@ -149,24 +152,25 @@ class BatchChanges:
         for entry in idle:
             if entry in founders:
                 state[entry] &= ~FOUNDER
-        self._add_entries(founders)
+        self._add_entries(founders, self._lone_founders)
         released = sorted(entry for entry in idle if entry not in founders)
         if released:
             self._index.release(np.array(released, np.uint32), sweep=False)
         self._settle_pages()
         self._clear()
 
-    def _add_entries(self, founders: Mapping[EntryId, BatchPlace]) -> None:
+    def _add_entries(self, founders: Mapping[EntryId, BatchPlace], lone: NDArray[np.int64]) -> None:
         """Add the new entries of the batch's pages, and those of heirs, to the index, except entries that have
-        ended."""
+        ended. Entries of lone pages (n,) never end within the batch."""
         entries = np.fromiter(founders.keys(), np.uint32, len(founders))
         numbers = np.fromiter(founders.values(), np.int64, len(founders))
         remain = (self._rows.table.column("state")[entries] & FOUNDER) != 0
         own = remain & (numbers != BEFORE_BATCH)
-        if own.any():
-            batch, numbers = self.batch, numbers[own]
+        numbers = np.concatenate([numbers[own], lone])
+        if len(numbers):
+            batch = self.batch
             self._index.add(
-                entries[own],
+                batch.rows[numbers],
                 batch.fingerprints[numbers],
                 batch.sketches[numbers],
                 batch.short[numbers],
