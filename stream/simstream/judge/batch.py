@@ -11,7 +11,7 @@ from simstream.hash_secret import process_secret
 from simstream.index.keys import KeyColumns
 from simstream.judge.accepted_page import ids_of
 from simstream.judge.numbers import BEFORE_BATCH, NO_ENTRY, BatchPlace, EntryId, KeyGroup, Ordinal, Row
-from simstream.kernels.judge.key_groups import group_keys
+from simstream.kernels.judge.key_groups import group_keys, place_keys
 from simstream.model import U64, FingerprintColumns, PageKind
 
 MAX_BATCH_PAGES = 4096
@@ -35,6 +35,8 @@ class PageBatch:
     colds: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))  # (n,)
     kept: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
     """Whether each page has the row of its earlier version."""
+    places: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # (n,)
+    """Per page a hash of its key and bucket; see `key_places`."""
     groups: list[KeyGroup] = field(default_factory=list)
     """Per page the number of its group: pages with the same key and bucket."""
     firsts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -55,10 +57,9 @@ class PageBatch:
 
     def __post_init__(self) -> None:
         self.kept = np.zeros(len(self), np.bool_)
-        keys = np.empty((len(self), 3 + self.sketches.shape[1]), np.uint64)
-        keys[:, 0], keys[:, 1], keys[:, 2] = self.fingerprints, self.short, self.buckets.view(np.uint64)
-        keys[:, 3:] = self.sketches
-        groups, self.firsts = group_keys(keys, process_secret())
+        keys = _key_words(self.keys(slice(None)), self.buckets)
+        self.places = place_keys(keys, process_secret())
+        groups, self.firsts = group_keys(keys, self.places)
         self.groups = groups.tolist()
         self.heads, self.following = np.zeros(len(self.firsts), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
@@ -142,3 +143,16 @@ class PageBatch:
             ids=b"",
             id_ends=np.empty(0, np.uint32),
         )
+
+
+def key_places(keys: KeyColumns, buckets: NDArray[np.int64]) -> U64:
+    """Return for each of n keys with its bucket a hash (n,) that strangers cannot choose."""
+    return place_keys(_key_words(keys, buckets), process_secret())
+
+
+def _key_words(keys: KeyColumns, buckets: NDArray[np.int64]) -> U64:
+    """Return all that tells n keys and their buckets apart, as words (n, 3 + S)."""
+    words = np.empty((len(buckets), 3 + keys.sketches.shape[1]), np.uint64)
+    words[:, 0], words[:, 1], words[:, 2] = keys.fingerprints, keys.short, buckets.view(np.uint64)
+    words[:, 3:] = keys.sketches
+    return words

@@ -26,7 +26,7 @@ from simstream.index.index import Index
 from simstream.index.keys import KeyColumns
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
-from simstream.judge.batch import MAX_BATCH_PAGES, PageBatch
+from simstream.judge.batch import MAX_BATCH_PAGES, PageBatch, key_places
 from simstream.judge.best_match import BestMatch, ClosestFinder
 from simstream.judge.candidates import compare
 from simstream.judge.cluster_sizes import SizeAlert
@@ -126,7 +126,7 @@ class ShardMatcher(LiveState):
         index = self._store.index
         seen = SeenKeys(len(index) + more)
         for _, keys, buckets in index.live_entries():
-            seen.add(keys, buckets)
+            seen.add(key_places(keys, buckets))
             self._beat()
         return seen
 
