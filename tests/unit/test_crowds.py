@@ -8,6 +8,7 @@ import pytest
 from simstream.index import crowds
 from simstream.index.index import Index
 from simstream.index.keys import NO_FLAGS, KeyColumns
+from simstream.index.shard import WHOLE, Shard
 from simstream.judge.state import JudgeState
 from simstream.kernels.index.entry_numbers import NUMBER_MASK
 from tests.bench.made_pages import columns_of, policy
@@ -120,6 +121,28 @@ def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeyp
         if round_ == 0:
             monkeypatch.setattr(crowds, "WORTH", 10**9)
             assert index.crowd(0, BASE) is not None
+
+
+@pytest.mark.parametrize("shard", [WHOLE, Shard(5, 8)])
+def test_equal_fingerprints_are_found_in_every_part_of_an_index(shard: Shard) -> None:
+    rng = np.random.default_rng(3)
+    index = Index(None, 1, 8, 40, 512, shard=shard)
+    some = rng.integers(0, 2**64, 1_000, np.uint64)
+    stored, sketches = rng.choice(some, 3_000), rng.integers(0, 16, (3_000, 1), np.uint64)
+    for numbers in np.array_split(np.arange(1, 3_001, dtype=np.uint32), 7):
+        index.add(numbers, stored[numbers - 1], sketches[numbers - 1], None, None)
+        index.settle()
+    released = np.arange(1, 3_001, 3, dtype=np.uint32)
+    index.release(released)
+    queries = np.concatenate([some, some ^ np.uint64(1), rng.integers(0, 2**64, 1_000, np.uint64)])
+    found = index.query_equal(queries, np.zeros((3_000, 1), np.uint64))
+    assert found.done == 3_000
+    assert not found.crowded.any()
+    live = np.setdiff1d(np.arange(3_000), released.astype(np.int64) - 1)
+    for i, query in enumerate(queries):
+        at = slice(found.starts[i], found.starts[i + 1])
+        assert sorted(found.entry[at].tolist()) == (live[stored[live] == query] + 1).tolist()
+        assert ((found.same[at] != 0) == (sketches[found.entry[at] - 1, 0] == 0)).all()
 
 
 def test_a_wide_distance_alone_makes_no_query_crowded(monkeypatch: pytest.MonkeyPatch) -> None:

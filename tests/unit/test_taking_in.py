@@ -7,24 +7,28 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from simstream.index import segment
 from simstream.index.index import Index
-from simstream.index.shard import WHOLE
+from simstream.index.keys import KeyColumns
+from simstream.index.shard import WHOLE, Shard
 from simstream.judge import shard_matcher
 from simstream.judge.batch import PageBatch
 from simstream.judge.numbers import Ordinal
 from simstream.judge.seen_keys import SeenKeys
+from simstream.judge.shard_matcher import owned_keys
 from simstream.judge.state import ShardState
 from simstream.model import FingerprintColumns
 from simstream.wire.answer import MatchColumns
 from tests.bench.made_pages import BATCH, columns_of, copies, distinct, policy, template
 from tests.cpu_time import least_seconds
+from tests.property.test_shards import short_tables
 
 PAGES = 3 * BATCH
 
 
-def taken_in(pages: Iterable[FingerprintColumns]) -> ShardState:
-    """A shard that owns everything, and has these pages."""
-    state, seen = ShardState(policy(), WHOLE), SeenKeys(PAGES)
+def taken_in(pages: Iterable[FingerprintColumns], state: ShardState | None = None) -> ShardState:
+    """A shard, usually one that owns everything, that has these pages."""
+    state, seen = state or ShardState(policy(), WHOLE), SeenKeys(PAGES)
     for columns in pages:
         state.matcher.take_in(columns, columns.time, state.acceptor.ordinal, seen)
         state.acceptor.ordinal += len(columns)
@@ -65,6 +69,23 @@ def test_copies_share_an_entry_and_a_cluster() -> None:
     assert len(next_answer(state, copies(PAGES + BATCH, one, sketch)).ties) <= 1
 
 
+def test_copies_share_an_entry_in_each_shard_that_owns_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair is reported by the first of its tables alone, whose shard may be another one."""
+    monkeypatch.setattr(segment, "choose_divided", short_tables)
+    pages = [*distinct(PAGES)]
+    again = [
+        columns_of(PAGES + BATCH * number, columns.fingerprint, columns.sketch)
+        for number, columns in enumerate(pages)
+    ]
+    state = taken_in([*pages, *again], ShardState(policy(), Shard(1, 8), memtable_limit=256))
+    keys = [KeyColumns(page.fingerprint, page.sketch, np.empty(0, np.uint8)) for page in pages]
+    owned = sum(
+        int(owned_keys(state.matcher.shard, key, policy().lookups, policy().distance).sum()) for key in keys
+    )
+    assert len(state.index) == owned
+    assert state.matcher.live_pages == 2 * owned
+
+
 def test_copies_of_a_page_in_a_crowd_share_an_entry_too() -> None:
     crowd = list(template(PAGES))
     first = crowd[0]
@@ -92,13 +113,13 @@ def test_taking_in_a_crowd_that_was_fetched_again_costs_less_than_answering_it()
 
 def test_hardly_any_page_with_a_new_key_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    query = Index.query_apart
+    query = Index.query_equal
 
     def noted(self, fingerprints, *more):
         asked.append(len(fingerprints))
         return query(self, fingerprints, *more)
 
-    monkeypatch.setattr(Index, "query_apart", noted)
+    monkeypatch.setattr(Index, "query_equal", noted)
     taken_in(distinct(PAGES))
     assert sum(asked) < PAGES // 20
 

@@ -13,7 +13,7 @@ from simstream.index import crowds
 from simstream.index.keys import KeyColumns, MatchRule
 from simstream.index.lookup_threads import LookupThreads
 from simstream.index.matches import Matches
-from simstream.index.packed import SegmentTables
+from simstream.index.packed import EqualValues, SegmentTables
 from simstream.kernels.index.confirm import MatchQueries, confirm_rows
 from simstream.kernels.index.gather import GatheredMatches, count, gather
 from simstream.model import U64
@@ -70,7 +70,11 @@ class SearchPart(NamedTuple):
     buckets: NDArray[np.int64]
     """The bucket of each row, or one for all."""
     sketches: U64
-    tables: SegmentTables
+    tables: SegmentTables | EqualValues
+
+    def for_equal(self) -> SearchPart:
+        """Return the part as one whose hits all have the query's own value."""
+        return self if isinstance(self.tables, EqualValues) else self._replace(tables=EqualValues(self.tables))
 
 
 class MatchBuffers:

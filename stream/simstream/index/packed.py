@@ -67,7 +67,14 @@ class ScannedColumn:
 
         It stops before the first query whose runs do not fit, with room for what is compared.
         """
-        following, count = scan(queries, first, self._distance, self._values, hits.places, hits.tags)
+        return self._scan(queries, first, self._distance, hits)
+
+    def find_equal(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
+        """Do what `find` does for distance 0."""
+        return self._scan(queries, first, 0, hits)
+
+    def _scan(self, queries: U64, first: int, distance: int, hits: HitBuffers) -> tuple[int, int]:
+        following, count = scan(queries, first, distance, self._values, hits.places, hits.tags)
         np.add(hits.places[:count], np.uint64(1), out=hits.ends[:count])
         return following, count
 
@@ -155,9 +162,24 @@ class PackedTables:
             hits.tags,
         )
         if count:
-            bits = int(self.layout[0, BITS])
-            locate_packed(hits.places[:count], self._high, self._low, self._first, bits, hits.ends)
+            self._locate(hits, count)
         return following, count
+
+    def find_equal(self, queries: U64, first: int, hits: HitBuffers) -> tuple[int, int]:
+        """Do what `find` does for distance 0. Looks in table 0 alone, which has all fingerprints."""
+        following = min(len(queries), first + len(hits.places))
+        count = following - first
+        hits.places[:count], hits.ends[:count] = queries[first:following], 0
+        self._locate(hits, count)
+        found = np.flatnonzero(hits.ends[:count] > hits.places[:count])
+        hits.tags[: len(found)] = (first + found) << 8
+        for column in (hits.places, hits.ends):
+            column[: len(found)] = column[found]
+        return following, len(found)
+
+    def _locate(self, hits: HitBuffers, count: int) -> None:
+        bits = int(self.layout[0, BITS])
+        locate_packed(hits.places[:count], self._high, self._low, self._first, bits, hits.ends)
 
     def about(self, fingerprint: int, distance: int, most: int) -> NDArray[np.int64] | None:
         """See `ScannedColumn.about`. Goes over table 0."""
@@ -202,6 +224,13 @@ class PackedTables:
 
 SegmentTables = ScannedColumn | PackedTables
 """Finds the places of a segment's sorted fingerprints (n,); immutable."""
+
+
+class EqualValues:
+    """Finds only values that equal a query, in tables that find near ones, too."""
+
+    def __init__(self, tables: SegmentTables) -> None:
+        self.find = tables.find_equal
 
 
 def have_room(plan: Plan, entries: int) -> bool:

@@ -106,8 +106,8 @@ class ClosestFinder:
     def begin(self, batch: PageBatch, asked: NDArray[np.bool_] | None = None) -> None:
         """Begin with the pages of this batch.
 
-        If `asked` (n,) is given, only its pages are looked up, and only in the index. Then call only
-        `find_without_twin` and `find_twin`.
+        If `asked` (n,) is given, only its pages are looked up, and only among entries with their own fingerprints.
+        Then call only `find_without_twin` and `find_twin`.
         """
         self._batch, self._asked = batch, asked
         self._entries = self._fellows = ClosestMatches(0, NOTHING)
@@ -322,7 +322,7 @@ class ClosestFinder:
         if self._asked is None:
             return self._index.query_apart(*self._batch.keys(slice(first, None)))
         asked = np.flatnonzero(self._asked[first:])
-        found = self._index.query_apart(*self._batch.keys(first + asked))
+        found = self._index.query_equal(*self._batch.keys(first + asked))
         return spread(found, asked, np.zeros(len(self._batch) - first, np.bool_))
 
     def _twins_of(self, answer: ClosestMatches) -> dict[BatchPlace, list[EntryId]]:

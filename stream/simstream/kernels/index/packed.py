@@ -283,7 +283,8 @@ def locate_packed(
 ) -> None:
     """Replace each value with end 0 by the first of its places in table 0, and its end by one past the last.
 
-    Table 0 holds every value. `directory` is table 0's own over its `bits` bits, and bounds both binary searches.
+    A value that table 0 does not have gets some place, and this place as its end. `directory` is table 0's own over
+    its `bits` bits, and bounds both binary searches.
     """
     by = uint64(bits)
     shift = uint64(64) - by
@@ -297,7 +298,7 @@ def locate_packed(
         v = int64(values[i] >> shift)
         suffix = values[i] << by
         start = _search(high, low, int64(directory[v]), int64(directory[v + 1]), suffix, False)
-        end = start + 1
+        end = start
         limit = int64(directory[v + 1])
         step = 1
         while end < limit and _suffix(high, low, end) == suffix:
