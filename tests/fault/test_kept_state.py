@@ -200,18 +200,35 @@ def test_a_state_ahead_of_what_is_published_is_not_used(on_folder: Program) -> N
     shutil.copytree(place, on_folder.folder / "back")
     first = json.loads(on_folder.on_log("status", "--json", *KEPT).stdout)["snapshots"][0]["frame"]
     served(on_folder, seed=2)
-    for only_previous in (True, False):
-        shutil.rmtree(place)
-        shutil.copytree(on_folder.folder / "back", place)
+    shutil.copytree(on_folder.folder / "state", on_folder.folder / "ahead")
+    shutil.rmtree(place)
+    shutil.copytree(on_folder.folder / "back", place)
+    with on_folder.place.open() as log, watching(log) as watcher:
         with on_folder.serve(*KEPT, **SMALL) as service:
-            if only_previous:
-                assert loaded(service) == first
-                service.until(lambda: "replayed" in service.output, "it goes on")
-                service.kill()
-                (on_folder.folder / "state" / "manifest.previous").unlink()
-            else:
-                said = service.failed()
-                assert re.search(rf"at frame \d+, verdicts are published up to frame {first}", said)
+            assert loaded(service) == first
+            service.until(lambda: "replayed" in service.output, "it goes on")
+            on_folder.feed(300, seed=3)
+            watcher.wait(500, service)
+            service.kill()
+        with on_folder.serve(*KEPT, **SMALL) as service:
+            assert loaded(service) == first, (
+                "the state of lost frames counts again, now that others have their place"
+            )
+            service.ready()
+            assert service.end() == 0
+        said = on_folder.refused("--roles", "judge", "--state", "ahead")
+        assert re.search(r"the state in ahead does not belong to this log: .*: start again", said)
+        with on_folder.serve("--state", "ahead", **SMALL) as service:
+            assert loaded(service) == first
+            service.ready()
+            assert service.end() == 0
+        assert by_ordinal(watcher.rest()) == naive_verdicts(log)
+    shutil.rmtree(place)
+    shutil.copytree(on_folder.folder / "back", place)
+    (on_folder.folder / "state" / "manifest.previous").unlink()
+    with on_folder.serve(*KEPT, **SMALL) as service:
+        said = service.failed()
+        assert re.search(rf"at frame \d+, verdicts are published up to frame {first}: remove the folder", said)
     shutil.rmtree(on_folder.folder / "state")
     with on_folder.place.open() as log, watching(log) as watcher, on_folder.serve(*KEPT, **SMALL) as service:
         service.ready()

@@ -24,6 +24,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile
 from simstream.files.sealed import SealedFile
 from simstream.files.snapshot_part import Fact, SnapshotPart
+from simstream.judge.acceptor import LogPlace
 from simstream.roles.context import RoleContext
 from simstream.roles.judge import bit_rot
 from simstream.roles.judge import snapshots as module
@@ -256,6 +257,64 @@ def test_the_newest_at_or_behind_the_published_position_is_loaded(folder: Path) 
     assert loaded(folder, 9) == 8
     assert loaded(folder, 8) == 8
     assert loaded(folder, 7) == 5
+
+
+def test_a_snapshot_of_frames_that_the_log_has_lost_is_set_aside_before_others_take_their_place(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved(folder, 5, 8)
+    assert loaded(folder, 7) == 5
+    assert "the snapshot of frame 8 is kept aside" in caplog.text
+    assert (folder / "damaged" / "manifest").exists()
+    assert loaded(folder, 9) == 5
+
+
+def checked(folder: Path, log_begins: int = 0) -> WrongLog:
+    """Load a state that the log does not lead on to the published position of frame 9, and return the error."""
+    with keeping(folder, CountedPages()) as keeper:
+        keeper.load(published(9), log_begins)
+        with pytest.raises(WrongLog, match="at frame 9 the log has") as caught:
+            keeper.check(LogPlace(9, 90, "1" * 16), published(9))
+    return caught.value
+
+
+def test_a_state_that_does_not_lead_to_the_published_position_is_set_aside(folder: Path) -> None:
+    saved(folder, 5, 8)
+    for other in (5, None):
+        error = checked(folder)
+        assert f"the state in {folder} does not belong to this log" in error.what
+        assert error.todo.startswith("start again")
+        assert (folder / "damaged" / "manifest").exists()
+        assert loaded(folder, 9) == other
+    assert checked(folder).todo.startswith("choose another --prefix"), "no state can be to blame"
+
+
+def test_the_last_state_that_reaches_a_cut_log_stays(folder: Path) -> None:
+    saved(folder, 5, 8)
+    assert checked(folder, log_begins=5).todo.startswith("start again")
+    for _ in range(2):
+        assert checked(folder, log_begins=5).todo.startswith("keep the folder, as the log begins at frame 5")
+    assert loaded(folder, 9, log_begins=5) == 5
+    with pytest.raises(WrongLog) as caught:
+        loaded(folder, 4, log_begins=3)
+    assert caught.value.todo.startswith("keep the folder, as the log begins at frame 3")
+
+
+@pytest.mark.parametrize("belongs", [False, True])
+def test_the_previous_snapshot_stays_until_the_newest_is_known_to_belong_to_the_log(
+    folder: Path, belongs: bool
+) -> None:
+    saved(folder, 5, 8)
+    state = CountedPages()
+    with keeping(folder, state) as keeper:
+        keeper.load(published(20), 0)
+        for frame in (12, 14):
+            if belongs:
+                keeper.check(LogPlace(frame, 10 * frame, "0" * 16), published(frame))
+            state.judge(frame - state.frame)
+            keeper.finish(frame, 10 * frame, frame)
+    assert loaded(folder, 20) == 14
+    assert loaded(folder, 13) == (12 if belongs else 5)
 
 
 class LargePages(CountedPages):

@@ -9,8 +9,9 @@ import pytest
 
 from simstream.cli.main import invoke
 from simstream.errors import SettingsError, Unavailable
+from simstream.judge.acceptor import LogPlace
 from simstream.model import PageSource, Record, Verdict, VerdictKind
-from simstream.roles.judge.log_judge import JudgedFrame, LogPlace
+from simstream.roles.judge.log_judge import JudgedFrame
 from simstream.roles.judge.traced_pages import traced_pages
 from simstream.settings import Settings
 from simstream.telemetry import tracing

@@ -57,6 +57,8 @@ class StateFolder(Closing):
         self._base = SnapshotBase({}, {}, {})
         self._loaded: int | None = None
         """The number of the snapshot that the next snapshot is based on."""
+        self.keeps_previous = False
+        """Whether the next snapshots replace the newest one, so that the previous one stays."""
         self._last: PreparedSnapshot | None = None
 
     def close(self) -> None:
@@ -159,14 +161,15 @@ class StateFolder(Closing):
     def place(self, path: Path, again: bool) -> None:
         """Make the file at `path` the newest manifest, and the newest one the previous; for `PreparedSnapshot`.
 
-        If this process passed the newest one over, it is dropped instead. `again` repeats the last rename only.
-        Raises OSError.
+        If this process passed the newest one over, or `keeps_previous`, it is dropped instead. `again` repeats the
+        last rename only. Raises OSError.
         """
         files, newest, previous = self.files, self.path / NEWEST, self.path / PREVIOUS
         if not again:
             names = files.listdir(self.path)
             passed_over = self._loaded is not None and self._loaded != self.snapshots[0].manifest.number
-            if NEWEST in names and not passed_over:
+            dropped = passed_over or (self.keeps_previous and PREVIOUS in names)
+            if NEWEST in names and not dropped:
                 if PREVIOUS in names:
                     files.rename(previous, self.path / OLDEST)
                 files.rename(newest, previous)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,14 @@ class AcceptedPages:
     columns: FingerprintColumns  # n pages; 0 if a frame only moves the position
     time: NDArray[np.int64]  # (n,) ms
     ordinal: int  # of the first page
+
+
+class LogPlace(NamedTuple):
+    """A place between two frames of the log: the next frame, the next ordinal, the digest of all accepted pages."""
+
+    frame: int
+    ordinal: int
+    digest: str
 
 
 class Acceptor:
@@ -122,6 +131,11 @@ class Acceptor:
     def digest_hex(self) -> str:
         """Return the running digest of everything accepted so far, 16 hex digits."""
         return f"{self.digest:016x}"
+
+    @property
+    def place(self) -> LogPlace:
+        """The place up to which the log is accepted."""
+        return LogPlace(self.next_frame, self.ordinal, self.digest_hex)
 
 
 def say_offset(awaited: int | None) -> str:

@@ -224,7 +224,7 @@ class Metrics:
             "Age of the newest snapshot of the judge's state; NaN without one, 0 without --state.",
         )
         self.state_damaged = make.gauge(
-            "state_damaged_files", "Files of damaged snapshots, kept in the state's folder `damaged`."
+            "state_damaged_files", "Files of snapshots that were set aside, kept in the state's folder `damaged`."
         )
         self.state_verified_bytes = make.counter(
             "state_verified_bytes", "Bytes of the state's files that were verified again in the background."

@@ -164,7 +164,7 @@ class LogFollower:
             self._say_replay(remaining)
         if self._context.stop.is_set():
             return
-        self._log_judge.check(published)
+        self._snapshots.check(self._log_judge.place, published)
         where = {"frame": published.frame, "ordinal": published.ordinal}
         _logger.info(
             "has replayed the log: publishing goes on at frame %d, ordinal %d", *where.values(), extra=where
@@ -198,7 +198,7 @@ class LogFollower:
                 "restore the topic fingerprints, or choose another --prefix",
             )
         if self._log_judge.next_frame == published.frame:
-            self._log_judge.check(published)
+            self._snapshots.check(self._log_judge.place, published)
         return self._behind(published)
 
     def _behind(self, published: Position | None) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from simstream.closing import Closing
 from simstream.errors import WrongLog
-from simstream.judge.acceptor import AcceptedPages, IgnoreReason, say_offset
+from simstream.judge.acceptor import AcceptedPages, IgnoreReason, LogPlace, say_offset
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.cluster_sizes import SizeAlert
 from simstream.judge.policy import Policy
@@ -26,14 +26,6 @@ from simstream.wire.position import Position
 MAX_BATCH_BYTES = 512 << 10
 """The bytes of frames that are judged together: some 3,000 pages."""
 _logger = logging.getLogger("simstream.judge")
-
-
-class LogPlace(NamedTuple):
-    """A place between two frames of the log: the next frame, the next ordinal, the digest of all accepted pages."""
-
-    frame: int
-    ordinal: int
-    digest: str
 
 
 class JudgedFrame(NamedTuple):
@@ -144,22 +136,11 @@ class LogJudge(Closing):
     @property
     def place(self) -> LogPlace:
         """The place between two frames up to which the log is judged."""
-        acceptor = self._acceptor
-        return LogPlace(acceptor.next_frame, acceptor.ordinal, acceptor.digest_hex)
+        return self._acceptor.place
 
     def position(self, log_id: str, place: LogPlace) -> Position:
         """Return a place of this log as a position to publish."""
         return Position(log_id, *place, self._policy.id, recipe=self._policy.recipe_id)
-
-    def check(self, published: Position) -> None:
-        """Raise WrongLog unless this log leads to the published position. Its frame must be the next one here."""
-        mine = self.place
-        if mine != (published.frame, published.ordinal, published.digest):
-            raise WrongLog(
-                f"at frame {mine[0]} the log has ordinal {mine[1]} and digest {mine[2]}, but the position "
-                f"published is frame {published.frame}, ordinal {published.ordinal} and digest {published.digest}",
-                "choose another --prefix: the published verdicts come from another log",
-            )
 
     def open_gap(self) -> str | None:
         """Return a sentence about a gap that a fingerprinter should have closed by now; empty without one."""

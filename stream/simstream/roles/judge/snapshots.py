@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.names import ASIDE
 from simstream.files.save_pace import SHARE
 from simstream.files.snapshot_writing import PreparedSnapshot
+from simstream.judge.acceptor import LogPlace
 from simstream.judge.expiry import Beat
 from simstream.judge.pages.store import PageStore
 from simstream.judge.state import LogState
@@ -62,6 +64,8 @@ class NoSnapshots(Closing):
     """The first frame that a restart needs: that of the newest snapshot in place; 0 without a snapshot."""
     why = ""
     """Why the disk makes the judge unready; empty if it does not."""
+    disowned = False
+    """Whether `check` has set the loaded snapshot aside, so that the next start goes on without it."""
     _appended: dict[int, int] | None = None
 
     def note_frame(self, frame: int, appended_ms: int) -> None:
@@ -83,6 +87,16 @@ class NoSnapshots(Closing):
                 "give the folder of the last judge's state with --state, or choose another --prefix",
             )
         return False
+
+    def check(self, place: LogPlace, published: Position) -> None:
+        """Raise WrongLog unless the log leads to the published position; `place` is the state's at this frame."""
+        if place != (published.frame, published.ordinal, published.digest):
+            raise WrongLog(
+                f"at frame {place.frame} the log has ordinal {place.ordinal} and digest {place.digest}, but the "
+                f"position published is frame {published.frame}, ordinal {published.ordinal} and digest "
+                f"{published.digest}",
+                "choose another --prefix: the published verdicts come from another log",
+            )
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
         """See SnapshotKeeper."""
@@ -122,6 +136,9 @@ class SnapshotKeeper(NoSnapshots):
         """Its write, in work or done; None after a failed one."""
         self._frame = self._ordinal = 0
         """The frame of the last snapshot that was prepared or loaded."""
+        self._goes_back_to: int | None = None
+        """The number of the newest snapshot of a state that was loaded; None for a state from the log alone."""
+        self._log_begins = 0
         self._prepared_at = time.monotonic()
         self._rest_s = 0.0
         """Seconds after `_prepared_at` in which no snapshot is due."""
@@ -137,10 +154,12 @@ class SnapshotKeeper(NoSnapshots):
 
         `log_begins` is the first frame that the log still has. Calls `beat`, in any thread, as long as the disk
         gives bytes: a large state takes minutes. A damaged snapshot is set aside if another snapshot or the whole
-        log can replace it; else it raises StateDamaged. Raises WrongLog, WrongRecipe, WrongPolicy, StateFormat and
-        what `beat` raises, too.
+        log can replace it; else it raises StateDamaged. A newer snapshot than the loaded one is set aside: the log
+        has lost its frames, and will have others in their place. Raises WrongLog, WrongRecipe, WrongPolicy,
+        StateFormat and what `beat` raises, too.
         """
         end = published.frame if published else 0
+        self._log_begins = log_begins
         began = time.monotonic()
         loaded = self._whole(end, log_begins, beat)
         if loaded is None:
@@ -157,13 +176,15 @@ class SnapshotKeeper(NoSnapshots):
                 )
             raise WrongLog(
                 f"the state in {self._folder.path} is at frame {frames}, {self._reach} {end}",
-                "remove the folder: the log is then read again (was a topic created anew, or restored from an "
-                "older copy?). Give another folder if another process made it",
+                (self._keep_it() if log_begins else "remove the folder: the log is then read again")
+                + " (was a topic created anew, or restored from an older copy?). Give another folder if another "
+                "process made it",
             )
         try:
             self._state.restore(loaded.parts, loaded.facts, self._log_id)
         except StateDamaged:
-            self._give_up(loaded.number, log_begins)
+            if self._give_up(loaded.number):
+                _logger.error("the snapshot is kept aside in %s: start this judge again", self._aside)
             raise
         self._folder.suspect(False)
         self._state.read_from_disk(self._folder.files, loaded.sealed.values())
@@ -174,6 +195,13 @@ class SnapshotKeeper(NoSnapshots):
                 f"the log begins at frame {log_begins}, the state in {self._folder.path} is at frame {self._frame}",
                 "restore a later state or the frames between them, or choose another --prefix",
             )
+        self._goes_back_to, self._folder.keeps_previous = loaded.number, True
+        if ahead := [each for each in self._folder.snapshots if each.manifest.number > loaded.number]:
+            with suppress(StateUnwritable):  # then the next snapshot replaces it
+                self._folder.set_aside(ahead)
+                frame = ahead[0].manifest.facts["frame"]
+                why = f"{self._reach} {end}"
+                _logger.error("the snapshot of frame %d is kept aside in %s: %s", frame, self._aside, why)
         where = {"frame": self._frame, "ordinal": self._ordinal}
         seconds = time.monotonic() - began
         _logger.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
@@ -207,15 +235,45 @@ class SnapshotKeeper(NoSnapshots):
 
     def _set_aside(self, bad: Sequence[Snapshot], error: StateDamaged, instead: str) -> None:
         self._folder.set_aside(bad)
-        _logger.error("%s; it is kept aside in %s, and %s", error.what, self._folder.path / ASIDE, instead)
+        _logger.error("%s; it is kept aside in %s, and %s", error.what, self._aside, instead)
 
-    def _give_up(self, number: int, log_begins: int) -> None:
-        """Set a snapshot with contradicting parts aside, if the next start can go on without it."""
+    @property
+    def _aside(self) -> Path:
+        return self._folder.path / ASIDE
+
+    def _keep_it(self) -> str:
+        """Return what to do with a state that does not fit, if the log alone cannot replace it."""
+        begins = f"keep the folder, as the log begins at frame {self._log_begins}"
+        return f"{begins}: restore an older copy of the folder, or a newer one of the topics"
+
+    def _give_up(self, number: int) -> bool:
+        """Set a snapshot aside, if the next start can go on without it. Return whether it can."""
         bad = [each for each in self._folder.snapshots if each.manifest.number == number]
         older = [each.manifest.facts["frame"] for each in self._folder.snapshots if each not in bad]
-        if not log_begins or any(frame >= log_begins for frame in older):
+        can_go_on = not self._log_begins or any(frame >= self._log_begins for frame in older)
+        if can_go_on:
             self._folder.set_aside(bad)
-            _logger.error("the snapshot is kept aside in %s: start this judge again", self._folder.path / ASIDE)
+        return can_go_on
+
+    def check(self, place: LogPlace, published: Position) -> None:
+        """See NoSnapshots. A snapshot that the state goes back to is set aside: the log may have lost its frames.
+
+        Until the first check the previous snapshot stays, as it may be the last one of this log.
+        """
+        try:
+            super().check(place, published)
+        except WrongLog as error:
+            if self._goes_back_to is None:
+                raise
+            self.disowned = self._give_up(self._goes_back_to)
+            raise WrongLog(
+                f"the state in {self._folder.path} does not belong to this log: {error.what}",
+                "start again: it goes on without this state, which is kept aside in "
+                f"{self._aside} (was the log restored from an older copy?)"
+                if self.disowned
+                else f"{self._keep_it()}; without them choose another --prefix",
+            ) from None
+        self._folder.keeps_previous = False
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
         """Begin a snapshot if one is due, or put a written one in place. Call it between two polls; it waits
@@ -318,6 +376,8 @@ class SnapshotKeeper(NoSnapshots):
             self._failed(error)
             return
         self._state.read_from_disk(self._folder.files, prepared.sealed)
+        if self._goes_back_to is not None:
+            self._goes_back_to = prepared.number
         if self._writing is not None:
             self._metrics.batch.labels("snapshot_write").observe(self._writing.seconds)
         self._prepared = self._writing = self._failing_since = None

@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from simstream.judge.acceptor import LogPlace
 from simstream.log.base import Election, OutgoingVerdict, Publisher, Reader
 from simstream.model import Record, Verdict
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import FRAMES_A_POLL, NAME
-from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, LogPlace, in_batches
+from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, in_batches
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
 from simstream.roles.judge.traced_pages import traced_pages
