@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import subprocess
 import sys
 import threading
@@ -69,9 +70,14 @@ def matching(log: Log, policy: Policy, state: Path) -> Iterator[RoleContext]:
 
 def judge_all(log: Log, policy: Policy, state: Path) -> None:
     """Let a judge and a matcher with a folder for its states judge the log."""
+    judge_on(log, policy, state, FRAMES // 2, FRAMES)
+
+
+def judge_on(log: Log, policy: Policy, state: Path, *ends: int, time_ms: int = 0) -> None:
+    """The same from the end of the log on, in as many steps as there are ends."""
     with matching(log, policy, state), judging(log, policy):
-        for end in (FRAMES // 2, FRAMES):
-            append_frames(log, policy, end - FRAMES // 2, end)
+        for end in ends:
+            append_frames(log, policy, log.end_offsets(FINGERPRINTS)[0], end, time_ms)
             until(lambda count=end: sum(log.end_offsets(VERDICTS).values()) == count, "all is judged")  # type: ignore[misc]
 
 
@@ -185,6 +191,34 @@ def test_a_topic_of_answers_that_begins_with_later_frames_is_filled_from_the_fir
                 appender.append(one.value, partition=one.partition)
     with matching(log, policy, tmp_path / "empty"):
         until(lambda: all(end_of(log, shard) == FRAMES for shard in range(SHARDS)), "all frames are answered again")
+
+
+@pytest.mark.parametrize("answered", [FRAMES, FRAMES + 5])
+def test_a_state_of_frames_that_the_log_has_lost_answers_none(
+    policy: Policy, tmp_path: Path, caplog: pytest.LogCaptureFixture, answered: int
+) -> None:
+    """The log was restored from an older copy, and other frames took the place of the lost ones. The topic of
+    answers may end before the published position."""
+    place, half = tmp_path / "log", FRAMES // 2
+    with open_log(str(place)) as log:
+        log.create_topics(1, SHARDS)
+        judge_on(log, policy, tmp_path / "old", half)
+    shutil.copytree(tmp_path / "old", tmp_path / "good")
+    shutil.copytree(place, tmp_path / "copy")
+    with open_log(str(place)) as log:
+        judge_on(log, policy, tmp_path / "old", FRAMES - 5)
+    shutil.rmtree(place)
+    (tmp_path / "copy").rename(place)
+    with open_log(str(place)) as log:
+        judge_on(log, policy, tmp_path / "good", FRAMES, FRAMES + 5, time_ms=1)
+        right = [one for one in read_topic(log, MATCHES) if header_of(one).to_frame <= answered]
+        TopicPlace(str(place), "simstream").delete(MATCHES)
+        log.create_topics(1, SHARDS)
+        with log.open_appender(MATCHES) as appender:
+            for one in right:
+                appender.append(one.value, partition=one.partition)
+        judge_on(log, policy, tmp_path / "old", FRAMES + 8)
+    assert "does not belong to this log" in caplog.text
 
 
 def test_a_matcher_answers_at_most_max_ahead_frames_past_the_published_position(log: Log, policy: Policy) -> None:
@@ -311,11 +345,15 @@ def is_live(role: MatchRole, worker: ShardWorker, context: RoleContext, seconds:
     return not context.health.is_starting("match")
 
 
+def header_of(record: Record) -> answers.AnswerHeader:
+    return answers.decode(record.value or b"").header
+
+
 def end_of(log: Log, shard: int) -> int:
     """The frame behind the answers of a shard that follow each other from the first frame on."""
     end = 0
     for record in read_topic(log, MATCHES):
-        header = answers.decode(record.value or b"").header
+        header = header_of(record)
         if record.partition == shard and header.frame <= end < header.to_frame:
             end = header.to_frame
     return end

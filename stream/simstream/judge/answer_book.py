@@ -26,8 +26,8 @@ OWN: Final = ("log_id", "policy", "shards", "tables")
 OBJECT_BYTES: Final = 2048
 """What a decoded answer takes beside its bytes."""
 ANSWER_ANEW: Final = (
-    "check that matchers and judge read the same brokers and are of one version; if they do, bring up the shards "
-    "anew under another --matches"
+    "check that matchers and judge read the same brokers and are of one version; if they do (were the brokers "
+    "restored from an older copy?), bring up the shards anew under another --matches"
 )
 
 

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from msgspec import structs
 
 from simstream.closing import Closing
+from simstream.errors import WrongLog
 from simstream.files.names import SHARDS
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
@@ -126,30 +128,46 @@ class ShardWorker(threading.Thread):
         return published.frame if published else 0
 
     def _run(self) -> None:
-        begin, log_begins = self._find_begin(), self._log.low_watermarks(FINGERPRINTS)[0]
+        while not self._work():
+            self.loaded = False
+
+    def _work(self) -> bool:
+        """Answer until `stop`. Return False if the state was of frames that the log has lost, and is set aside."""
+        published = self._position.published
+        first, log_begins = self._find_first(published), self._log.low_watermarks(FINGERPRINTS)[0]
+        begin = published and structs.replace(published, frame=first)
         with (
             suppress(LoadStoppedError),
             ShardState(self._policy, self.shard, background=True, beat=self._beat) as state,
             self._open_snapshots(state) as snapshots,
         ):
             if self._stop_asked.is_set():
-                return
-            snapshots.load(begin, log_begins, stoppable(self._beat, self._stop_asked))
-            self.loaded = True
-            self._answer(state, snapshots, begin.frame if begin else 0)
+                return True
+            loaded = snapshots.load(begin, log_begins, stoppable(self._beat, self._stop_asked))
+            try:
+                if published and loaded and first < published.frame:
+                    self._look_ahead(state, snapshots, published)
+                self.loaded = True
+                self._answer(state, snapshots, first, published)
+            except WrongLog as error:
+                if not snapshots.disowned:
+                    raise
+                _logger.error("%s: %s", error.what, error.todo, extra={"shard": self.shard.number})
+                return False
             snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._published_frame())
+        return True
 
-    def _find_begin(self) -> Position | None:
-        """Return the position at which this shard begins to answer; None for the first frame of the log.
+    def _find_first(self, published: Position | None) -> int:
+        """Return the frame at which this shard begins to answer.
 
         It is the published position, or the end of the shard's answers if they end earlier. Usually every shard has
         answered all published frames. A new topic of answers lacks them: it has another number of shards, or was
         created again, perhaps while matchers ran, so that it begins with answers to later frames. A judge without a
         snapshot needs them all, one behind the other.
         """
-        published, number = self._position.published, self.shard.number
+        number = self.shard.number
         if published is None:
-            return None
+            return 0
         wanted = self._log_id, self._policy.id, self.shard.count, self._tables
 
         def is_counted(header: AnswerHeader) -> bool:
@@ -158,10 +176,10 @@ class ShardWorker(threading.Thread):
         answered = answered_frames(self._log, is_counted, published.frame, [number])[number]
         if self._log.low_watermarks(MATCHES)[number]:
             if answered is None:
-                return published  # its earlier answers were removed on purpose
+                return published.frame  # its earlier answers were removed on purpose
         elif answered and (end := unbroken_end(self._log, is_counted, number)) is not None:
             answered = end
-        return published if (answered or 0) >= published.frame else structs.replace(published, frame=answered or 0)
+        return min(answered or 0, published.frame)
 
     def _open_snapshots(self, state: ShardState) -> NoSnapshots:
         folder = self._role.settings.state
@@ -174,19 +192,41 @@ class ShardWorker(threading.Thread):
         path.parent.mkdir(parents=True, exist_ok=True)
         return SnapshotKeeper(str(path), state, self._log_id, self._role, reach="its shard must answer from frame")
 
-    def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int) -> None:
-        """Read the log, and answer its frames from `first` on. Many frames below it are taken in unanswered."""
+    def _look_ahead(self, state: ShardState, snapshots: NoSnapshots, published: Position) -> None:
+        """Check where the log leads a loaded state, by its acceptor alone: a wrong answer would count for ever."""
+        acceptor = deepcopy(state.acceptor)
+        with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
+            while acceptor.next_frame < published.frame and not self._stop_asked.is_set():
+                self._beat()
+                for record in reader.poll(min(published.frame - acceptor.next_frame, FRAMES_A_POLL), POLL_S):
+                    check_next(acceptor.next_frame, record)
+                    acceptor.accept(record.offset, record.value or b"", record.timestamp)
+        if acceptor.next_frame == published.frame:
+            snapshots.check(acceptor.place, published)
+
+    def _answer(self, state: ShardState, snapshots: NoSnapshots, first: int, published: Position | None) -> None:
+        """Read the log, and answer its frames from `first` on. Many frames below it are taken in unanswered.
+
+        Raises WrongLog if the log does not lead to the `published` position, before answers behind it.
+        """
         acceptor, ahead = state.acceptor, self._role.settings.max_ahead
         seen = self._make_seen_keys(state, first) if first else None
+        unchecked = published
         with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
             while not self._stop_asked.is_set():
                 self._beat()
+                if unchecked and acceptor.next_frame == unchecked.frame:
+                    snapshots.check(acceptor.place, unchecked)
+                    unchecked = None
                 room = self._published_frame() + ahead - acceptor.next_frame
+                most = min(room, FRAMES_A_POLL)
+                if unchecked:
+                    most = min(most, unchecked.frame - acceptor.next_frame)
                 self.behind = max(0, self._published_frame() - acceptor.next_frame)
                 if room <= 0:
                     reader.answers()  # lets the client report
                     self._stop_asked.wait(POLL_S)
-                records = reader.poll(min(room, FRAMES_A_POLL), POLL_S) if room > 0 else []
+                records = reader.poll(most, POLL_S) if room > 0 else []
                 if records:
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
                 for batch in in_batches(records):
