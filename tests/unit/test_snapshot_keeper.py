@@ -477,6 +477,25 @@ def test_a_folder_that_is_gone_is_judged_anew(folder: Path) -> None:
     assert loaded(folder, 9) is None
 
 
+@pytest.mark.parametrize("log_begins", [0, 2])
+def test_a_folder_that_is_removed_under_a_judge_ends_it_and_only_a_whole_log_gives_the_state_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, log_begins: int
+) -> None:
+    monkeypatch.setattr(bit_rot, "REST_S", 0.01)
+    state = CountedPages().judge(3)
+    with keeping(folder, state) as keeper:
+        keeper.finish(3, 30, 3)
+        shutil.rmtree(folder)
+        with pytest.raises(StateDamaged, match="it is missing") as caught:
+            until(keeper, state, 3, lambda: False)
+    assert "delete it (unless it is the state of a log that was cut)" in caught.value.todo
+    if log_begins:
+        with pytest.raises(WrongLog, match="no state reaches that far"):
+            loaded(folder, 9, log_begins)
+    else:
+        assert loaded(folder, 9) is None
+
+
 def test_the_age_of_the_snapshot_is_a_metric(folder: Path) -> None:
     context = RoleContext(ALWAYS)
     state = CountedPages().judge(5)
@@ -572,8 +591,9 @@ def test_without_a_whole_snapshot_or_log_the_start_is_refused_and_no_file_change
     if also_the_older:
         turn_over(folder / "manifest.previous")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(StateDamaged):
+    with pytest.raises(StateDamaged) as caught:
         loaded(folder, 7, log_begins=1 if also_the_older else 4)  # the log begins behind the older one
+    assert "delete it (unless it is the state of a log that was cut)" in caught.value.todo
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert after == before | {"suspect": b""}
 

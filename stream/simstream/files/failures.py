@@ -14,8 +14,8 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 START_OVER = (
-    "restore the folder from a copy, or delete it: a service then judges its log again, dedup reads its inputs "
-    "again, and a Deduper begins empty"
+    "restore the folder from a copy, or delete it (unless it is the state of a log that was cut): a service then "
+    "judges its log again, dedup reads its inputs again, and a Deduper begins empty"
 )
 """What to do about state that cannot be used: services and programs read it."""
 

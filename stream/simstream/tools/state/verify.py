@@ -58,8 +58,8 @@ class FolderCheck(msgspec.Struct, frozen=True):
             old, new = f"{self.folder}/{self.sound[0]}", f"{self.folder}/{manifest.NEWEST}"
             return f"stop the process, `mv {old} {new}`, and start it again: the previous snapshot is whole"
         return (
-            f"restore {self.folder} from a copy; or stop the process and delete the folder: then a service judges "
-            "its log from the start, and a Deduper begins empty"
+            f"restore {self.folder} from a copy; or stop the process and delete the folder (unless its log was "
+            "cut): a service then judges its log from the start, and a Deduper begins empty"
         )
 
 
