@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -16,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from simstream.errors import StateDamaged, StateError, StateFormat, StateLocked, UsageError
+from simstream.errors import StateDamaged, StateError, StateFormat, StateLocked, StateUnwritable, UsageError
 from simstream.files import blocks, checksum, header, manifest
 from simstream.files.blocks import BLOCK_BYTES
 from simstream.files.file_system import FileSystem
@@ -238,6 +239,24 @@ def test_a_folder_that_is_in_use_says_by_whom(tmp_path: Path, holder: str, said:
     assert said.format(**given) in str(caught.value)
     with StateFolder(tmp_path), pytest.raises(StateLocked, match="close this program's other Deduper"):
         StateFolder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, "check its owner and permissions"),
+        (errno.ENOLCK, "use a local disk: this file system gives no locks"),
+        (errno.EIO, "check the disk"),
+    ],
+)
+def test_a_lock_that_cannot_be_had_is_named_with_what_to_do(tmp_path: Path, number: int, said: str) -> None:
+    class UnlockableFiles(FileSystem):
+        def lock(self, path: Path) -> int:
+            raise OSError(number, os.strerror(number))
+
+    with pytest.raises(StateUnwritable, match=f"cannot write {tmp_path}/lock ") as caught:
+        StateFolder(tmp_path, UnlockableFiles())
+    assert caught.value.todo.startswith(said)
 
 
 def test_a_folder_that_its_process_has_closed_is_free_although_a_forked_process_lives(tmp_path: Path) -> None:

@@ -6,12 +6,21 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from simstream.errors import StateDamaged, StateError, StateFull, StateUnwritable
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """No room on the disk, in the quota, or under the limit of a file's size."""
 
+_NOT_ALLOWED: Final = "check its owner and permissions, and whether its file system is read-only"
+_TODO: Final = {
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.EROFS: _NOT_ALLOWED,
+    errno.ENOLCK: "use a local disk: this file system gives no locks",
+}
+"""What to do about errors that a good disk gives, too."""
 
 START_OVER = (
     "restore the folder from a copy, or delete it (unless it is the state of a log that was cut): a service then "
@@ -51,8 +60,9 @@ def unwritable(path: Path, error: OSError) -> StateError:
         return StateFull(
             f"no room to write {path} ({error.strerror})", "make room; the earlier snapshots are as they were"
         )
+    todo = _TODO.get(error.errno or 0, "check the disk")
     return StateUnwritable(
-        f"cannot write {path} ({error.strerror})", "check the disk; the earlier snapshots are as they were"
+        f"cannot write {path} ({error.strerror})", f"{todo}; the earlier snapshots are as they were"
     )
 
 

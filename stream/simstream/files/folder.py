@@ -217,6 +217,7 @@ def _locked(files: FileSystem, path: Path) -> int:
         with writing(path):
             files.make_folder(path)
             check_own(path, files.listdir(path))
+        with writing(path / LOCK):
             return files.lock(path / LOCK)
     except StateUnwritable as error:
         if isinstance(error.__cause__, BlockingIOError):
