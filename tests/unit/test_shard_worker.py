@@ -219,6 +219,7 @@ def test_a_state_of_frames_that_the_log_has_lost_answers_none(
                 appender.append(one.value, partition=one.partition)
         judge_on(log, policy, tmp_path / "old", FRAMES + 8)
     assert "does not belong to this log" in caplog.text
+    assert "begins again without it" in caplog.text
 
 
 def test_a_matcher_answers_at_most_max_ahead_frames_past_the_published_position(log: Log, policy: Policy) -> None:

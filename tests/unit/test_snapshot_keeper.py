@@ -286,7 +286,17 @@ def test_a_state_that_does_not_lead_to_the_published_position_is_set_aside(folde
         assert error.todo.startswith("start again")
         assert (folder / "damaged" / "manifest").exists()
         assert loaded(folder, 9) == other
-    assert checked(folder).todo.startswith("choose another --prefix"), "no state can be to blame"
+    assert checked(folder).todo.startswith("restore the topic fingerprints"), "no state can be to blame"
+
+
+def test_a_state_beyond_a_position_that_went_back_is_not_to_blame(folder: Path) -> None:
+    saved(folder, 5, 8)
+    with keeping(folder, CountedPages()) as keeper:
+        keeper.load(published(9), 0)
+        with pytest.raises(WrongLog, match="the position published is frame 7"):
+            keeper.check(LogPlace(9, 90, "0" * 16), published(7))
+        assert not keeper.disowned
+    assert loaded(folder, 9) == 8
 
 
 def test_the_last_state_that_reaches_a_cut_log_stays(folder: Path) -> None:

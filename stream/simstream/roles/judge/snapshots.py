@@ -95,7 +95,8 @@ class NoSnapshots(Closing):
                 f"at frame {place.frame} the log has ordinal {place.ordinal} and digest {place.digest}, but the "
                 f"position published is frame {published.frame}, ordinal {published.ordinal} and digest "
                 f"{published.digest}",
-                "choose another --prefix: the published verdicts come from another log",
+                "restore the topic fingerprints, or choose another --prefix: the published verdicts come from "
+                "another log",
             )
 
     def turn(self, frame: int, ordinal: int, published: int) -> None:
@@ -155,7 +156,7 @@ class SnapshotKeeper(NoSnapshots):
         `log_begins` is the first frame that the log still has. Calls `beat`, in any thread, as long as the disk
         gives bytes: a large state takes minutes. A damaged snapshot is set aside if another snapshot or the whole
         log can replace it; else it raises StateDamaged. A newer snapshot than the loaded one is set aside: the log
-        has lost its frames, and will have others in their place. Raises WrongLog, WrongRecipe, WrongPolicy,
+        may have lost its frames, and others take their place. Raises WrongLog, WrongRecipe, WrongPolicy,
         StateFormat and what `beat` raises, too.
         """
         end = published.frame if published else 0
@@ -263,13 +264,13 @@ class SnapshotKeeper(NoSnapshots):
         try:
             super().check(place, published)
         except WrongLog as error:
-            if self._goes_back_to is None:
+            if self._goes_back_to is None or place.frame != published.frame:
                 raise
             self.disowned = self._give_up(self._goes_back_to)
             raise WrongLog(
                 f"the state in {self._folder.path} does not belong to this log: {error.what}",
-                "start again: it goes on without this state, which is kept aside in "
-                f"{self._aside} (was the log restored from an older copy?)"
+                f"start again: it goes on without this state, which is kept aside in {self._aside}. If the topic "
+                "fingerprints alone has lost records, first copy this folder and restore that topic"
                 if self.disowned
                 else f"{self._keep_it()}; without them choose another --prefix",
             ) from None

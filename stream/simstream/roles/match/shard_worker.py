@@ -152,7 +152,8 @@ class ShardWorker(threading.Thread):
             except WrongLog as error:
                 if not snapshots.disowned:
                     raise
-                _logger.error("%s: %s", error.what, error.todo, extra={"shard": self.shard.number})
+                again, number = "%s; shard %d begins again without it, and keeps it in `damaged`", self.shard.number
+                _logger.error(again, error.what, number, extra={"shard": number})
                 return False
             snapshots.finish(state.acceptor.next_frame, state.acceptor.ordinal, self._published_frame())
         return True
