@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog
+from simstream.errors import StateDamaged, StateFull, StateLocked, WrongLog, WrongPolicy
 from simstream.files import sealed
 from simstream.files.blocks import BLOCK_BYTES
 from simstream.files.file_system import FileSystem
@@ -405,6 +405,22 @@ def test_the_state_of_another_log_is_refused_with_any_frames(folder: Path) -> No
     for frame in (2, 6, 9):
         with keeping(folder, CountedPages(), log="another") as keeper, pytest.raises(WrongLog, match="another log"):
             keeper.load(published(frame), 0)
+
+
+class OtherPolicyPages(CountedPages):
+    """A state of a judge or shard with another policy."""
+
+    def restore(self, parts: Sequence[SnapshotPart], facts: Mapping[str, Any], log_id: str) -> None:
+        raise WrongPolicy("the state has policy a, this judge has policy b", "use the same distance")
+
+
+def test_a_state_of_another_policy_is_refused_with_its_folder(folder: Path) -> None:
+    """A matcher has several, of which one may be another's."""
+    saved(folder, 5)
+    with keeping(folder, OtherPolicyPages()) as keeper, pytest.raises(WrongPolicy) as caught:
+        keeper.load(published(5), 0)
+    assert caught.value.what == f"cannot use the state in {folder}: the state has policy a, this judge has policy b"
+    assert caught.value.todo == "use the same distance"
 
 
 def test_a_folder_is_for_one(folder: Path) -> None:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from simstream.closing import Closing
-from simstream.errors import StateDamaged, StateUnwritable, WrongLog
+from simstream.errors import StateDamaged, StateUnwritable, WrongLog, WrongPolicy, WrongRecipe
 from simstream.files.file_system import FileSystem
 from simstream.files.folder import LoadedSnapshot, StateFolder
 from simstream.files.manifest import ManifestFile, Snapshot
@@ -187,6 +187,8 @@ class SnapshotKeeper(NoSnapshots):
             if self._give_up(loaded.number):
                 _logger.error("the snapshot is kept aside in %s: start this judge again", self._aside)
             raise
+        except (WrongLog, WrongPolicy, WrongRecipe) as error:
+            raise type(error)(f"cannot use the state in {self._folder.path}: {error.what}", error.todo) from None
         self._folder.suspect(False)
         self._state.read_from_disk(self._folder.files, loaded.sealed.values())
         self._frame, self._ordinal = loaded.facts["frame"], loaded.facts["ordinal"]
