@@ -37,8 +37,8 @@ def command() -> None:
 def inspect(folder: Path, as_json: bool) -> None:
     """Show what the snapshots in DIR hold: positions, policy, segments, sizes, age.
 
-    Shows each state in it: those of a matcher's shards lie in DIR/shards, and that of the role query beside a judge
-    in DIR/query.
+    Shows each state in DIR. A matcher keeps a state for each shard in DIR/shards. The role query beside a judge
+    keeps its state in DIR/query.
     """
     from simstream.tools.state.inspect import inspect as look
 
@@ -58,7 +58,7 @@ def inspect(folder: Path, as_json: bool) -> None:
 def verify(folder: Path, verbose: bool) -> None:
     """Check every checksum, order and count in DIR. Names each damaged file, and then ends with 1.
 
-    Checks each state in it, as inspect shows them.
+    Checks each state that inspect shows.
     """
     _for_each_state(folder, partial(_verify, verbose=verbose))
 

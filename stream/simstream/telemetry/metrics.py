@@ -221,7 +221,8 @@ class Metrics:
         )
         self.snapshot_age = make.gauge(
             "snapshot_age_seconds",
-            "Age of the newest snapshot of the judge's state; NaN without one, 0 without --state.",
+            "Age of the newest snapshot of the judge's state; NaN without one, 0 without --state or for a matcher "
+            "without shards.",
         )
         self.state_damaged = make.gauge(
             "state_damaged_files", "Files of snapshots that were set aside, kept in the state's folder `damaged`."
