@@ -83,6 +83,24 @@ def test_a_page_is_refused_in_every_character_set(workers: int, codec: str) -> N
         assert (text, reason, detail) == (None, "extract_failed", "the HTML nests deeper than 1,000 elements")
 
 
+@pytest.mark.parametrize(
+    ("before", "again"),
+    [
+        ("", "<p></br>"),
+        ("", "<p><"),
+        ("", "<p> "),
+        ("<template><table></template>", "<p>x"),
+        ("<caption>", "<p>x"),
+        ("<table><caption><object></caption></table>", "<p>x"),
+        ("<table>", "<tr>x"),
+    ],
+)
+def test_formatting_that_waits_is_counted_wherever_it_opens_again(before: str, again: str) -> None:
+    formatting = "".join(f"<b id={i}>" for i in range(400))
+    page = f"<div><p>{formatting}</div>{before}{again * 5_000}"
+    assert refusal(page.encode()) == "the HTML leaves formatting unclosed that would be opened again and again"
+
+
 def test_a_refused_page_starts_no_process() -> None:
     with ExtractionPool(1) as pool:
         pool.extract([("<div>" * 20_000, HTML)])

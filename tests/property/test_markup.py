@@ -13,7 +13,7 @@ from resiliparse.parse.html import HTMLTree
 from simstream.kernels.html.element_names import NAMES as TABLE
 from simstream.kernels.html.element_names import traits_by_name
 from simstream.kernels.html.markup import survey
-from simstream.kernels.html.open_elements import COUNTS, make_open
+from simstream.kernels.html.open_tags import COUNTS, make_open
 from simstream.kernels.html.tags import make_html
 from simstream.text.extraction.refused_html import LIMITS, MarkupCounts
 from tests import naive_html

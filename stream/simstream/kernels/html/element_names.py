@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simstream.kernels.jit import lean_helper
 
-# Traits of an element's name, which hold while the element is open.
+# Traits of an element's name, which hold while it is open. Ids of recipes depend on all, also on unused ones.
 P: Final = 1 << 0
 LI: Final = 1 << 1
 DD: Final = 1 << 2

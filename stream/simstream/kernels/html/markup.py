@@ -16,14 +16,11 @@ from simstream.kernels.html.element_names import (
     ENDLESS,
     FORMATTING,
     RAW,
-    ROW,
-    ROWS,
     SCRIPT,
-    TABLE,
     ElementNames,
     traits_of,
 )
-from simstream.kernels.html.open_elements import TAGS, OpenElements, add_node, is_waiting, reopen, top
+from simstream.kernels.html.open_tags import TAGS, OpenTags, add_node, add_text, end_tag, is_foreign, start_tag
 from simstream.kernels.html.tags import (
     ANY_NAME,
     BANG,
@@ -32,7 +29,6 @@ from simstream.kernels.html.tags import (
     PRIME,
     QUESTION,
     SLASH,
-    SPACE,
     HtmlBytes,
     declaration_end,
     find,
@@ -42,16 +38,14 @@ from simstream.kernels.html.tags import (
     tag_end,
     tag_name,
 )
-from simstream.kernels.html.tree_rules import end_tag, is_foreign, start_tag
 from simstream.kernels.jit import lean_helper, sealed_kernel
 
 _CHECK_EVERY: Final = 64
-_TABLE_INNER: Final = TABLE | ROWS | ROW
 
 
 @sealed_kernel
 def survey(
-    html: HtmlBytes, names: ElementNames, limits: NDArray[np.int64], slopes: NDArray[np.int64], state: OpenElements
+    html: HtmlBytes, names: ElementNames, limits: NDArray[np.int64], slopes: NDArray[np.int64], state: OpenTags
 ) -> None:
     """Count into `state.num`; stop soon after a count i passes `limits[i] + slopes[i] * tags / 1000`.
 
@@ -63,8 +57,7 @@ def survey(
     while at < size:
         start = at
         at = find(html, at, LT)
-        if at > start and is_waiting(state):
-            _text(html, start, at, state)
+        add_text(state, html, start, at)
         if at + 1 >= size:
             return
         follows = html.bytes[at + 1]
@@ -75,11 +68,10 @@ def survey(
         elif follows in (BANG, QUESTION, SLASH):
             state.num[TAGS] += 1
             add_node(state)
-            at = declaration_end(html, at, is_foreign(top(state)))
+            at = declaration_end(html, at, is_foreign(state))
         else:
             at += 1
-            if is_waiting(state):
-                _text(html, at - 1, at, state)
+            add_text(state, html, at - 1, at)
         if state.num[TAGS] >= check:
             if _is_over(state.num, limits, slopes):
                 return
@@ -95,21 +87,7 @@ def _is_over(num: NDArray[np.int64], limits: NDArray[np.int64], slopes: NDArray[
 
 
 @lean_helper
-def _text(html: HtmlBytes, start: int, end: int, state: OpenElements) -> None:
-    """Count a text. It opens formatting again, unless it is space between the parts of a table."""
-    traits = top(state)
-    if is_foreign(traits):
-        return
-    if traits & _TABLE_INNER:
-        while start < end and is_kind(html.bytes[start], SPACE):
-            start += 1
-        if start == end:
-            return
-    reopen(state)
-
-
-@lean_helper
-def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
+def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenTags) -> int:
     """Read a start tag and the raw text behind it, and return where reading goes on."""
     at, name = tag_name(html, begin, ANY_NAME)
     end, attributes, empty = tag_end(html, at)
@@ -138,7 +116,7 @@ def _sign(html: HtmlBytes, at: int, end: int, name: int) -> int:
 
 
 @lean_helper
-def _end(html: HtmlBytes, begin: int, names: ElementNames, state: OpenElements) -> int:
+def _end(html: HtmlBytes, begin: int, names: ElementNames, state: OpenTags) -> int:
     at, name = tag_name(html, begin, ANY_NAME)
     end, _, _ = tag_end(html, at)
     if end <= html.bytes.size:

@@ -8,21 +8,12 @@ import numpy as np
 
 from simstream.kernels.html.element_names import NAMES
 from simstream.kernels.html.markup import survey
-from simstream.kernels.html.open_elements import (
-    ATTRIBUTES,
-    CHOICES,
-    CLONES,
-    COUNTS,
-    DEEPEST,
-    LEVELS,
-    TAGS,
-    make_open,
-)
+from simstream.kernels.html.open_tags import COUNTS, TAGS, make_open
 from simstream.kernels.html.tags import make_html
 
 
 class MarkupCounts(NamedTuple):
-    """What a page costs a tree builder; see `kernels.html.open_elements.OpenElements`."""
+    """What a page costs a tree builder; see `kernels.html.open_tags.OpenTags`."""
 
     tags: int
     depth: int
@@ -39,14 +30,14 @@ LIMITS: Final = MarkupCounts(
 512."""
 SLOPES: Final = MarkupCounts(tags=0, depth=0, levels=50_000, clones=125, attributes=0, choices=300_000)
 """How much more of each is allowed for every thousand tags."""
-_SENTENCES: Final = {
-    TAGS: f"has more than {LIMITS.tags:,} tags",
-    DEEPEST: f"nests deeper than {LIMITS.depth:,} elements",
-    LEVELS: f"has its elements on average more than {SLOPES.levels // 1000} sections deep",
-    CLONES: "leaves formatting unclosed that would be opened again and again",
-    ATTRIBUTES: f"has a tag with more than {LIMITS.attributes} attributes",
-    CHOICES: "has a list of more options than are read, some 3,000",
-}
+_SENTENCES: Final = (
+    f"has more than {LIMITS.tags:,} tags",
+    f"nests deeper than {LIMITS.depth:,} elements",
+    f"has its elements on average more than {SLOPES.levels // 1000} sections deep",
+    "leaves formatting unclosed that would be opened again and again",
+    f"has a tag with more than {LIMITS.attributes} attributes",
+    "has a list of more options than are read, some 3,000",
+)
 _LIMITS, _SLOPES = (np.array(counts, np.int64) for counts in (LIMITS, SLOPES))
 
 
@@ -59,6 +50,4 @@ def refusal(html: bytes) -> str:
     survey(make_html(html), NAMES, _LIMITS, _SLOPES, state)
     counts = state.num[:COUNTS]
     over = counts > _LIMITS + _SLOPES * counts[TAGS] // 1000
-    if not over.any():
-        return ""
-    return f"the HTML {_SENTENCES[int(over.argmax())]}"
+    return f"the HTML {_SENTENCES[int(over.argmax())]}" if over.any() else ""
