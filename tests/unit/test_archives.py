@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from time import thread_time
+from typing import IO
 
 import pytest
 from fastwarc.stream_io import BrotliWriter, Lz4Writer
@@ -451,6 +452,22 @@ def test_behind_a_length_beyond_the_end_only_records_with_a_member_of_their_own_
     assert "breaks off" in said
 
 
+@pytest.mark.parametrize("lost", [400, 599], ids=["in the middle", "at the end"])
+@pytest.mark.parametrize("packing", ["gzip", "zstd"])
+@pytest.mark.parametrize("record", [warc, arc])
+@pytest.mark.parametrize("limit", [LIMIT, 1_000])
+def test_a_length_that_reaches_over_a_break_costs_no_record_with_a_member_of_its_own(
+    tmp_path: Path, limit: int, record: Callable[..., bytes], packing: str, lost: int
+) -> None:
+    records = archives.pages(range(600), record)
+    records[5] = record(answer(body(5)), 5, length=10**7)
+    members = [PACKINGS[packing]([one]) for one in records]
+    members[lost] = members[lost][:-40]
+    pages, said = read(written(tmp_path, b"".join(members)), limit)
+    assert numbers(pages) == [number for number in range(600) if number not in (5, lost)]
+    assert "breaks off" in said or "damaged" in said
+
+
 @pytest.mark.parametrize("packing", list(PACKINGS))
 @pytest.mark.parametrize("record", [warc, arc])
 @pytest.mark.parametrize("before", [100, 200_000])
@@ -660,6 +677,23 @@ def test_wrong_lengths_without_number_cost_what_their_bytes_cost(length: int, me
     assert len(found) == (1 if length == 10**9 and not members else 2_000)
     assert {one.damage for one in found} <= {"its length is wrong", "it breaks off"}
     assert flow.taken < 128 * 30_000 + 10 * 2_000 * len(record)
+
+
+def test_breaks_without_number_behind_wrong_lengths_make_few_bytes_be_read_again() -> None:
+    class CountingFlow(ArchiveFlow):
+        again = 0
+
+        def replay(self, data: IO[bytes]) -> None:
+            self.again += data.tell()
+            super().replay(data)
+
+    record = b"WARC/1.0\r\nContent-Length: 1000000000\r\n\r\nx"
+    part = (MemberBegin(), record, MemberBegin(), record, ArchiveBreak(0, "bad", fresh=True))
+    flow = CountingFlow(piece for _ in range(2_000) for piece in part)
+    most = 10_000
+    found = list(RecordFramer(flow, most, lambda: 0))
+    assert {one.damage for one in found} == {"it breaks off"}
+    assert 0 < flow.again <= framing._LONG_PATIENCE * most
 
 
 def test_headers_that_match_slowly_cost_time_linear_in_their_length(tmp_path: Path) -> None:

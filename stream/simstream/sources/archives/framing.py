@@ -81,8 +81,8 @@ class RecordFramer:
     counts at once in a block of more than `most` bytes. After _PATIENCE of any kind, it counts at once in each
     block. Else each wrong length might cost the rest of the file, or a whole block.
 
-    A block that the file's end cuts off may be such a page, too. So no header is looked for in it. But if each
-    record is a compressed member of its own, the members after the block's first member are records.
+    A block that a break or the file's end cuts off may be such a page, too. So no header is looked for in it. But
+    if each record is a compressed member of its own, the members after the block's first member are records.
     """
 
     flow: ArchiveFlow
@@ -197,8 +197,8 @@ class RecordFramer:
             ended = ended and _may_follow(rest, broken.where, arc)
             damage = "" if ended else "it breaks off"
             self._broken(broken, lost=not ended)
-            if passed.kept and not ended:
-                passed.kept.write(rest)
+            if not ended and self._long_patience > 0:
+                passed.keep(rest)
                 self._resume_with_member(passed, block, begin)
             return ArchiveRecord(self._number, fields, block or rest[:length], length, arc, damage)
         if damage:
@@ -267,7 +267,7 @@ class RecordFramer:
             count -= len(chunk)
             passed.count += len(chunk)
             if passed.kept is not None:
-                passed.kept.write(chunk)
+                passed.keep(chunk)
                 continue
             seen = tail + chunk
             if found := passed.pattern.search(seen):
@@ -301,7 +301,8 @@ class _PassedBytes:
 
     def keep(self, data: bytes) -> None:
         """Keep these bytes and all later ones."""
-        self.kept = tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  # closed with the record
+        if self.kept is None:
+            self.kept = tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES)  # noqa: SIM115  # closed with the record
         self.kept.write(data)
 
 
