@@ -10,7 +10,10 @@ import pytest
 from simstream.errors import DiskFull, TakenOver, TransactionOutlived
 from simstream.log.base import OutgoingVerdict, Publisher
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
+from simstream.roles.judge.transaction_room import MAX_BYTES, MIN_BYTES, SHRINK, TARGET_S, TransactionRoom
 from tests.waiting import until
+
+HALF = TransactionRoom().bytes // 2
 
 
 class SlowPublisher(Publisher):
@@ -152,6 +155,49 @@ def test_a_frame_that_alone_outlives_its_transaction_ends_the_judge_with_the_cau
             outbox.finish()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "fitting"),
+    [([], 0), ([0, 0], 2), ([HALF, HALF], 2), ([HALF, HALF, 1], 2), ([HALF, HALF + 1], 1), ([8 * HALF, 1], 1)],
+)
+def test_frames_fit_up_to_the_room_and_the_first_one_always_fits(sizes: list[int], fitting: int) -> None:
+    assert TransactionRoom().count_fitting(sizes) == fitting
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "room"),
+    [
+        (HALF + 1, TARGET_S / 4, 4 * HALF),
+        (HALF, TARGET_S / 4, 2 * HALF),  # a small one says nothing of a larger one
+        (2 * HALF, TARGET_S, 2 * HALF),
+        (2 * HALF, 2 * TARGET_S, HALF),
+        (8 * HALF, 2 * TARGET_S, 2 * HALF),  # a slow one makes no room
+        (2 * HALF, 1000 * TARGET_S, MIN_BYTES),
+    ],
+)
+def test_the_room_of_a_transaction_follows_the_brokers_rate(size: int, seconds: float, room: int) -> None:
+    changing = TransactionRoom()
+    changing.note_commit(size, seconds)
+    assert changing.bytes == room
+
+
+def test_after_a_timeout_the_room_is_a_part_of_what_was_sent() -> None:
+    room = TransactionRoom()
+    room.note_timeout(HALF)
+    assert room.bytes == HALF // SHRINK
+    room.bytes = MAX_BYTES
+    room.note_timeout(8 * MAX_BYTES)
+    assert room.bytes == MAX_BYTES // SHRINK
+
+
+def test_a_first_frame_that_is_larger_than_the_room_is_published() -> None:
+    publisher = SlowPublisher()
+    publisher.may.release()
+    with VerdictOutbox(publisher, lambda done: None) as outbox:
+        outbox.put([frame(0, 4 * HALF)])
+        outbox.finish()
+    assert publisher.published == [b"0"]
+
+
 def test_a_judge_waits_for_a_full_disk_and_publishes_the_same_batch_later(monkeypatch) -> None:
     monkeypatch.setattr("simstream.roles.judge.outbox.PAUSE_S", 0.01)
     publisher = SlowPublisher()
@@ -211,7 +257,7 @@ def test_queued_verdicts_are_not_published_after_the_judge_failed() -> None:
 
     with pytest.raises(ValueError, match="the judge failed"):
         fail()
-    assert b"2" not in publisher.published
+    assert publisher.published == [b"1"]  # the transaction that was under way is waited for
 
 
 def test_finish_waits_for_the_last_commit() -> None:
