@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from simstream.errors import BrokerUnreachable
 from simstream.log.base import TopicInfo
@@ -107,3 +107,44 @@ def test_without_an_answer_the_lag_of_a_paused_partition_is_that_of_the_last_fet
     source._long_pause_at = 0.0
     assert (source.lag(), asked) == ({0: 0}, [[0]])
     source.close()
+
+
+def test_what_was_read_before_its_partition_moved_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one poll, partition 0 went and came back, and partition 2 went."""
+    source = KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions()), LINGER_MS)
+    sought: list[tuple[int, int]] = []
+    monkeypatch.setattr(source, "_seek", lambda *place: sought.append(place))
+    source._next, source._moved = {0: 30, 1: 7}, {0, 2}
+    messages = [
+        Message(topic="t", partition=partition, offset=offset, value=b"x", timestamp=(1, 5))
+        for partition, offset in ((0, 50), (1, 7), (2, 3))
+    ]
+    assert [(record.partition, record.offset) for record in source._records(messages)] == [(1, 7)]
+    assert source._next == {0: 30, 1: 8}
+    assert sought == [(0, 30)]
+    source.close()
+
+
+def test_a_partition_that_went_is_committed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = list[dict[int, int]]()
+    monkeypatch.setattr(kafka_source, "Consumer", RefusedConsumer)
+    monkeypatch.setattr(RefusedConsumer, "commits", commits, raising=False)
+    source = KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions()), LINGER_MS)
+    source._next = {0: 9, 1: 9}
+    source.commit({0: 7, 1: 8})
+    source._forget([0])
+    source.close()
+    assert commits == [{0: 7, 1: 8}, {1: 8}]
+
+
+def test_the_confirmation_of_an_earlier_commit_confirms_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = list[dict[int, int]]()
+    monkeypatch.setattr(kafka_source, "Consumer", RefusedConsumer)
+    monkeypatch.setattr(RefusedConsumer, "commits", commits, raising=False)
+    source = KafkaPageConsumer(KnownCluster("127.0.0.1:1", LogOptions()), LINGER_MS)
+    source._next = {0: 9}
+    source.commit({0: 7})
+    source.commit({0: 8})
+    source._on_commit(None, [TopicPartition(PAGES, 0, 7)])
+    source.close()
+    assert commits[2:] == [{0: 8}]
