@@ -82,6 +82,27 @@ def test_a_group_that_appears_between_two_reads_is_no_damage(
     assert HEADER_SIZE + found.header.size == len(GROUP)
 
 
+@pytest.mark.parametrize("tail", [bytes(500), TORN], ids=["zeros", "torn"])
+@pytest.mark.parametrize(("cut", "append"), list(combinations_with_replacement(range(9), 2)))
+def test_whole_groups_that_replace_a_torn_tail_between_two_reads_are_no_damage(
+    path: Path, tail: bytes, cut: int, append: int
+) -> None:
+    with path.open("r+b", buffering=0) as writer:
+        writer.seek(FILE_HEADER)
+        writer.write(tail)
+        file = GroupFile(path, TOPIC, FileSystem())
+
+        def cut_off() -> None:
+            writer.truncate(FILE_HEADER)
+            writer.seek(FILE_HEADER)
+
+        with at_calls((cut, cut_off), (append, lambda: writer.write(FIRM + GROUP))):
+            found = [file.next()]
+        found += [file.next() for _ in range(3)]
+        file.close()
+    assert [HEADER_SIZE + one.header.size for one in found if one] == [len(FIRM), len(GROUP)]
+
+
 @pytest.mark.parametrize("broken", [0, HEADER_SIZE + 5], ids=["header", "body"])
 def test_a_valid_group_behind_a_broken_one_is_damage(path: Path, broken: int) -> None:
     data = bytearray(GROUP + FIRM)
