@@ -73,6 +73,20 @@ def test_a_frame_behind_a_gap_is_ignored_whole_until_the_gap_is_filled(acceptor)
     assert acceptor.gaps == {}
 
 
+def test_a_gap_closes_once_the_position_reaches_its_furthest_frame(acceptor) -> None:
+    for offset, start in enumerate([30, 20], 1):
+        assert acceptor.accept(offset, frame(start, [start]), NOW) is IgnoreReason.GAP
+    acceptor.accept(3, frame(9, [], to=29, lost=True), NOW)
+    assert acceptor.gaps == {("T", 0): 30}
+    acceptor.accept(4, frame(29, [], to=30, lost=True), NOW)
+    assert acceptor.gaps == {}
+
+
+def test_a_first_frame_without_pages_begins_its_partition(acceptor) -> None:
+    assert offsets_of(acceptor.accept(1, frame(5, [], to=5, partition=1, first=True), NOW)) == []
+    assert offsets_of(acceptor.accept(2, frame(5, [5], partition=1), NOW)) == [5]
+
+
 def test_a_partition_without_a_position_begins_only_with_a_first_frame_and_is_a_gap_till_then(acceptor) -> None:
     assert acceptor.accept(1, frame(0, [0], partition=1), NOW) is IgnoreReason.UNBEGUN
     assert acceptor.gaps == {("T", 1): 0}
