@@ -204,6 +204,11 @@ def test_a_body_is_read_as_it_was_meant(tmp_path: Path, lines: str) -> None:
     assert numbers(pages) == [1]
 
 
+def test_a_decoded_body_under_the_header_of_a_chunked_one_keeps_a_first_line_that_is_a_number() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert response(head + b"5\nThe five rules", 100).body == b"5\nThe five rules"
+
+
 def test_a_body_is_found_behind_a_long_head() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + b"X-A: b\r\n" * 20_000
     assert response(head + b"\r\n<p>text", LIMIT) == (200, b"text/html", b"<p>text")

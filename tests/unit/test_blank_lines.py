@@ -76,3 +76,8 @@ def test_a_file_that_breaks_off_within_blank_lines_names_the_last_one(
 def test_a_csv_row_of_spaces_is_blank_however_long(row: bytes) -> None:
     pages = csv_pages(io.BufferedReader(io.BytesIO(HEAD + row + b"1,x\n")), "a.csv", 100, FieldNames())
     assert [number for number, _ in pages] == [3]
+
+
+def test_a_line_that_begins_with_spaces_keeps_them_behind_blank_lines() -> None:
+    stream = io.BufferedReader(io.BytesIO(b"\n" * 2000 + b'  {"text":"a"}\n'), 1 << 18)
+    assert list(lines(stream, "a.jsonl", 1 << 20, ends=True)) == [(2001, b'  {"text":"a"}\n')]

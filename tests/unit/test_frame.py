@@ -108,6 +108,13 @@ def test_ids_and_urls_come_out_as_text_and_an_empty_url_as_none() -> None:
     assert columns.url_list() == [None, "u"]
 
 
+def test_joined_columns_have_the_ids_and_urls_of_their_parts() -> None:
+    columns = small()[1]
+    joined = frames.join([columns, columns, columns])
+    assert joined.id_list() == 3 * ["é甲", "b"]
+    assert joined.url_list() == 3 * [None, "u"]
+
+
 def test_every_single_flipped_bit_is_found() -> None:
     encoded = frames.encode(*small())
     for at in range(len(encoded)):

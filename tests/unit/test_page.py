@@ -221,6 +221,11 @@ def test_a_long_url_is_told_and_left_out() -> None:
     assert page_of({"id": "i", "url": "u" * 8192, "text": "a"}).kind is PageKind.READABLE
 
 
+@pytest.mark.parametrize(("length", "reason"), [(8193, "long_url"), (8192, "bad_id")])
+def test_a_long_url_is_told_of_a_page_without_another_name_too(length: int, reason: str) -> None:
+    assert page_of({"url": "u" * length, "text": "a"}).reason == reason
+
+
 def test_a_url_too_long_for_an_id_stays_as_url() -> None:
     page = page_of({"url": "u" * 3000, "text": "a"})
     assert (page.reason, page.url) == ("bad_id", "u" * 3000)
