@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +24,7 @@ from simstream.index import crowds
 from simstream.index.index import Index
 from simstream.judge import best_match, expiry, live_pages
 from simstream.judge.acceptor import AcceptedPages, Acceptor, IgnoreReason
-from simstream.judge.directory import PLACED
+from simstream.judge.directory import PLACED, PageDirectory
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Policy
 from simstream.judge.resolver import Resolver
@@ -32,6 +32,7 @@ from simstream.judge.state import JudgeState, make_index
 from simstream.model import REASONS, FingerprintColumns, PageKind, PageSource, Record, Verdict
 from simstream.wire import frame as frames
 from simstream.wire import verdict as wire
+from tests.colliding import SECRET, placed
 from tests.columns import page_columns
 from tests.naive import NaiveJudge, NaivePage, accepted_pages, lookup_values, pages_of
 from tests.short import examples
@@ -437,6 +438,24 @@ def test_a_long_log_is_judged_as_the_quadratic_judge_does_whatever_the_batches(
     assert verdicts == naive_verdicts(policy)
     assert {v.verdict for v in verdicts} >= {"new", "near_duplicate", "unchanged", "withdrawn", "unreadable"}
     assert link == "canonical" or any(v.merged_clusters for v in verdicts)
+
+
+@pytest.mark.parametrize("link", ["any", "canonical"])
+@pytest.mark.parametrize("batch", [1, 37])
+def test_pages_that_the_directory_cannot_tell_apart_stay_pages_of_their_own(link, batch, monkeypatch) -> None:
+    """Under SECRET all identities have one hash, and the directory has only bits of the hash."""
+    monkeypatch.setattr(live_pages, "PageDirectory", partial(PageDirectory, SECRET))
+    policy = Policy(RECIPE, 128, 4, 100, 60, link)
+    resolver = Resolver(policy, index_for(policy, memtable_limit=64))
+    rows = random_pages(250, seed=7)
+    columns, sources = columns_of(rows, 2), sources_of(rows)
+    columns.identity[:, 1] = [placed(first) for first in columns.identity[:, 0].tolist()]
+    naive, verdicts = NaiveJudge(policy), []
+    for at in range(0, len(rows), batch):
+        part = columns.part(at, min(at + batch, len(rows)))
+        verdicts += resolver.judge(part, part.time, at, sources[at : at + batch])
+    assert verdicts == [naive.judge(page) for page in pages_of(columns, columns.time, sources)]
+    assert len(resolver._store.directory.candidates(columns.identity[:1])[1]) == resolver.live_pages > 100
 
 
 @pytest.mark.parametrize("crowded", [512, 1, 0])
