@@ -21,11 +21,12 @@ from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka import missing_offsets, page_consumer
 from simstream.log.kafka import reader as reader_module
+from simstream.log.kafka.appender import KafkaAppender
 from simstream.log.kafka.client_watch import ClientWatch
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.page_consumer import set_group_offsets
 from simstream.log.kafka.publisher import KafkaPublisher
-from simstream.log.kafka.reader import consume
+from simstream.log.kafka.reader import KafkaReader, consume, last_record
 from simstream.log.kafka.topics import group_state
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS, LogOptions
 from simstream.model import Record
@@ -111,6 +112,23 @@ def appender_flush(appender: object, refused: list[int | None]) -> None:
             refused.append(error.number)
 
 
+def test_records_count_as_acknowledged_without_a_gap_in_whatever_order_reports_come(
+    kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, reports = KafkaAppender._delivered, dict[int, tuple[Any, ...]]()
+    monkeypatch.setattr(KafkaAppender, "_delivered", lambda _, number, *rest: reports.update({number: rest}))
+    counts: list[int] = []
+    with kafka_log.open_appender(PAGES) as appender:
+        assert isinstance(appender, KafkaAppender)
+        for i in range(5):
+            appender.append(b"v", b"k%d" % i)
+        until(lambda: appender.acknowledged() == 0 and len(reports) == 5, "all reports have come")
+        for number in (2, 3, 5, 1, 4):
+            report(appender, number, *reports[number])
+            counts.append(appender.acknowledged())
+    assert counts == [0, 0, 0, 3, 5]
+
+
 def test_a_full_queue_makes_the_appender_wait_and_loses_nothing(kafka_place: TopicPlace) -> None:
     log = kafka_place.open(client={"queue.buffering.max.messages": 10})
     log.create_topics(1)
@@ -169,6 +187,38 @@ def test_an_open_transaction_is_refused_by_name(kafka_place: TopicPlace) -> None
         log.open_publisher().start()
     other.commit_transaction(20)
     assert log.open_publisher().start() == b"one"
+
+
+def test_the_last_position_is_found_in_a_few_looks_behind_however_many_aborted_ones(
+    kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+
+    class CountedReader(KafkaReader):
+        def __init__(self, cluster: KafkaCluster, topic: str, start: Any) -> None:
+            looks.append(start)
+            assert len(looks) <= 2
+            super().__init__(cluster, topic, start)
+
+    monkeypatch.setattr(reader_module, "KafkaReader", CountedReader)
+    producer = Producer({"bootstrap.servers": kafka_place.servers, "transactional.id": secrets.token_hex(8)})
+    producer.init_transactions(60)
+
+    def publish(value: bytes, end: Callable[[float], object]) -> None:
+        producer.begin_transaction()
+        producer.produce(f"{kafka_place.prefix}.{POSITIONS}", value, b"judge")
+        producer.flush(60)
+        end(60)
+
+    cluster = cluster_of(kafka_place)
+    for expected in (None, b"one"):
+        if expected is not None:
+            publish(expected, producer.commit_transaction)
+        for _ in range(10):  # each takes two offsets
+            publish(b"never", producer.abort_transaction)
+        looks.clear()
+        found = last_record(cluster, POSITIONS)
+        assert (found and found.value, len(looks)) == (expected, 2)
 
 
 def test_pages_behind_an_open_transaction_are_counted_as_uncommitted(kafka_place: TopicPlace) -> None:

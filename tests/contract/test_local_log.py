@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from simstream.errors import DeliveryFailed, LogDamaged, LogError, LogLocked, SettingsError, TopicMissing
 from simstream.log import open_log
 from simstream.log.base import Log
-from simstream.log.local import reading
+from simstream.log.local import following, reading
 from simstream.log.local.log import LocalLog
 from simstream.log.local.record_groups import HEADER_SIZE
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
@@ -100,6 +100,18 @@ def test_a_publish_torn_at_any_byte_leaves_the_one_before_it(local_place: TopicP
         assert len(read_all(local_log, VERDICTS)) == 3
     with local_log.open_publisher() as publisher:
         assert publisher.start() == b"one"
+
+
+def test_one_poll_brings_about_as_many_bytes_as_it_may_however_many_records_are_asked_for(
+    local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MAX_BYTES", 5_000)
+    with local_log.open_appender(PAGES) as appender:
+        for _ in range(20):
+            appender.append(b"x" * 1_000, partition=0)
+    with local_log.open_consumer() as source, local_log.open_reader(PAGES) as reader:
+        for records in (source.poll(10_000, 5).records, reader.poll(10_000, 5)):
+            assert 5_000 <= sum(len(record.value or b"") for record in records) < 6_000
 
 
 def test_a_second_writer_is_told_who_the_first_is(local_place: TopicPlace, local_log: Log) -> None:
