@@ -228,6 +228,15 @@ def test_nothing_is_appended_where_records_that_were_read_are_gone(judged_log: P
         LocalLog(judged_log).open_appender(topic)
 
 
+@pytest.mark.parametrize("topic", [PAGES, FINGERPRINTS])
+def test_a_log_whose_records_were_all_read_and_judged_is_appended_to(judged_log: Path, topic: str) -> None:
+    log = LocalLog(judged_log)
+    before = sum(log.end_offsets(topic).values())
+    with log.open_appender(topic) as appender:
+        appender.append(b"next", b"key")
+    assert sum(log.end_offsets(topic).values()) == before + 1
+
+
 def test_a_fingerprinter_is_refused_where_pages_that_it_committed_are_gone(judged_log: Path) -> None:
     lose(judged_log, PAGES, 2)
     with pytest.raises(LogDamaged, match=r"simstream.pages ends at offset .* the disk lost"):

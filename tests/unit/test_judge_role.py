@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simstream.errors import WrongLog
 from simstream.index.index import Index
 from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log
@@ -20,14 +21,15 @@ from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.late_share import LATE_PAGES
-from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower
+from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge
 from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
-from simstream.roles.judge.snapshots import SnapshotKeeper
+from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.settings import Settings
 from simstream.text.recipe import preset
 from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
+from simstream.wire import position as positions
 from simstream.wire.position import Position
 from tests.columns import page_columns
 from tests.e2e.harness import read_topic
@@ -136,6 +138,33 @@ def test_a_judge_stands_once_it_is_close_and_goes_on_standing(log: Log) -> None:
         assert log.running().judges == ()
         assert candidacy.is_elected(MAX_READY_FRAMES)
         assert candidacy.is_elected(MAX_READY_FRAMES + 1)
+
+
+def test_a_standby_whose_log_leads_to_another_digest_than_the_published_one_stops(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 2)
+    other = Position(log.topic(FINGERPRINTS).id, 2, 2, "0" * 16, policy.id)
+    with log.open_publisher() as publisher:
+        publisher.start()
+        publisher.publish([], positions.encode(other))
+    context = RoleContext(Settings())
+    context.health.expect("judge", 0)
+    with LogJudge(policy, context, "judge") as judge, log.open_reader(FINGERPRINTS) as reader:
+        check = PublishedPositionCheck(log, policy)
+        follower = LogFollower(log, reader, judge, check, NoSnapshots(), context)
+        with pytest.raises(WrongLog, match="published is frame 2, ordinal 2 and digest 0000"):
+            follower.follow(lambda behind: behind == 0)
+
+
+def test_a_clean_stop_publishes_the_position_behind_last_frames_without_verdicts(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 1)
+    with judging(log, policy) as context:
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == 1, "the first frame is judged")
+        append_frames(log, policy, 5, 6)
+        ignored = context.metrics.frames_ignored.labels("gap")._value
+        until(lambda: ignored.get() == 1, "the second frame is ignored")
+    data = log.open_publisher().committed()
+    assert data is not None
+    assert positions.decode(data).frame == 2
 
 
 def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(

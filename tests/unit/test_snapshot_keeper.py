@@ -236,6 +236,7 @@ def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> No
     state = CountedPages().judge(5)
     with keeping(folder, state, Settings()) as keeper:
         keeper.finish(5, 50, 4)
+        assert keeper.wanted == 0, "none is written in vain"
     assert loaded(folder, 9) is None
     with keeping(folder, state, Settings()) as keeper:
         keeper.finish(5, 50, 5)
