@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from simstream.errors import InputError, UsageError
 from simstream.files.zstandard import zstd
 from simstream.model import Page, PageKind, Record
+from simstream.sources.archives import framing
 from simstream.sources.archives.byte_buffer import MAX_BEGINS, ArchiveFlow
 from simstream.sources.archives.framing import RecordFramer
 from simstream.sources.archives.http import response
@@ -662,6 +663,19 @@ def test_whole_records_that_quote_a_header_stay_whole_behind_some_wrong_lengths(
     found = list(RecordFramer(flow, 10_000, lambda: 0))
     assert [record.damage for record in found].count("its length is wrong") == wrong
     assert [record.block for record in found[2 * wrong :]] == [quoting] * 20
+
+
+@pytest.mark.parametrize("pieces", [0, 1])
+@pytest.mark.parametrize("split", range(0, 14, 3))
+def test_a_header_within_a_long_wrong_length_is_found_wherever_the_pieces_end(split: int, pieces: int) -> None:
+    """The bytes behind the block that is held are passed in pieces."""
+    most = 1_000
+    filler = b"x" * (most + pieces * framing._CHUNK_BYTES - split)
+    data = b"WARC/1.0\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n" % (len(filler) + 230, filler)
+    data += b"".join(b"WARC/1.0\r\nContent-Length: 5\r\n\r\npage%d\r\n\r\n" % number for number in range(9))
+    wrong, *others = RecordFramer(ArchiveFlow(iter([data])), most, lambda: 0)
+    assert wrong.damage == "its length is wrong"
+    assert [record.block for record in others] == [b"page%d" % number for number in range(9)]
 
 
 @pytest.mark.parametrize("length", [2_003, 20_000, 10**9], ids=["within a block", "beyond it", "beyond the end"])
