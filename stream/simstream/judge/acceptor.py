@@ -119,8 +119,8 @@ class Acceptor:
             columns = columns.part(int(np.searchsorted(columns.offset, position)), len(columns))
         if key not in self.positions:
             self._begin(key[0])
-        self.positions[key] = max(position, header.to)
-        if self.gaps.get(key, -1) <= self.positions[key]:
+        self.positions[key] = header.to
+        if self.gaps.get(key, -1) <= header.to:
             self.gaps.pop(key, None)
         accepted = AcceptedPages(header, columns, np.minimum(columns.time, append_time), self.ordinal)
         self.ordinal += len(columns)

@@ -165,12 +165,11 @@ class AnswerBook:
     def check(self, frame: int, digest: int) -> None:
         """Compare the digest of everything accepted below a frame with each shard's, before pages of it are judged.
 
-        Call it for each frame in order. Raises WrongAnswer if a shard has another digest.
+        Call it for each frame in order, once every shard has answered the frame before. Raises WrongAnswer if a
+        shard has another digest.
         """
         for number, shard in enumerate(self._by_shard):
             shard.drop_unchecked(frame)
-            if not shard.unchecked or shard.unchecked[0].answer.header.frame >= frame:
-                continue
             theirs = shard.unchecked[0].answer.header.digest(frame)
             if theirs != digest:
                 raise WrongAnswer(

@@ -396,7 +396,6 @@ def _refuse(page: Page, reason: str, detail: str) -> Page:
     """Make the page UNREADABLE, unless it already is for another reason."""
     if page.kind is not PageKind.UNREADABLE:
         page.kind, page.reason, page.detail = PageKind.UNREADABLE, reason, detail
-        page.text = page.raw = None
     return page
 
 

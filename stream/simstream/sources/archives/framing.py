@@ -221,7 +221,7 @@ class RecordFramer:
         seen = block if passed.count else block + self.flow.peek_line(_HEAD_BYTES)
         within = passed.pattern.search(seen)
         self._go_back(passed)
-        if not within or within.start() >= len(block):
+        if not within:
             return block
         self.flow.put_back(block[within.end() :])
         self.flow.take(max(0, within.end() - len(block)))
