@@ -665,6 +665,16 @@ def test_whole_records_that_quote_a_header_stay_whole_behind_some_wrong_lengths(
     assert [record.block for record in found[2 * wrong :]] == [quoting] * 20
 
 
+@pytest.mark.parametrize(("fresh", "places"), [(False, 1), (True, 2)])
+def test_what_follows_a_break_within_a_member_is_no_further_damage(fresh: bool, places: int) -> None:
+    record = warc(answer(body(1)), 1)
+    framer = RecordFramer(
+        ArchiveFlow(iter([record, ArchiveBreak(7, "bad", fresh), b"rest\r\n\r\n" + record])), LIMIT, lambda: 0
+    )
+    assert [found.is_whole for found in framer] == [True, True]
+    assert framer.damage.places == places
+
+
 @pytest.mark.parametrize("pieces", [0, 1])
 @pytest.mark.parametrize("split", range(0, 14, 3))
 def test_a_header_within_a_long_wrong_length_is_found_wherever_the_pieces_end(split: int, pieces: int) -> None:
