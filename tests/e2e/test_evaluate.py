@@ -198,6 +198,18 @@ def test_the_page_asks_the_network_for_nothing(ran: EvaluateRun) -> None:
     assert page.count("<svg") == len(list(ran.folder.glob("*.svg"))) > 0
 
 
+def test_a_screen_reader_is_told_what_each_figure_and_column_shows(ran: EvaluateRun) -> None:
+    page = (ran.folder / "index.html").read_text()
+    assert page.count("<svg") == len(re.findall(r'<svg role="img" aria-label="[^"]+"', page))
+    assert page.count("<th") == page.count('<th scope="col">') > 0
+
+
+def test_numbers_on_axes_are_written_out_and_no_tex(ran: EvaluateRun) -> None:
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", (ran.folder / "index.html").read_text())
+    assert {"0.01", "10", "none"} <= set(words)
+    assert [word for word in words if "$" in word] == []
+
+
 def test_the_page_has_the_numbers_of_the_results(ran: EvaluateRun) -> None:
     page = (ran.folder / "index.html").read_text().replace("\u00a0", " ")
     recall = ran.contender["corpora"][0]["rule"]["recall"][0]["value"]

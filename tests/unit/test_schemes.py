@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from tests.bench import schemes
@@ -39,3 +41,6 @@ def test_the_picture_names_every_scheme_and_is_the_same_again() -> None:
     picture = schemes.draw(rows)
     assert all(name.text in picture for name in schemes.NAMES.values())
     assert picture == schemes.draw(rows)
+    white = '<rect width="100%" height="100%" fill="#ffffff"/>'
+    committed = (Path(__file__).parents[2] / "docs" / "pictures" / "schemes.svg").read_text("utf-8")
+    assert (white in picture, white in committed) == (True, True)  # a page may be dark

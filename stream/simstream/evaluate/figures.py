@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from html import escape
 from math import comb
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ COLOURS: Final = ("#2f7ed8", "#e07b00", "#159a80", "#9a5fd0", "#c8486a", "#7a879
 BLUES: Final = ("#0f5bb5", "#3a86d8", "#6aa9e9", "#9cc8f2")
 MARKS: Final = ("o", "s", "^", "D", "v", "P")
 _SHOWN_BINS: Final = 4
+_WHITE: Final = '<rect width="100%" height="100%" fill="#ffffff"/>\n <defs>'
 MILLION: Final = 1e6
 
 
@@ -32,14 +34,16 @@ class FigureDrawing(NamedTuple):
     svg: str
 
     def inline(self) -> str:
-        """Return the SVG for an HTML page: without prologue, in the page's own text colour, and with a greatest
-        width, at which its text is about as large as the page's."""
-        body = self.svg[self.svg.index("<svg") :]
+        """Return the SVG for an HTML page: without prologue and background, in the page's own text colour, named by
+        its caption, and with a greatest width, at which its text is about as large as the page's."""
+        body = self.svg[self.svg.index("<svg") :].replace(_WHITE, "<defs>", 1)
         head, rest = body[: body.index(">")], body[body.index(">") :]
         width = re.search(r'\swidth="([0-9.]+)pt"', head)
         max_width = f' style="max-width: max(40rem, {1.4 * float(width[1]):.0f}px)"' if width else ""
         head = re.sub(r'\s(xmlns(:xlink)?|version|width|height)="[^"]*"', "", head)
-        return (head + rest).replace(INK, "currentColor").replace("<svg", f'<svg role="img"{max_width}', 1)
+        label = escape(self.caption.partition(". ")[0])
+        named = f'<svg role="img" aria-label="{label}"{max_width}'
+        return (head + rest).replace(INK, "currentColor").replace("<svg", named, 1)
 
 
 def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
@@ -73,7 +77,7 @@ def draw_main(results: EvaluationResults) -> FigureDrawing:
             _recall_panel(axes, results, number)
         _false_panel(panels[-1], results)
         handles, names = panels[-1].get_legend_handles_labels()  # bars stand after lines
-        _legend(figure, [*handles[1:], handles[0]], [*names[1:], names[0]], min(5, 2 + 2 * len(labelled)))
+        _legend(figure, [*handles[1:], handles[0]], [*names[1:], names[0]])
 
     return FigureDrawing("main", caption, as_svg("main", (max(6.4, 4.2 * (len(labelled) + 1)), 3.9), paint))
 
@@ -84,6 +88,17 @@ def title_of(contender: Contender) -> str:
         return f"{contender.name}, J ≥ {contender.agreement / contender.bits:.2g}"
     sketch = f" + {contender.bits}-bit sketch" if contender.bits else ""
     return f"{contender.name}, k = {contender.distance}{sketch}"
+
+
+def plain(value: float | None) -> str:
+    """Return a number with three digits, or all its digits before the point."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1g}"
 
 
 def bin_name(name: str) -> str:
@@ -133,7 +148,7 @@ def _false_panel(axes: Axes, results: EvaluationResults) -> None:
         axes.barh(places, values, height * 0.9, color=COLOURS[at % len(COLOURS)], label=title_of(contender))
         for place, value in zip(places, values, strict=True):
             axes.annotate(
-                "none" if value == 0 else f"{value:.3g}",
+                "none" if value == 0 else plain(value),
                 (value, place),
                 xytext=(3, 0),
                 textcoords="offset points",
@@ -144,6 +159,8 @@ def _false_panel(axes: Axes, results: EvaluationResults) -> None:
         axes.plot(wrong, places[: len(wrong)], linestyle="", marker="D", markersize=4, color=INK)
     axes.plot([], [], linestyle="", marker="D", markersize=4, color=INK, label="of these J < .3")
     axes.set_xscale("symlog", linthresh=0.01)
+    axes.xaxis.set_major_formatter(lambda value, _: plain(value))  # matplotlib's own writes TeX
+    axes.locator_params("x", numticks=6)
     axes.set_xlim(0, max(1.0, axes.get_xlim()[1]) * 12)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
@@ -166,7 +183,7 @@ def _precision_and_recall(results: EvaluationResults, number: int, name: str) ->
             axes.axvline(contender.distance or 0, color=INK, alpha=0.25, linewidth=1)
         panels[0].set_ylim(0, 1.03)
         handles, names = panels[0].get_legend_handles_labels()
-        _legend(figure, handles, names, 5)
+        _legend(figure, handles, names)
 
     caption = (
         f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: all "
@@ -214,10 +231,11 @@ def _candidates(results: EvaluationResults) -> FigureDrawing:
             axes.set_title(title_of(contender))
             axes.set_xlabel("greatest distance k")
         panels[0].set_yscale("symlog", linthresh=0.001)
+        panels[0].yaxis.set_major_formatter(lambda value, _: plain(value))
         panels[0].set_ylim(0, 2 * panels[0].get_ylim()[1])  # the edge would cut the highest mark
         panels[0].set_ylabel("candidates per million pairs")
         handles, names = panels[0].get_legend_handles_labels()
-        _legend(figure, handles, names, 4)
+        _legend(figure, handles, names)
 
     caption = (
         "The index's load: pairs of different groups within k, per million pairs, before any sketch is compared."
@@ -245,7 +263,7 @@ def _randomness(number: int, contender: Contender) -> FigureDrawing:
         right.set_ylim(0, 1)
         right.set_title("share of ones, by bit position")
         handles, names = left.get_legend_handles_labels()
-        _legend(figure, handles, names, 4)
+        _legend(figure, handles, names)
 
     caption = (
         f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to "
@@ -255,13 +273,17 @@ def _randomness(number: int, contender: Contender) -> FigureDrawing:
     return FigureDrawing(figure_name("randomness", number, contender.name), caption, svg)
 
 
-def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str], columns: int) -> None:
-    """Draw one legend above all panels."""
-    figure.legend(handles, names, loc="outside upper center", ncols=min(columns, len(names)), frameon=False)
+def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Draw one legend above all panels, in as many columns as fit."""
+    for columns in range(len(names), 0, -1):
+        legend = figure.legend(handles, names, loc="outside upper center", ncols=columns, frameon=False)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], None]) -> str:
-    """Return what `paint` draws. The same numbers give the same bytes."""
+    """Return what `paint` draws, on white. The same numbers give the same bytes."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -285,7 +307,8 @@ def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], Non
         "xtick.color": INK,
         "ytick.color": INK,
     }
-    with mpl.rc_context(style):
+    with mpl.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the browser's fonts have it
         figure = Figure(figsize=inches, layout="constrained")
         figure.patch.set_alpha(0)
         FigureCanvasSVG(figure)
@@ -294,10 +317,9 @@ def as_svg(salt: str, inches: tuple[float, float], paint: Callable[[Figure], Non
             axes.patch.set_alpha(0)
         out = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # the browser's fonts have it
-            figure.savefig(out, format="svg", metadata=nothing)
-    return re.sub(r"\s*<metadata>.*?</metadata>", "", out.getvalue(), flags=re.DOTALL)
+        figure.savefig(out, format="svg", metadata=nothing)
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", out.getvalue(), flags=re.DOTALL)
+    return svg.replace("<defs>", _WHITE, 1)
 
 
 def figure_name(kind: str, number: int, name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simstream.errors import UsageError
-from simstream.evaluate.figures import COLOURS, INK, MILLION, bin_name, draw_all, figure_name, title_of
+from simstream.evaluate.figures import COLOURS, INK, MILLION, bin_name, draw_all, figure_name, plain, title_of
 from simstream.evaluate.intervals import MeanInterval, ShareInterval
 from simstream.evaluate.results import DistanceCurve, EvaluationResults
 from simstream.evaluate.sentences import percent, read
@@ -38,8 +38,7 @@ def write(results: EvaluationResults, folder: Path) -> None:
     """Write `index.html`, and each figure as a file. Raises UsageError."""
     drawings = draw_all(results)
     for drawing in drawings:
-        white = drawing.svg.replace("<defs>", '<rect width="100%" height="100%" fill="#ffffff"/>\n <defs>', 1)
-        write_atomically(folder / f"{drawing.name}.svg", white.encode())
+        write_atomically(folder / f"{drawing.name}.svg", drawing.svg.encode())
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -49,7 +48,7 @@ def write(results: EvaluationResults, folder: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, bounds=_bounds, seeds=_seeds, plain=_plain)
+    environment.filters.update(percent=percent, bounds=_bounds, seeds=_seeds, plain=plain)
     page = environment.get_template(_TEMPLATE).render(
         results=results,
         parts=read(results),
@@ -84,15 +83,15 @@ def table(results: EvaluationResults) -> Table:
                 *(_bare(share.value) for share in one.rule.recall[:4]),
                 _bare(said.below_5.value if said else None),
                 _bare(said.below_3.value if said else None),
-                _plain(MILLION * false),
-                _plain(_candidates(one.curves, contender.distance)),
+                plain(MILLION * false),
+                plain(_candidates(one.curves, contender.distance)),
             )
     if results.contenders[0].apart_rule is not None:
         found.add_row("between corpora", style="bold")
     for contender in results.contenders:
         if (rule := contender.apart_rule) is not None:
             candidates = None if contender.distance is None else (rule.candidates.value or 0) * MILLION
-            cells = (_plain((rule.matched.value or 0) * MILLION), _plain(candidates))
+            cells = (plain((rule.matched.value or 0) * MILLION), plain(candidates))
             found.add_row(Text(printable(f"  {contender.name}")), *["–"] * 6, *cells)
     return found
 
@@ -113,22 +112,11 @@ def _bounds(interval: ShareInterval | MeanInterval, scale: float = 1.0) -> str:
         return ""
     if scale == 1.0 and isinstance(interval, ShareInterval):
         return f"{_bare(interval.low)}–{_bare(interval.high)}"
-    return f"{_plain(interval.low * scale)}–{_plain(interval.high * scale)}"
+    return f"{plain(interval.low * scale)}–{plain(interval.high * scale)}"
 
 
 def _seeds(share: ShareInterval, scale: float = 100.0) -> str:
     """Return the least and the greatest value of the seeds; empty for one seed."""
     if len(share.by_seed) < 2:
         return ""
-    return f"{_plain(min(share.by_seed) * scale)}–{_plain(max(share.by_seed) * scale)}"
-
-
-def _plain(value: float | None) -> str:
-    """Return a number with three digits, or all its digits before the point."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1g}"
+    return f"{plain(min(share.by_seed) * scale)}–{plain(max(share.by_seed) * scale)}"
