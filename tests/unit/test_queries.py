@@ -121,3 +121,9 @@ def test_the_description_defines_every_type_that_it_names() -> None:
     named = re.findall(r'"\$ref": "([^"]*)"', json.dumps(description))
     assert {name.removeprefix("#/components/schemas/") for name in named} <= types.keys()
     assert tuple(types["VerdictAnswer"]["properties"]) == Verdict.__struct_fields__
+
+
+def test_all_routes_are_described_under_one_heading() -> None:
+    role: Any = None
+    paths = make_app(role, role, role, role, role).openapi()["paths"]
+    assert {tuple(route["tags"]) for path in paths.values() for route in path.values()} == {("questions",)}

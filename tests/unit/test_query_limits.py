@@ -221,6 +221,12 @@ def test_every_answer_limits_what_a_browser_may_do(port: int) -> None:
     assert not re.search(r"<script(?! src=)|(?:src|href)=\"(?!/|data:,)| on\w+=", page)
 
 
+def test_the_docs_page_fits_a_phone_and_says_where_the_description_is_without_javascript(port: int) -> None:
+    page = HttpAnswer(port, "GET", "/docs").body.decode()
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert re.search(r'<noscript>[^<]+<a href="/openapi.json">', page)
+
+
 def test_swagger_ui_is_a_maintained_version(port: int) -> None:
     """Version 4 had holes that are known; 5 is what its makers mend."""
     script = HttpAnswer(port, "GET", "/swagger/swagger-ui-bundle.js").body

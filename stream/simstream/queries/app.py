@@ -71,6 +71,7 @@ def make_app(
         redoc_url=None,
         redirect_slashes=False,  # behind a proxy with TLS, a redirect would name a plain http address
     )
+    app.router.tags.append("questions")  # the heading of all routes at /docs
     add_drawing(app, SHOWN)
 
     @app.get("/", include_in_schema=False)

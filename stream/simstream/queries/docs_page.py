@@ -24,9 +24,11 @@ POLICY: Final = (
 """The page's content security policy. Only styles may be inline, since Swagger UI writes them into its elements."""
 _PAGE: Final = """<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><title>%s</title><link rel="icon" href="data:,">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%s</title><link rel="icon" href="data:,">
 <link rel="stylesheet" href="/swagger/swagger-ui.css"></head>
 <body><div id="swagger-ui"></div>
+<noscript>This page needs JavaScript. The API is described in <a href="/openapi.json">/openapi.json</a>.</noscript>
 <script src="/swagger/swagger-ui-bundle.js"></script><script src="/swagger/start.js"></script></body>
 </html>
 """
