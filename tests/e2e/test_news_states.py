@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import feedparser
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from simstream.feeds import web
 from simstream.feeds.fold import FoldLimits
@@ -257,6 +259,9 @@ def test_titles_and_texts_that_are_written_from_right_to_left_begin_on_the_right
     browser.open(stage.url)
     browser.sees(".card h2", title)
     assert browser.run(is_turned, ".card h2")
+    browser.open(f"{stage.url}?sort=largest")
+    browser.sees(".latest", f"Latest: {title}")
+    assert browser.run(is_turned, ".latest bdi")
     browser.open(f"{stage.url}#story/1001")
     browser.sees("#story-title", title)
     assert browser.run(is_turned, "#story-title")
@@ -265,6 +270,108 @@ def test_titles_and_texts_that_are_written_from_right_to_left_begin_on_the_right
     browser.sees("#rows .b", title)
     assert browser.run(is_turned, "#texts td")
     assert browser.run(is_turned, ".step .title")
+
+
+def emulate(browser: Browser, command: str, **values: Any) -> None:
+    browser.driver.execute_cdp_cmd(f"Emulation.{command}", values)
+
+
+def test_a_link_in_focus_is_never_below_the_header(stage: NewsStage, browser: Browser) -> None:
+    browser.open(stage.url)
+    browser.until(lambda: len(browser.texts(".card")) == 30, "all stories are shown")
+    browser.run("document.querySelectorAll('.card .site')[29].focus()")
+    is_free = (
+        "return document.activeElement.getBoundingClientRect().top > arguments[0].getBoundingClientRect().bottom"
+    )
+    header = browser.driver.find_element("tag name", "header")
+    for _ in range(40):
+        browser.driver.switch_to.active_element.send_keys(Keys.SHIFT, Keys.TAB)
+        assert browser.run(is_free, header)
+
+
+def test_on_a_phone_each_passage_that_differs_names_its_page(stage: NewsStage, browser: Browser) -> None:
+    emulate(browser, "setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=True)
+    try:
+        browser.open(f"{stage.url}#story/4")
+        browser.click(".step button", 1)
+        browser.sees("#rows .b", "Another.")
+        names = (
+            "return [...document.querySelectorAll('#rows td')].map(n => getComputedStyle(n, '::before').content)"
+        )
+        same, hidden, left, right = browser.run(names)
+        assert (same, hidden, left, right) == ("none", "none", '"1. s4.example"', '"2. s5.example"')
+    finally:
+        emulate(browser, "clearDeviceMetricsOverride")
+
+
+def test_the_choice_is_seen_under_forced_colours(stage: NewsStage, browser: Browser) -> None:
+    emulate(browser, "setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    try:
+        browser.open(stage.url)
+        browser.sees(".card h2", "title 138")
+        grounds = """return [...document.querySelectorAll(arguments[0])].map(getComputedStyle)
+            .map((style) => style.forcedColorAdjust === "none" ? style.backgroundColor : "forced")"""
+        chosen, *others = browser.run(grounds, ".orders span")
+        assert (chosen == "forced", others) == (False, ["forced", "forced"])
+        assert browser.run(grounds, ".languages button") == ["forced", chosen]
+    finally:
+        emulate(browser, "setEmulatedMedia", features=[])
+
+
+def test_without_javascript_there_are_links_and_no_form(stage: NewsStage, browser: Browser) -> None:
+    emulate(browser, "setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(stage.url)
+        browser.until(lambda: "This page needs JavaScript." in "".join(browser.texts("noscript p")), "it says so")
+        assert browser.texts("main a[href]") == ["/api/stories", "Atom", "JSON Feed"]
+        assert browser.texts("form, button") == []
+        assert browser.texts("#home") == ["simstream news"]
+    finally:
+        emulate(browser, "setScriptExecutionDisabled", value=False)
+
+
+def test_numbers_have_separators_and_their_words_a_number(browser: Browser) -> None:
+    with on_stage(1001) as stage:
+        browser.open(stage.url)
+        browser.until(lambda: "".join(browser.texts("#status")).startswith("1,001 stories, as of"), "all counted")
+        say = """return import("/words.js").then(({ WORDS: { en } }) =>
+            [en.behind("1"), en.left_out("1"), en.differ("2", "0", "1"), en.pages("1"), en.sites("1,001")])"""
+        assert browser.run(say) == [
+            "Stories still load: about 1 record has to be read. The list is not complete.",
+            "Only the first page and the newest pages are listed; 1 between them is not.",
+            "1 word in common, 2 only on the left, 0 only on the right",
+            "1 page",
+            "1,001 sites",
+        ]
+
+
+def test_each_view_has_one_heading_and_no_two_links_of_a_story_one_name(stage: NewsStage, browser: Browser) -> None:
+    browser.open(stage.url)
+    browser.sees(".card h2", "title 138")
+    assert browser.texts("h1") == ["simstream news"]
+    browser.open(f"{stage.url}#story/4")
+    browser.sees("h1", "title 4")
+    assert len(browser.texts("h1")) == 1
+    names = "return [...document.querySelectorAll('.step a, .step button')].map(n => n.ariaLabel)"
+    doings = ("Open the page", "Compare")
+    assert browser.run(names) == [f"{what}: {site}.example" for site in ("s4", "s5") for what in doings]
+
+
+def test_a_screen_reader_hears_the_count_after_a_choice_and_not_as_stories_come(
+    stage: NewsStage, browser: Browser
+) -> None:
+    def says(selector: str, count: int) -> bool:
+        return "".join(browser.texts(selector)).startswith(f"{count} stories")
+
+    browser.open(stage.url)
+    browser.until(lambda: says("#said", 70), "the first list is told")
+    stage.feed.fold.read(place(0, 1000), PageSheet("One more", TIME))
+    stage.feed.fold.apply(verdict(1000, 1000))
+    browser.until(lambda: says("#status", 71), "the list grew")
+    assert says("#said", 70)
+    assert browser.run("return document.querySelectorAll('header [role=status], header [aria-live]').length") == 0
+    browser.click("[value=largest]")
+    browser.until(lambda: says("#said", 71), "the new order is told")
 
 
 def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser) -> None:

@@ -62,8 +62,7 @@ export function writeFeedLinks() {
   const shown = new URLSearchParams(queryOf());
   shown.delete("sort");
   shown.delete("page");
-  const query = String(shown);
-  for (const link of document.querySelectorAll("[data-feed]")) link.href = `${link.dataset.feed}${query ? `?${query}` : ""}`;
+  for (const link of document.querySelectorAll("[data-feed]")) link.search = shown;
 }
 
 export function listPath() {

@@ -1,6 +1,6 @@
 // Two versions of a story side by side, in rows that begin at the same height.
 import { ask } from "./ask.js";
-import { byId, make, reasonOf, setText, speech } from "./nodes.js";
+import { byId, make, number, reasonOf, setText, speech } from "./nodes.js";
 
 let compared = "";
 
@@ -52,19 +52,20 @@ export async function compare() {
 
 function showComparison({ rows, words: count, cut }) {
   const { words } = speech;
-  const differ = count.only_a + count.only_b ? words.differ(count.only_a, count.only_b, count.same) : words.same;
+  const differ = count.only_a + count.only_b ? words.differ(...[count.only_a, count.only_b, count.same].map(number)) : words.same;
   tell("", cut ? `${differ} ${words.cut}` : differ);
   for (const side of ["left", "right"]) setText(byId(`${side}-name`), byId(side).selectedOptions[0]?.textContent ?? "");
   byId("texts").hidden = false;
   byId("rows").replaceChildren(...rows.map((row) => {
     const node = make("tr", row.same ? "same" : "differs");
-    node.append(makeCell("a", row.a), makeCell("b", row.b));
+    node.append(makeCell("a", "left", row.a), makeCell("b", "right", row.b));
     return node;
   }));
 }
 
-function makeCell(side, pieces) {
-  const cell = make("td", side);
+function makeCell(className, side, pieces) {
+  const cell = make("td", className);
+  cell.dataset.name = byId(`${side}-name`).textContent;
   cell.append(...pieces.map((piece) => (piece.differs ? make("mark", "", piece.text) : document.createTextNode(piece.text))));
   return cell;
 }

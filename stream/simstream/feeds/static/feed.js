@@ -3,7 +3,7 @@ import { currentPage, listPath, readAddress, storyInAddress, writeAddress, write
 import { ask } from "./ask.js";
 import { compare } from "./compare.js";
 import { awaitList, clearList, failList, showList } from "./list.js";
-import { byId, choose, speech } from "./nodes.js";
+import { byId, choose, setText, speech } from "./nodes.js";
 import { noticeOf, show } from "./notice.js";
 import { awaitStory, failStory, openStory, showStory } from "./story.js";
 
@@ -83,8 +83,10 @@ function showPage({ data, tag }, path) {
     refresh();
     return;
   }
+  const isNew = shown.path !== path;
   Object.assign(shown, { path, tag });
   showList(data);
+  if (isNew) setText(byId("said"), byId("status").textContent);  // a list that grows by itself is not read out
   writeFeedLinks();
 }
 
@@ -140,5 +142,6 @@ function followAddress() {
 addEventListener("popstate", followAddress);
 addEventListener("hashchange", followAddress);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+byId("controls").hidden = byId("languages").hidden = false;
 readAddress();
 speak();

@@ -45,10 +45,10 @@ export function showList(data) {
   byId("nothing").hidden = data.stories.length > 0;
   setText(byId("nothing"), data.stream_time ? words.nothing : words.empty);
   byId("pager").hidden = data.pages < 2;
-  setText(byId("page"), words.page(data.page, data.pages));
+  setText(byId("page"), words.page(number(data.page), number(data.pages)));
   byId("previous").disabled = currentPage() <= 1;
   byId("next").disabled = currentPage() >= data.pages;
-  setText(byId("status"), data.stream_time ? words.stories(data.total, moment(data.stream_time)) : "");
+  setText(byId("status"), data.stream_time ? words.stories(number(data.total), moment(data.stream_time)) : "");
   tellLeftOut(data.left_out, data.untitled, words.duration(data.window_ms / 1000));
 }
 
@@ -73,7 +73,9 @@ function makeCard(story) {
   title.append(link);
   const facts = make("p", "facts");
   facts.append(make("a", "site"), make("span", "count"), make("span", "when"), make("span", "badge"));
-  node.append(title, make("p", "latest"), facts);
+  const latest = make("p", "latest");
+  latest.append(make("span"), make("bdi"));
+  node.append(title, latest, facts);
   return node;
 }
 
@@ -83,14 +85,15 @@ function fillCard(node, story, growthMs) {
   setText(node.querySelector("a"), title);
   const latest = node.querySelector(".latest");
   latest.hidden = !story.newest_title || story.newest_title === title;
-  setText(latest, words.latest(story.newest_title));
+  setText(latest.firstChild, words.latest);
+  setText(latest.lastChild, story.newest_title ?? "");
   const site = node.querySelector(".site");
   setText(site, story.site);
   site.href = siteLink(story.site);
   site.hidden = !story.site;
-  setText(node.querySelector(".count"), `${words.sites(story.sites)} · ${words.pages(story.versions)}`);
+  setText(node.querySelector(".count"), `${words.sites(number(story.sites))} · ${words.pages(number(story.versions))}`);
   setText(node.querySelector(".when"), span(story.first_seen, story.last_seen));
   const badge = node.querySelector(".badge");
   badge.hidden = story.growth === 0 || story.versions < 2;
-  setText(badge, words.growth(story.growth, words.duration(growthMs / 1000)));
+  setText(badge, words.growth(number(story.growth), words.duration(growthMs / 1000)));
 }

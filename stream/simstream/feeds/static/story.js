@@ -1,6 +1,6 @@
 // One story: its timeline, folded if it is long, and links to two of its versions side by side.
 import { closeComparison, compareWith, fillChoices } from "./compare.js";
-import { byId, make, moment, setText, span, speech } from "./nodes.js";
+import { byId, make, moment, number, setText, span, speech } from "./nodes.js";
 
 const FIRST = 4;
 const LAST = 6;
@@ -32,11 +32,11 @@ export function showStory(data) {
   byId("story-body").hidden = false;
   setText(byId("story-title"), data.title || words.untitled);
   document.title = `${data.title || words.untitled} · ${words.name}`;
-  const facts = [words.sites(data.sites), words.pages(data.versions), span(data.first_seen, data.last_seen)];
+  const facts = [words.sites(number(data.sites)), words.pages(number(data.versions)), span(data.first_seen, data.last_seen)];
   byId("story-facts").replaceChildren(...facts.map((text) => make("span", "", text)));
   showTimeline(data.timeline);
   byId("left-out").hidden = data.left_out === 0;
-  setText(byId("left-out"), words.left_out(data.left_out));
+  setText(byId("left-out"), words.left_out(number(data.left_out)));
   setText(byId("status"), "");
   fillChoices(data.timeline);
 }
@@ -54,7 +54,7 @@ function showTimeline(timeline) {
 
 function makeFold(count, timeline) {
   const node = make("li", "step fold");
-  const button = make("button", "", speech.words.fold(count));
+  const button = make("button", "", speech.words.fold(number(count)));
   button.type = "button";
   button.setAttribute("aria-expanded", "false");
   button.addEventListener("click", () => {
@@ -68,6 +68,7 @@ function makeFold(count, timeline) {
 
 function makeStep(version, all) {
   const { words } = speech;
+  const name = version.site || version.id;
   const node = make("li", version.founder ? "step founder" : "step");
   node.append(make("p", "title", version.title || words.untitled));
   const facts = make("p", "facts");
@@ -78,6 +79,7 @@ function makeStep(version, all) {
   if (version.similarity !== null) facts.append(makeAlike(version, all));
   if (version.url) {
     const link = make("a", "", words.open);
+    link.setAttribute("aria-label", `${words.open}: ${name}`);
     link.href = version.url;
     link.rel = "noopener noreferrer";
     link.target = "_blank";
@@ -85,6 +87,7 @@ function makeStep(version, all) {
   }
   if (all.length > 1) {
     const button = make("button", "", words.compare);
+    button.setAttribute("aria-label", `${words.compare}: ${name}`);
     button.type = "button";
     button.addEventListener("click", () => compareWith(version, all));
     facts.append(button);
