@@ -13,8 +13,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import click
 import pytest
@@ -367,6 +368,39 @@ def test_a_sentence_has_a_line_of_its_own_above_a_running_bar(monkeypatch: pytes
     before, after = shown.getvalue().split(b"simstream: passed over: 1 page")
     assert before.endswith(b"\r\x1b[2K"), "the bar's line is erased first"
     assert after.startswith(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "worker"),
+    [
+        ("fingerprint p.jsonl", "simstream.deduper.fingerprinting.RecordFingerprinter.batches"),
+        ("feed p.jsonl --log log", "simstream.tools.feed.feed.feed"),
+        ("train-idf p.jsonl -o idf", "simstream.tools.train_idf.training.TrainingRun.run"),
+        ("match text --with p.jsonl", "simstream.tools.matched_texts.MatchedTexts.read"),
+        ("dedup p.jsonl", "simstream.deduper.fingerprinting.RecordFingerprinter.batches"),
+        ("explain a -i p.jsonl", "simstream.deduper.fingerprinting.RecordFingerprinter.batches"),
+    ],
+)
+def test_ctrl_c_ends_a_bar_before_it_is_reported(
+    arguments: str, worker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(_: object, records: Iterator[Record], *others: object, **named: object) -> NoReturn:
+        next(records)
+        raise KeyboardInterrupt
+
+    shown = io.BytesIO()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(worker, interrupted)
+    monkeypatch.setattr(
+        "simstream.cli.match.open_url", lambda *_, **__: io.BytesIO(b'{"results":[{"matches":[]}]}')
+    )
+    monkeypatch.setattr(sys, "stderr", TerminalText(shown))
+    Path("p.jsonl").write_text('{"id": "a", "text": "the night train"}\n' * 2)
+    assert invoke(arguments.split()) == 130
+    bar, _, after = shown.getvalue().partition(b"simstream: interrupted")
+    assert bar.endswith((b"\n\x1b[?25h", b"\x1b[2K")), "the bar's line is ended or erased, and the cursor is back"
+    assert after == b"\n"
 
 
 @pytest.mark.parametrize(

@@ -232,10 +232,15 @@ def _advice(error: click.ClickException) -> str:
 
 
 def _fail(what: str, todo: str, code: int, debug: bool) -> int:
-    if debug:
-        import traceback
+    """Print the error that is being handled as one line, below what the command has shown. Returns the code."""
+    import traceback
 
+    if debug:
         traceback.print_exc()
+    error = sys.exception()
+    while error is not None:  # a command's frames hold a bar, which would be drawn again below the line
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
     line = " ".join(f"simstream: {what}{': ' + todo if todo else ''}".split())
     click.echo(printable(line), err=True)
     return code
