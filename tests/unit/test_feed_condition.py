@@ -154,6 +154,8 @@ def test_a_page_that_reads_for_long_says_again_how_much_is_left(caplog: pytest.L
         watch._tell()
         clock.now += 1
     assert re.findall(r"still has to read about (\d+) records", caplog.text) == ["100", "60", "20"]
+    condition.take(VERDICTS, 99)
+    assert str(condition) == "the news page still has to read about 1 record"
     condition.take(VERDICTS, 100)
     condition.hear({PAGES: 0, VERDICTS: 100})
     watch._tell()

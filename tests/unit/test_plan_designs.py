@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from simstream.cli.amounts import count, nbytes
+from simstream.amounts import count, nbytes
 from simstream.cli.main import invoke
 from simstream.errors import SettingsError, UsageError
 from simstream.index.packed import TableBuild, build

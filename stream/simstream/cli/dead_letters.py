@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import say_pages
+from simstream.amounts import say_pages
 from simstream.cli.options import COUNT, log_options, open_log, settings_options, settle
 from simstream.errors import SettingsError
 from simstream.model import GIVEN_REASONS

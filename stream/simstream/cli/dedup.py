@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from simstream.cli.amounts import say_count
+from simstream.amounts import say_bytes, say_count
 from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import ShareType, field_options, judging_options, versions_option
 from simstream.cli.progress import say
@@ -17,13 +17,15 @@ from simstream.errors import InputError, InputMissing, OutputError, StoreError, 
 from simstream.settings import duration_ms
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from simstream.cli.dedup_run import DedupRun
     from simstream.settings import Settings
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import InputFile
     from simstream.tools.dedup.run_state import RunState
+
+
+MIN_RATED_S = 5.0
+"""The rate of a run that judges for less time is not said: it would tell of the first batch."""
 
 
 class DedupOptions(NamedTuple):
@@ -166,7 +168,7 @@ def command(config: str | None, **flags: Any) -> None:
     if automatic:
         say(f"judged with --distance {settings.distance}")
     if given.output != "-":
-        _sum_up(public_address(given.output), run.kinds, perf_counter() - began)
+        _sum_up(public_address(given.output), run, perf_counter() - began)
     report_separated(run.names)
     _judge_unread(run, given.max_unreadable)
 
@@ -198,11 +200,14 @@ def _judge_unread(run: DedupRun, most: float | None) -> None:
         raise run.damage
 
 
-def _sum_up(output: str, kinds: Counter[str], seconds: float) -> None:
+def _sum_up(output: str, run: DedupRun, seconds: float) -> None:
+    """Say what a run of some seconds has judged. Its start, which may have compiled kernels, makes no rate."""
     from simstream.telemetry.process_memory import peak
 
-    counts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common())
-    say(f"{say_count(kinds.total(), 'verdict')} in {output}: {counts or 'no page'}")
+    total, judging_s = run.kinds.total(), perf_counter() - run.first_verdict_at
+    counts = ", ".join(f"{number:,} {kind}" for kind, number in run.kinds.most_common())
+    say(f"{say_count(total, 'verdict')} in {output}: {counts or 'no page'}")
+    rate = f", {total / judging_s:,.0f} pages/s" if total and judging_s >= MIN_RATED_S else ""
     held = peak()
-    memory = f", peak memory {held / 1e6:,.0f} MB" if held else ""
-    say(f"{seconds:,.1f} s, {kinds.total() / seconds:,.0f} pages/s{memory}")
+    memory = f", peak memory {say_bytes(held)}" if held else ""
+    say(f"{seconds:,.1f} s{rate}{memory}")

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from simstream.cli.amounts import say_pages
+from simstream.amounts import say_pages
 from simstream.cli.dedup_outputs import FINAL, FurtherOutputs, written_rows
 from simstream.cli.options import make_deduper
 from simstream.cli.progress import say, shown
@@ -108,6 +109,8 @@ class DedupRun:
     unread: UnreadPages = field(default_factory=UnreadPages)
     damage: InputError | None = None
     """The error that names the damaged inputs. What was read of them is judged and written."""
+    first_verdict_at: float = 0.0
+    """The time `perf_counter` of the first verdict; 0 before it."""
 
     def judge(self) -> None:
         """Judge all pages and write all outputs. Raises InputError after them if an input is damaged."""
@@ -145,6 +148,7 @@ class DedupRun:
                     held.add(wire.encode(verdict))
                 self.kinds[verdict.verdict] += 1
                 self.unread.take(verdict)
+                self.first_verdict_at = self.first_verdict_at or perf_counter()
         except InputError as error:
             self.damage = error  # what was read before the damage counts
         if held is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
+from simstream.amounts import say_count, say_pages
 from simstream.cli import verdict_table
 from simstream.cli.options import field_options, judging_options, settle
 from simstream.cli.progress import say
@@ -131,6 +132,9 @@ def _summary(verdicts: list[Verdict], largest: list[DuplicateGroup], seconds: fl
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
+    if not verdicts:
+        console.print("0 pages: no verdict")
+        return
     kinds = Counter(verdict.verdict for verdict in verdicts)
     console.print()
     pages = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
@@ -140,15 +144,15 @@ def _summary(verdicts: list[Verdict], largest: list[DuplicateGroup], seconds: fl
     for kind, meaning in MEANINGS.items():
         if kinds[kind]:
             pages.add_row(f"[{verdict_table.COLOURS[kind]}]{kind}[/]", f"{kinds[kind]:,}", meaning)
-    if kinds:
-        console.print(pages)
+    console.print(pages)
     if largest:
         console.print("\nLargest clusters")
     for group in largest:
         line = f"  {len(group.pages):>4} pages  cluster {group.cluster_id:>4}  {printable(group.canonical)}"
         console.print(line, markup=False)
-    counts = f"{len(verdicts):,} pages, {len(verdicts):,} verdicts, each published once, in {seconds:.1f} s."
-    console.print(f"\n{counts} {_kept(kinds)}".rstrip())
+    number = len(verdicts)
+    counts = f"{say_pages(number)}, {say_count(number, 'verdict')}, {'' if number == 1 else 'each '}published once"
+    console.print(f"\n{counts}, in {seconds:.1f} s. {_kept(kinds)}".rstrip())
 
 
 MEANINGS = {
@@ -165,7 +169,7 @@ def _kept(kinds: Counter[VerdictKind]) -> str:
     compared = sum(kinds[kind] for kind in COMPARED_VERDICTS)
     if not compared:
         return ""
-    return f"A crawler would keep {kinds[VerdictKind.NEW]:,} of the {compared:,} pages that can be compared."
+    return f"A crawler would keep {kinds[VerdictKind.NEW]:,} of the {say_pages(compared)} that can be compared."
 
 
 def _largest(log: Log, verdicts: list[Verdict], limits: PageLimits) -> list[DuplicateGroup]:

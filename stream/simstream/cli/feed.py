@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from simstream.cli.amounts import say_pages
+from simstream.amounts import say_pages
 from simstream.cli.options import field_options, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input
 from simstream.cli.progress import say, with_progress

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from simstream.cli.amounts import say_count
+from simstream.amounts import say_count
 from simstream.cli.output import written
 from simstream.cli.progress import counting, say
 from simstream.errors import InputMissing, UsageError
@@ -143,7 +143,7 @@ def _column(handle: IO[bytes], name: str) -> U64:
     with counting("reading") as heard:
         values = read_fingerprints(handle, "stdin" if name == "-" else name, heard)
     column = distinct(values)
-    say(f"{len(values):,} fingerprints read, {len(column):,} of them distinct")
+    say(f"{say_count(len(values), 'fingerprint')} read, {len(column):,} of them distinct")
     return column
 
 

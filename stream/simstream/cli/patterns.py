@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import nbytes, say_count, say_pages
+from simstream.amounts import nbytes, say_count, say_pages
 from simstream.cli.options import ShareType, log_options, open_log, settings_options, settle
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say
@@ -98,7 +98,7 @@ def command(
     if output:
         with written(output, paths) as out:
             out.write(to_json(found))
-        say(f"{len(found):,} patterns in {output}")
+        say(f"{say_count(len(found), 'pattern')} in {output}")
 
 
 def _of_files(files: Sequence[InputFile], room: int) -> list[SeenPages]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from simstream.cli.amounts import count, nbytes, say_bytes
+from simstream.amounts import count, nbytes, say_bytes, say_pages
 from simstream.cli.output import print_json
 from simstream.cli.progress import say
 from simstream.cli.wide_table import console_for, make_table
@@ -116,7 +116,7 @@ def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
         )
     console = console_for(table)
     cut = f"{report.lookups} lookups of {report.tables} tables a page"
-    console.print(f"[bold]{report.pages:,} pages on matchers, distance {report.distance}, {cut}[/]")
+    console.print(f"[bold]{say_pages(report.pages)} on matchers, distance {report.distance}, {cut}[/]")
     console.print(table)
     if report.judges > 1:
         console.print(f"for one of {report.judges} prefixes: one judge numbers at most 2.1 billion live pages")
@@ -133,7 +133,7 @@ def _print(report: PlanReport) -> None:
     parts = f"{report.fingerprints} by fingerprint, {report.sketch_lookups} by the sketch"
     lookups = report.fingerprints + report.sketch_lookups
     each = f", {lookups} lookups a page ({parts})" if lookups > 1 else ""
-    console.print(f"[bold]{report.pages:,} pages, distance {report.distance}{each}[/]")
+    console.print(f"[bold]{say_pages(report.pages)}, distance {report.distance}{each}[/]")
     console.print(table)
     console.print(f"[green]→[/] {_served(report)}")
     speed = report.measured

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simstream.amounts import say_pages
 from simstream.terminal import printable
 
 if TYPE_CHECKING:
@@ -52,17 +53,18 @@ def shown(reader: PageReader, title: str, total: int | None, *, transient: bool 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    pages = TextColumn("{task.fields[pages]:,} pages, {task.fields[rate]:,.0f}/s")
+    pages = TextColumn("{task.fields[pages]}, {task.fields[rate]:,.0f}/s")
     columns = (TextColumn("{task.description}"), BarColumn(), pages, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=transient) as bar:
-        task = bar.add_task(title, total=total and total >> 10, pages=0, rate=0)
+        task = bar.add_task(title, total=total and total >> 10, pages=say_pages(0), rate=0)
         number, began = 0, perf_counter()
         for number, record in enumerate(reader, 1):
             yield record
             if number % 100 == 0:
                 rate = number / max(perf_counter() - began, 1e-9)
-                bar.update(task, completed=reader.consumed >> 10, pages=number, rate=rate)
-        bar.update(task, total=1, completed=1, pages=number, rate=number / max(perf_counter() - began, 1e-9))
+                bar.update(task, completed=reader.consumed >> 10, pages=say_pages(number), rate=rate)
+        rate = number / max(perf_counter() - began, 1e-9)
+        bar.update(task, total=1, completed=1, pages=say_pages(number), rate=rate)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from simstream.cli.amounts import say_pages
+from simstream.amounts import say_pages
 from simstream.cli.progress import say
 
 if TYPE_CHECKING:

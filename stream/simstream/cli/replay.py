@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from simstream.cli.amounts import say_count, say_pages
+from simstream.amounts import say_count, say_pages
 from simstream.cli.options import (
     COUNT,
     judging_options,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import say_bytes, say_count
+from simstream.amounts import say_bytes, say_count
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting, say
 from simstream.cli.wide_table import console_for, make_table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import say_count
+from simstream.amounts import say_count
 from simstream.cli.options import log_options, open_log, settings_options, settle
 from simstream.cli.output import print_json
 from simstream.cli.wide_table import console_for, make_table

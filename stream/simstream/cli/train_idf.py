@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simstream.cli.amounts import nbytes, say_count, say_pages
+from simstream.amounts import nbytes, say_count, say_pages
 from simstream.cli.options import field_options, make_fingerprinter, recipe_option, settle_on_all_cores
 from simstream.cli.output import refuse_input, written
 from simstream.cli.progress import say, with_progress

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
+from simstream.amounts import say_count
+
 State = Literal["reading", "loading", "away", "ready"]
 """The news page reads its own table; it is behind the topics; no broker answers; it is up to date."""
 
@@ -89,10 +91,10 @@ class FeedCondition:
 
     def __str__(self) -> str:
         stories = "the stories do not change" if self.has_read_table else "there are no stories yet"
-        behind = f"about {self.behind:,}" if self.behind else "some"
+        behind = f"about {say_count(self.behind, 'record')}" if self.behind else "some records"
         return {
             "reading": "the news page is starting: ask again in a moment",
-            "loading": f"the news page still has to read {behind} records",
+            "loading": f"the news page still has to read {behind}",
             "away": f"no broker has answered for {int(self.silent_s)} s: {stories}",
             "ready": "ready",
         }[self.state]

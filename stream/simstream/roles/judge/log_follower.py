@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from simstream.amounts import say_count
 from simstream.errors import WrongLog, WrongPolicy, WrongSchema
 from simstream.judge.policy import Policy
 from simstream.log.base import Log, Reader
@@ -209,7 +210,7 @@ class LogFollower:
         return behind
 
     def _say_replay(self, remaining: int) -> None:
-        why = f"replaying, {remaining} frames to go"
+        why = f"replaying, {say_count(remaining, 'frame')} to go"
         if held_back := self._reader.held_back():
             why += f"; {held_back}"
         self._context.health.turn(NAME, False, why, REPLAYING)
@@ -221,7 +222,7 @@ class LogFollower:
         held_back = self._reader.held_back() if behind else ""
         ready = settled and answers and behind <= MAX_READY_FRAMES and not (self._snapshots.why or held_back)
         word = self._role.word
-        why = f"follows, {behind} frames behind" if answers else "the log does not answer"
+        why = f"follows, {say_count(behind, 'frame')} behind" if answers else "the log does not answer"
         if word != self._role.name:  # health already has this word
             why = f"{word}: {why}"
         for more in (self._snapshots.why, held_back):

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Final
 
+from simstream.amounts import say_count
 from simstream.index.shard import Shard
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
@@ -96,7 +97,7 @@ class MatchRole:
         why = f"holds {len(workers)} of {shards} shards"
         if late:
             first = late[0]
-            doing = f"{first.behind} frames behind" if first.loaded else "loads its state"
+            doing = f"{say_count(first.behind, 'frame')} behind" if first.loaded else "loads its state"
             why += f"; shard {first.shard.number} {doing}"
         self._context.health.turn(NAME, not late, why, REPLAYING if late else WORKING)
 

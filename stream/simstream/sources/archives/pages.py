@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from simstream.amounts import say_count, say_pages
 from simstream.model import Record
 from simstream.sources.archives.byte_buffer import ArchiveFlow
 from simstream.sources.archives.framing import ArchiveDamage, ArchiveRecord, RecordFramer
@@ -59,7 +60,7 @@ class ArchiveCounts:
         rest = f" and {more:,} others" if more else ""
         over = f"; skipped: {shown}{rest}" if kinds else ""
         files = "a web archive" if self.files == 1 else f"{self.files:,} web archives"
-        return f"{self.pages:,} pages in {self.records:,} records of {files}{over}"
+        return f"{say_pages(self.pages)} in {say_count(self.records, 'record')} of {files}{over}"
 
 
 class ArchivePages:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from simstream.amounts import say_pages
 from simstream.errors import BrokerUnreachable, RecordTooLarge
 from simstream.log.base import Appender, Log
 from simstream.log.options import DEAD_LETTERS, PAGES
@@ -153,7 +154,7 @@ def _settle(pages: Appender, sent: dict[int, DeadLetter], report: LetterReplay) 
             continue
         if done < max(sent, default=0):
             raise BrokerUnreachable(
-                f"{len(sent)} pages were not acknowledged",
+                f"{say_pages(len(sent), 'was', 'were')} not acknowledged",
                 "run the replay again: it sends the pages that did not arrive",
             )
         return

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from simstream.amounts import say_pages
 from simstream.errors import BrokerUnreachable, InputError, RecordTooLarge
 from simstream.log.base import Appender, Log
 from simstream.log.options import PAGES
@@ -81,7 +82,7 @@ class _FeedRun:
         self.save(PATIENCE_S)
         if self._origin:
             raise BrokerUnreachable(
-                f"{len(self._origin)} pages were not acknowledged",
+                f"{say_pages(len(self._origin), 'was', 'were')} not acknowledged",
                 "feed them again: pages that arrive twice do no harm",
             )
 

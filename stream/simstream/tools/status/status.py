@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from simstream.amounts import say_count, say_pages
 from simstream.errors import (
     BrokerUnreachable,
     FrameDamaged,
@@ -264,7 +265,7 @@ class StatusReader(StatusWithoutLog):
                 both = f"; no judge runs either: leave out --roles to run both{flags and f', with {flags}'}"
                 both += self._hint
             self._wrong(
-                f"{waiting} pages wait, and no fingerprinter runs",
+                f"{say_pages(waiting, 'waits', 'wait')}, and no fingerprinter runs",
                 "start one, unless it has just started and compiles: simstream serve --roles fingerprint "
                 f"{self._how}{both}",
             )
@@ -287,7 +288,7 @@ class StatusReader(StatusWithoutLog):
         if status.unpublished_frames and not status.judges:
             policy = self._policy(settings)
             self._wrong(
-                f"{status.unpublished_frames} frames wait for their verdicts, and no judge runs",
+                f"{_say_waiting(status.unpublished_frames)}, and no judge runs",
                 f"start one{policy and f' with {policy}'}: simstream serve --roles judge {self._how}{self._kept}"
                 f"{self._hint}",
             )
@@ -347,9 +348,9 @@ class StatusReader(StatusWithoutLog):
     def _look_for_answers(self) -> None:
         """Say which shards do not answer the frames that wait: no matcher holds them, or the answers are gone."""
         status = self.status
-        shards, wait = status.shards, f"{status.unpublished_frames} frames wait for their verdicts"
         if not status.unpublished_frames:
             return
+        shards, wait = status.shards, _say_waiting(status.unpublished_frames)
         begin = status.published.frame if status.published else 0
         if alone := [one.shard for one in shards if not one.owners]:
             self._wrong(
@@ -393,6 +394,10 @@ class StatusReader(StatusWithoutLog):
                 f"partition {partition} has a gap: the log waits for pages from {say_offset(offset)} on{gone}",
                 f"stop the fingerprinters, then: simstream source {how} {self._how}{self._kept}",
             )
+
+
+def _say_waiting(frames: int) -> str:
+    return f"{say_count(frames, 'frame')} {'waits for its' if frames == 1 else 'wait for their'} verdicts"
 
 
 def _has_pages(frame: Record) -> bool:

@@ -1,4 +1,4 @@
-"""Parses amounts on the command line, such as 10M pages or 64GB of memory."""
+"""Parses amounts of options, such as 10M pages or 64GB of memory, and says amounts as a person reads them."""
 
 from __future__ import annotations
 
