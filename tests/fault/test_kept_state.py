@@ -49,7 +49,7 @@ def test_a_clean_stop_keeps_the_state_and_a_restart_judges_nothing_again(program
         with program.serve(*KEPT, **SMALL) as service:
             assert loaded(service) == frames
             service.until(lambda: "replayed" in service.output, "it goes on")
-            assert "replaying 0 frames" in service.output
+            assert "replaying" not in service.output
             program.feed(200, seed=2)
             watcher.wait(400, service)
             assert service.end() == 0

@@ -162,6 +162,12 @@ def test_a_page_that_reads_for_long_says_again_how_much_is_left(caplog: pytest.L
     assert "the stories are up to date" in caplog.text
 
 
+def test_the_log_of_a_page_that_starts_has_no_advice_for_a_caller(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "simstream.news")
+    FeedWatch(FeedState(FoldLimits()), dict, ManualClock())._tell()
+    assert caplog.messages == ["the news page reads its table"]
+
+
 def test_the_table_keeps_that_the_news_page_was_up_to_date_once() -> None:
     clock, feed = ManualClock(), feed_of(3, lambda number: 0)
     feed.condition = begun(clock)

@@ -59,7 +59,7 @@ def test_pages_that_a_shorter_window_removes_at_the_start_are_told(caplog: pytes
     caplog.set_level("INFO", "simstream.news")
     again = FeedState(FoldLimits(), name="simstream.news2.x")
     again.begin(dict(table))
-    assert [record.getMessage() for record in caplog.records] == ["the news page begins; pages: 3"]
+    assert [record.getMessage() for record in caplog.records] == ["the news page has read its table; pages: 3"]
     shorter = FeedState(FoldLimits(window_ms=3_600_000), name="simstream.news2.x")
     shorter.begin(table)
     assert caplog.records[-1].getMessage() == (

@@ -237,6 +237,19 @@ def test_a_replay_does_not_count_ignored_frames_again(log: Log, policy: Policy) 
         assert context.metrics.frames_ignored.labels("gap")._value.get() == counted
 
 
+@pytest.mark.parametrize(("kept", "told"), [(True, []), (False, ["replaying 1 frame of the log"])])
+def test_a_restart_says_what_it_replays_only_if_there_is_a_frame(
+    log: Log, policy: Policy, tmp_path: Path, caplog: pytest.LogCaptureFixture, kept: bool, told: list[str]
+) -> None:
+    append_frames(log, policy, 0, 1)
+    caplog.set_level("INFO", "simstream.judge")
+    for times in (0, 1):
+        with judging(log, policy, tmp_path / "state" if kept else None):
+            until(lambda: sum(log.end_offsets(VERDICTS).values()) == 1, "all is published")
+            until(lambda times=times: "has replayed" in caplog.text or not times, "it goes on")  # type: ignore[misc]
+    assert [line for line in caplog.messages if line.startswith("replaying")] == told
+
+
 def test_late_pages_are_counted_and_asked_about(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     policy = make_policy(preset("default"), RECIPE, window_ms=72 * 3_600_000)
     seconds = 1_795_997_524

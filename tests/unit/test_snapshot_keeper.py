@@ -243,6 +243,12 @@ def test_a_clean_stop_takes_a_last_one_where_it_is_published(folder: Path) -> No
     assert loaded(folder, 9) == 5
 
 
+def test_the_log_says_in_which_folder_a_snapshot_is(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "simstream.judge")
+    saved(folder, 3)
+    assert f"took a snapshot of frame 3, ordinal 30, in {folder}" in caplog.messages
+
+
 def test_a_clean_stop_first_finishes_a_snapshot_under_way(folder: Path) -> None:
     state = CountedPages().judge(5)
     with keeping(folder, state) as keeper:

@@ -60,7 +60,7 @@ class FeedState:
             ) from error
         self.cards, self.sign = StoryCards(self.fold, self._words), ""
         self.condition.has_read_table = False
-        _logger.info("the news page begins; pages: %d", len(self.fold.versions))
+        _logger.info("the news page has read its table; pages: %d", len(self.fold.versions))
         if aged := self.fold.aged_at_start:
             _logger.warning(
                 "pages that left the news page because its window is now %g min: %d; to have them back, stop the "

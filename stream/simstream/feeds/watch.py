@@ -16,6 +16,8 @@ from simstream.log.base import Log
 from simstream.log.options import PAGES, VERDICTS
 
 _logger = logging.getLogger("simstream.news")
+_EVENTS: Final = {"ready": "the stories are up to date", "reading": "the news page reads its table"}
+"""What the log says of a state for which the condition is advice for a caller."""
 SLICE_TITLES = 256
 """The number of titles that are given up before other tasks have their turn."""
 
@@ -61,7 +63,7 @@ class FeedWatch:
         state, now = self._condition.state, self._clock()
         if state != self._told or (state == "loading" and now - self._told_at >= self.AGAIN_S):
             level = logging.WARNING if state == "away" else logging.INFO
-            _logger.log(level, "%s", "the stories are up to date" if state == "ready" else self._condition)
+            _logger.log(level, "%s", _EVENTS.get(state, self._condition))
             self._told, self._told_at = state, now
 
 

@@ -157,7 +157,8 @@ class LogFollower:
     def replay(self, published: Position) -> None:
         """Judge all remaining frames below the published position. Raises WrongLog, LogError, StateUnwritable."""
         remaining = published.frame - self._log_judge.next_frame
-        _logger.info("replaying %d frames of the log", remaining)
+        if remaining > 0:
+            _logger.info("replaying %s of the log", say_count(remaining, "frame"))
         self._say_replay(remaining)
         while remaining > 0 and not self._context.stop.is_set():
             self._step(published)

@@ -388,7 +388,8 @@ class SnapshotKeeper(NoSnapshots):
         self.kept, self.wanted = self._frame, 0
         self.why, self._try_at = "", 0.0
         where = {"frame": self._frame, "ordinal": self._ordinal}
-        _logger.info("took a snapshot of frame %d, ordinal %d", *where.values(), extra=where)
+        place = self._folder.path
+        _logger.info("took a snapshot of frame %d, ordinal %d, in %s", *where.values(), place, extra=where)
 
     def _failed(self, error: BaseException) -> None:
         """Plan another try. Raise the error if no try can help, or if none has helped for `give_up_after`."""
