@@ -21,13 +21,15 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from simstream.cli import dead_letters, main, match, verdict_table, verdicts
+from simstream.cli import dead_letters, main, match, options, verdict_table, verdicts
 from simstream.cli.main import COMMANDS, invoke
 from simstream.cli.output import print_json
 from simstream.cli.progress import counting, say
 from simstream.cli.serve import OPEN_FILES, allow_open_files
 from simstream.errors import BrokerUnreachable, SettingsError
+from simstream.log import open_log
 from simstream.model import Record
+from simstream.settings import Settings
 from simstream.telemetry.logging import JsonFormatter
 from simstream.tools.dead_letters.letters import DeadLetter
 from simstream.tools.match_questions import PageQuestion
@@ -40,6 +42,13 @@ NO_ROOM = (
     "simstream: the system gives no more memory or threads: "
     "raise the container's limits of memory and pids, `ulimit -v` or `ulimit -u`\n"
 )
+
+
+class TerminalText(io.TextIOWrapper):
+    """Text that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -330,6 +339,64 @@ def test_an_answer_that_is_none_is_named_in_one_line(
     assert line.startswith("simstream: http://127.0.0.1:9470 does not answer as a role `query` does (")
 
 
+def test_a_service_that_is_not_there_is_named_without_the_number_of_the_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert invoke(["match", "some text", "--api", "http://127.0.0.1:1"]) == 1
+    said = "simstream: http://127.0.0.1:1 does not answer (Connection refused): start `simstream serve"
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize("name", ["tokens", "match"])
+def test_a_text_without_quotes_is_told_what_it_needs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([name, "hello", "world"]) == 2
+    what = f"Got unexpected extra argument (world): put the text in quotes, or see `simstream {name} --help`"
+    assert capsys.readouterr().err == f"simstream: {what}\n"
+
+
+def test_a_list_without_failed_pages_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_log(str(tmp_path)) as log:
+        log.create_topics(1)
+    for flags, said in (((), "no failed page to list\n"), (("--json",), "")):
+        assert invoke(["dead-letters", "list", "--log", str(tmp_path), *flags]) == 0
+        assert capsys.readouterr().out == said
+
+
+def test_a_warning_of_a_command_that_writes_no_log_is_a_line_as_all_others(tmp_path: Path) -> None:
+    with options.open_log(Settings(log=str(tmp_path))):
+        assert logging.lastResort is not None
+        assert logging.lastResort.format(logging.makeLogRecord({"msg": "x\x1b"})) == "simstream: x\ufffd"
+
+
+@pytest.mark.parametrize("name", ["dead-letters", "source", "state", "topics"])
+def test_a_group_says_whole_sentences_of_its_commands_at_80_columns(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert invoke([name, "--help"]) == 0
+    lines = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert lines
+    assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "colours"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_a_table_has_colours_unless_the_user_or_the_terminal_refuses_them(
+    variables: dict[str, str], colours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in ({"TERM": "xterm"} | variables).items():
+        monkeypatch.setenv(name, value)
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", TerminalText(shown, write_through=True))
+    command = click.Command("config", callback=lambda: click.echo(verdict_table.line(verdict())))
+    monkeypatch.setattr(main.main, "get_command", lambda context, name: command)
+    assert invoke(["config"]) == 0
+    assert (b"near_duplicate" in shown.getvalue(), b"\x1b" in shown.getvalue()) == (True, colours)
+
+
 def test_an_id_cannot_steer_the_terminal() -> None:
     shown = click.unstyle(verdict_table.line(verdict(id="a\x1b[2Jb\rc\nd\u202ee")))
     assert "\x1b" not in shown
@@ -349,13 +416,6 @@ def test_what_a_stranger_wrote_steers_no_terminal(
         "simstream: passed over: 1 image/\ufffd]0;owned\ufffd",
         "and more",
     ]
-
-
-class TerminalText(io.TextIOWrapper):
-    """Text that calls itself a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_sentence_has_a_line_of_its_own_above_a_running_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,8 +469,8 @@ def test_ctrl_c_ends_a_bar_before_it_is_reported(
         (2, "dedup p.jsonl -o v.jsonl", 0, b""),
         (2, "dedup p.jsonl", 0, b'"verdict"'),
         (1, "dedup p.jsonl -o v.jsonl", 0, b"1 new"),
-        (1, "dedup p.jsonl", 1, b"Bad file descriptor"),
-        (1, "--version", 1, b"Bad file descriptor"),
+        (1, "dedup p.jsonl", 1, b" (Bad file descriptor): send it elsewhere\n"),
+        (1, "--version", 1, b" (Bad file descriptor): send it elsewhere\n"),
         (0, "dedup p.jsonl", 0, b'"verdict"'),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from typing import Any, BinaryIO
@@ -53,4 +54,5 @@ class CheckedWriter(io.RawIOBase):
         if is_stdout and isinstance(error, BrokenPipeError):
             return ReaderGoneError()
         shown, todo = ("stdout", "send it elsewhere") if is_stdout else (self._path, "name another file")
-        return OutputError(f"writing to {shown} failed ({error.strerror})", f"free space there, or {todo}")
+        room = "free space there, or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        return OutputError(f"writing to {shown} failed ({error.strerror})", room + todo)

@@ -72,12 +72,12 @@ def list_them(
         texts = iter(shown)
         first = next(texts, None)  # an error comes before the head of the table
         if not as_json:
-            click.echo(click.style(_HEAD, bold=True))
+            click.echo("no failed page to list" if first is None else click.style(_HEAD, bold=True))
         for text in () if first is None else chain([first], texts):
             click.echo(text)
 
 
-@command.command("replay")
+@command.command("replay", short_help="Send each failed page to the topic `pages` once more.")
 @_REASON
 @_SINCE
 @click.option("--limit", type=COUNT, metavar="N", help="Send at most N pages, the oldest first.")

@@ -189,7 +189,8 @@ def invoke(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        result: Any = main.main(args=arguments, prog_name="simstream", standalone_mode=False)
+        colours = False if _refuses_colours() else None  # None: if stdout is a terminal
+        result: Any = main.main(args=arguments, prog_name="simstream", standalone_mode=False, color=colours)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
@@ -225,10 +226,18 @@ def invoke(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _refuses_colours() -> bool:
+    """Return whether the user or the terminal wants plain text, as rich decides it."""
+    return os.environ.get("NO_COLOR", "") != "" or os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+
+
 def _advice(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "simstream"
-    return f"see `{path} --help`"
+    if context is None:
+        return "see `simstream --help`"
+    has_text = any(param.name == "text" for param in context.command.params)
+    quotes = "put the text in quotes, or " if has_text and "extra argument" in error.message else ""
+    return f"{quotes}see `{context.command_path} --help`"
 
 
 def _fail(what: str, todo: str, code: int, debug: bool) -> int:

@@ -17,7 +17,7 @@ from simstream.errors import SimstreamError, UsageError
 from simstream.sources.addresses import names_web_server
 from simstream.sources.fields import FieldNames
 from simstream.sources.lines import standard_input
-from simstream.telemetry.asking import open_url
+from simstream.telemetry.asking import open_url, reason_of
 from simstream.telemetry.callers import url_of
 from simstream.terminal import json_for, printable
 from simstream.tools.match_questions import PageQuestion, asked, batches
@@ -179,7 +179,7 @@ def _ask(url: str, pages: list[dict[str, str]], limit: int) -> list[Any]:
     except urllib.error.HTTPError as error:
         raise SimstreamError(f"{url} refused the question ({error.code})", _detail(error)) from error
     except (OSError, http.client.HTTPException) as error:
-        raise SimstreamError(f"{url} does not answer ({getattr(error, 'reason', error)})", _ADVICE) from error
+        raise SimstreamError(f"{url} does not answer ({reason_of(error)})", _ADVICE) from error
     except (ValueError, RecursionError) as error:
         raise SimstreamError(f"{url} does not answer as a role `query` does ({error})", _ADVICE) from error
 

@@ -287,11 +287,17 @@ def make_deduper(settings: Settings, path: Path | None = None, save_s: float = 1
 
 
 def open_log(settings: Settings, patience: float = PATIENCE_S) -> Log:
-    """Return the log that the settings name. Waits up to `patience` seconds for a broker."""
+    """Return the log that the settings name. Waits up to `patience` seconds for a broker.
+
+    A warning of a command that writes no log is a line as all that it says.
+    """
     from simstream.log import open_log as open_address
     from simstream.log import options_of
     from simstream.log.options import TOPICS
+    from simstream.telemetry.logging import OneLineFormatter
 
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(OneLineFormatter("simstream: %(message)s"))
     options = options_of(settings, patience)
     log = open_address(settings.log, options)  # first: it refuses an address that holds a password
     if settings.log_level:  # only on request: services write at level info without it

@@ -17,7 +17,7 @@ def command() -> None:
 _STATE = click.option("--state", metavar="DIR", help="Folder of the judge's state: read only the log after it.")
 
 
-@command.command("rewind")
+@command.command("rewind", short_help="Read missing pages again, from the end of the log on.")
 @_STATE
 @log_options
 @settings_options

@@ -31,7 +31,7 @@ def command() -> None:
     """Look into the folder of `serve --state DIR`, or upgrade the state of an earlier version."""
 
 
-@command.command("inspect")
+@command.command("inspect", short_help="Show what the snapshots in DIR hold.")
 @_FOLDER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a state.")
 def inspect(folder: Path, as_json: bool) -> None:
@@ -63,7 +63,7 @@ def verify(folder: Path, verbose: bool) -> None:
     _for_each_state(folder, partial(_verify, verbose=verbose))
 
 
-@command.command("upgrade")
+@command.command("upgrade", short_help="Upgrade the state OLD of an earlier version into NEW.")
 @click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
 @click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
 def upgrade(old: Path, new: Path) -> None:

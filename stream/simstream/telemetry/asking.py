@@ -17,6 +17,12 @@ def open_url(request: urllib.request.Request, timeout_s: float) -> Any:
     return urllib.request.build_opener(*handlers).open(request, timeout=timeout_s)
 
 
+def reason_of(error: Exception) -> str:
+    """Return in words why a request failed."""
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+
+
 def _is_own(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback

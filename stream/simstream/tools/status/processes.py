@@ -13,7 +13,7 @@ import msgspec
 from simstream.errors import StateError
 from simstream.files import manifest
 from simstream.files.file_system import FileSystem
-from simstream.telemetry.asking import open_url
+from simstream.telemetry.asking import open_url, reason_of
 from simstream.telemetry.health import RoleHealth
 
 TIMEOUT_S = 5.0
@@ -72,7 +72,7 @@ def _ask(address: str) -> ProcessStatus:
         with open_url(urllib.request.Request(url), TIMEOUT_S) as answer:
             said = msgspec.json.decode(answer.read(MAX_BYTES), type=_HealthAnswer)
     except (OSError, ValueError, msgspec.MsgspecError, http.client.HTTPException) as error:
-        return ProcessStatus(address, error=str(getattr(error, "reason", error)) or type(error).__name__)
+        return ProcessStatus(address, error=reason_of(error))
     return ProcessStatus(address, None, said.live, said.ready, said.why, said.roles)
 
 
