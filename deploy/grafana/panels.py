@@ -62,7 +62,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Verdicts by kind", "cps", (Query(_rate("simstream_verdicts_total", "verdict"), "{{verdict}}"),), True
         ),
         Panel(
-            "Pages that wait", "short", (Query(_most("simstream_source_lag_pages", "partition"), "{{partition}}"),)
+            "Pages that wait",
+            "short",
+            (Query(_most("simstream_source_lag_pages", "partition"), "partition {{partition}}"),),
         ),
         Panel(
             "Lag in seconds",
@@ -153,12 +155,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Frames that wait for a shard",
             "short",
-            (Query(_most("simstream_shard_lag_frames", "shard"), "{{shard}}"),),
+            (Query(_most("simstream_shard_lag_frames", "shard"), "shard {{shard}}"),),
         ),
         Panel(
             "Published frames that a matcher has not read",
             "short",
-            (Query(_most("simstream_shard_replay_frames", "instance, shard"), "{{shard}} {{instance}}"),),
+            (Query(_most("simstream_shard_replay_frames", "instance, shard"), "shard {{shard}}, {{instance}}"),),
         ),
         Panel(
             "Shards of a matcher",
@@ -171,7 +173,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
             True,
         ),
-        Panel("Entries by shard", "short", (Query(_most("simstream_shard_entries", "shard"), "{{shard}}"),)),
+        Panel("Entries by shard", "short", (Query(_most("simstream_shard_entries", "shard"), "shard {{shard}}"),)),
         Panel(
             "Bytes of a matcher",
             "bytes",

@@ -131,10 +131,11 @@ def told(value: float, unit: str) -> str:
         if value >= 600:
             return f"{value / 60:.3g} min"
         return f"{value:.3g} s" if value >= 1 or value == 0 else f"{1000 * value:.3g} ms"
-    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= limit:
-            return f"{value / limit:.3g} {letter}{'B' if unit == 'bytes' else ''}"
-    return f"{value:.3g}{' /s' if unit == 'cps' else ''}"
+    step, letters, end = (1024, ("GiB", "MiB", "KiB"), " B") if unit == "bytes" else (1000, ("G", "M", "k"), "")
+    for power, letter in zip((3, 2, 1), letters, strict=True):
+        if abs(value) >= step**power:
+            return f"{value / step**power:.3g} {letter}"
+    return f"{value:.3g}{' /s' if unit == 'cps' else end}"
 
 
 if __name__ == "__main__":

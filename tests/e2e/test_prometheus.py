@@ -23,6 +23,7 @@ import yaml
 from confluent_kafka import Producer
 
 from deploy.grafana import dashboard, picture
+from deploy.grafana.panels import ROWS
 from deploy.kafka.broker import KafkaBroker
 from deploy.prometheus import server
 from deploy.prometheus.server import Prometheus
@@ -118,6 +119,20 @@ def test_the_runbook_names_commands_and_settings_that_exist() -> None:
     named = set(re.findall(r"`((?:extract|dead_letters)\.\w+|\w+_(?:after|every|bytes))`", runbook))
     assert named >= {"stuck_after", "give_up_after", "snapshot_every"}
     assert named <= set(settings.names())
+
+
+def test_no_line_of_a_panel_has_a_bare_number_for_a_name() -> None:
+    names = [query.legend for panels in ROWS.values() for panel in panels for query in panel.queries]
+    assert {"partition {{partition}}", "shard {{shard}}"} <= set(names)
+    assert [name for name in names if name.startswith(("{{partition}}", "{{shard}}"))] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [(1536, "bytes", "1.5 KiB"), (3 << 30, "bytes", "3 GiB"), (512, "bytes", "512 B"), (1500, "short", "1.5 k")],
+)
+def test_the_picture_tells_values_as_grafana_does(value: float, unit: str, told: str) -> None:
+    assert picture.told(value, unit) == told
 
 
 def test_the_dashboard_is_made_of_its_panels() -> None:
