@@ -13,6 +13,8 @@ import json
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Collection
+from math import ceil, log2
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 from PIL import Image
 
 DASHBOARD = Path(__file__).with_name("simstream.json")
@@ -29,6 +31,7 @@ ACROSS = 3
 POINTS = 200
 MAX_LINES = 8
 """At most so many lines of a panel are named; more names would hide it."""
+MAX_BYTE_TICKS = 6
 
 
 def ask(address: str, expression: str, begin: float, end: float) -> list[dict[str, Any]]:
@@ -57,10 +60,13 @@ def rows(dashboard: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     return out
 
 
-def draw(address: str, minutes: float, until: float, file: Path, rate_interval: str) -> None:
-    """Draw all panels into one picture."""
+def draw(
+    address: str, minutes: float, until: float, file: Path, rate_interval: str, leave_out: Collection[str] = ()
+) -> None:
+    """Draw all panels into one picture. `leave_out`: the titles of rows that are not drawn."""
     begin = until - 60 * minutes
-    found = rows(json.loads(DASHBOARD.read_text(encoding="utf-8")))
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    found = [(title, panels) for title, panels in rows(dashboard) if title not in leave_out]
     heights = [height for _, panels in found for height in [0.22] + [2.0] * -(-len(panels) // ACROSS)]
     plt.rcParams.update(
         {"font.size": 7, "svg.fonttype": "path", "axes.spines.top": False, "axes.spines.right": False}
@@ -111,6 +117,8 @@ def draw_panel(axes: Axes, panel: dict[str, Any], found: list[tuple[str, list[fl
         for name, whens, ys in found:
             axes.plot(whens, ys, label=name, linewidth=1)
     axes.set_ylim(bottom=0)
+    if defaults["unit"] == "bytes":
+        axes.yaxis.set_major_locator(MultipleLocator(2.0 ** ceil(log2(axes.get_ylim()[1] / MAX_BYTE_TICKS))))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value, defaults["unit"])))
     axes.grid(alpha=0.25)
     handles, names = axes.get_legend_handles_labels()

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import yaml
 from confluent_kafka import Producer
+from matplotlib.figure import Figure
 
 from deploy.grafana import dashboard, picture
 from deploy.grafana.panels import ROWS
@@ -133,6 +134,14 @@ def test_no_line_of_a_panel_has_a_bare_number_for_a_name() -> None:
 )
 def test_the_picture_tells_values_as_grafana_does(value: float, unit: str, told: str) -> None:
     assert picture.told(value, unit) == told
+
+
+def test_the_ticks_of_bytes_in_the_picture_are_round() -> None:
+    defaults = {"unit": "bytes", "custom": {"stacking": {"mode": "none"}}}
+    axes = Figure().add_subplot()
+    picture.draw_panel(axes, {"title": "", "fieldConfig": {"defaults": defaults}}, [("", [0.0, 1.0], [0.0, 5e6])])
+    told = [picture.told(value, "bytes") for value in axes.get_yticks() if value >= 0]
+    assert told[:3] == ["0 B", "1 MiB", "2 MiB"]
 
 
 def test_the_dashboard_is_made_of_its_panels() -> None:
