@@ -208,6 +208,16 @@ def test_pages_of_other_fields_are_read_by_every_command_that_shows_words(
     assert re.search(r"\bnew +1 ", capsys.readouterr().out)
 
 
+def test_the_demo_has_its_own_index_whatever_the_settings_say_of_matchers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_SHARDS", "4")
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text(json.dumps({"id": "a", "text": "night train stops again mill village"}))
+    assert invoke(["demo", str(pages), "--quiet"]) == 0
+    assert "1 pages, 1 verdicts" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [

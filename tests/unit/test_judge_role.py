@@ -68,7 +68,7 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int, time_ms: int =
                 time=time_ms,
             )
             header = frames.FrameHeader(
-                RECIPE, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
+                policy.recipe_id, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
             )
             appender.append(frames.encode(header, columns), partition=0)
 

@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 
 from simstream.cli.main import invoke
+from simstream.cli.options import make_fingerprinter, policy_of
 from simstream.errors import UsageError, WrongLog
 from simstream.log import open_log
 from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.options import FINGERPRINTS, LogOptions
+from simstream.settings import Settings
 from simstream.tools.replay.compare import compare
 from simstream.tools.replay.replay import missing_topics
 from simstream.wire import position as positions
 from simstream.wire import verdict as wire
 from simstream.wire.position import Position
+from tests.unit.test_judge_role import append_frames
 from tests.unit.test_verdict import verdict
 
 
@@ -95,3 +98,19 @@ def test_a_replay_keeps_away_from_the_old_judges_state(tmp_path: Path, capsys: p
     assert invoke(["replay", "--to", "c", "--config", str(tmp_path / "simstream.toml")]) == 0
     assert "--state" not in capsys.readouterr().err
     assert not (tmp_path / "old").exists()
+
+
+def test_a_replay_has_its_own_index_whatever_the_settings_say_of_matchers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else it would wait for matchers of the new prefix, which nobody starts."""
+    with make_fingerprinter(Settings(), print, workers=0) as fingerprinter:
+        policy = policy_of(Settings(), fingerprinter.recipe, fingerprinter.recipe_id)
+    old, new = both(tmp_path / "log")
+    new.create_topics(shards=4)
+    append_frames(old, policy, 0, 1)
+    (tmp_path / "simstream.toml").write_text(f'log = "{tmp_path}/log"\nshards = 4\nmatches = "matches-4"\n')
+    assert invoke(["replay", "--to", "b", "--config", str(tmp_path / "simstream.toml")]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("1 verdict in b.verdicts")
+    assert "--shards 0" in said.err.splitlines()[-1]

@@ -50,8 +50,10 @@ def command(
     Feeds, fingerprints and judges pages as `serve` does, and prints each committed verdict as a line.
     """
     settings = settle(config, state="", **flags)  # the demo must not use the state of a service
-    # its pages are ordinary ones, and so are its verdicts
-    settings = structs.replace(settings, pages_format="json", verdicts_format="json", fields=FieldSettings())
+    # its pages are ordinary ones, and so are its verdicts; it has no matchers
+    settings = structs.replace(
+        settings, pages_format="json", verdicts_format="json", fields=FieldSettings(), shards=0
+    )
     from simstream.log import open_log
     from simstream.sources.demo import demo_records
     from simstream.sources.fields import FieldNames

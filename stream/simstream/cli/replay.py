@@ -57,8 +57,8 @@ def command(
     """Judge the log again, up to its end, under another policy of its recipe id. Fetches no page, copies no log.
 
     Publishes to PREFIX.verdicts, in the log's order and with its ordinals. Does not disturb the service. After a
-    kill, run it again: it goes on, and each verdict is published once. To go on live, use the same flags with
-    `serve --roles judge --publish-to PREFIX`.
+    kill, run it again: it goes on, and each verdict is published once. Has an index of its own, also if the service
+    has matchers. To go on live, run the command that it prints at its end.
     """
     from simstream.log import judged_prefix
 
@@ -66,7 +66,8 @@ def command(
     if to == judged_prefix(old):
         raise UsageError(f"verdicts are already published under the prefix {to}", "give another prefix with --to")
     new = settle(config, **flags | {"publish_to": to, "verdicts_topic": None})
-    new = replace(new, state=state)  # never the setting: that folder is the old judge's
+    # `state` is never the setting: that folder is the old judge's. No matchers answer for the new prefix.
+    new = replace(new, state=state, shards=0)
     if compare:
         _compare(old, new, examples, as_json)
         return 0
@@ -103,11 +104,11 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
         left = say_count(done.frames - done.frame, "frame")
         say(f"stopped before the end, {left} to go: run it again to continue")
         return 130
-    kept = f" --state {settings.state}" if settings.state else ""
+    own = " --shards 0" + (f" --state {shlex.quote(settings.state)}" if settings.state else "")
     flags = where(settings.log, options_of(settings, settings.give_up_s))
     flags += "".join(f" --{name} {shlex.quote(str(value))}" for name, value in policy_flags.items())
     beside = "beside another service with an --http-port of its own"
-    say(f"to continue live under this policy, {beside}: simstream serve --roles judge {flags}{kept}")
+    say(f"to continue live under this policy, {beside}: simstream serve --roles judge {flags}{own}")
     return 0
 
 
