@@ -164,7 +164,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shards: Annotated[int, Meta(ge=0, le=256)] | None = None
     """Shards of the index on matchers; not set: one for each partition of `matches`. 0: the judge's own index."""
     matches: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,60}\Z")] = "matches"
-    """The last part of the name of the topic of answers. Another name brings up new shards beside the old ones."""
+    """The last part of the name of the topic of answers. Another name brings up new shards beside the old ones. A
+    judge does not start without a topic of that other name."""
     instance: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,180}\Z")] | None = None
     """The name of a matcher that keeps its shards over a restart; each matcher needs its own."""
     copy: Annotated[int, Meta(ge=1, le=3)] = 1

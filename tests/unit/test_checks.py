@@ -46,9 +46,15 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list
     return code, capsys.readouterr().err.splitlines()
 
 
-def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_that_serve_takes_end_with_0(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert told(capsys) == (0, [])
     assert told(capsys, "--log", "a/folder") == (0, [])
+    monkeypatch.setenv("SIMSTREAM_LINK", "canonical")
+    monkeypatch.setenv("SIMSTREAM_SHARDS", "0")
+    monkeypatch.setenv("SIMSTREAM_MATCHES", "matches-8")
+    assert told(capsys, "--roles", "judge") == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -88,6 +94,7 @@ def test_settings_that_serve_takes_end_with_0(capsys: pytest.CaptureFixture[str]
         ('state = "."', "", ["holds other files"]),
         ("shards = 6", "", ["6 shards are not possible"]),
         ('shards = 4\nlink = "canonical"', "", ["link is canonical, and no shard knows"]),
+        ('matches = "matches-8"\nlink = "canonical"', "", ["link is canonical, and no shard knows"]),
         (
             'distance = "few"\nwindow = "soon"\nno_such = 1\nlog = "http://x"\n[frame]\nmax_pages = 0',
             "",

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from simstream.errors import WrongLog
+from simstream.cli.main import invoke
+from simstream.errors import SettingsError, WrongLog
 from simstream.index.index import Index
 from simstream.judge.policy import Policy, make_policy
-from simstream.log import open_log
+from simstream.log import open_log, options_of
 from simstream.log.base import Election, Log
-from simstream.log.options import FINGERPRINTS, PAGES, VERDICTS
+from simstream.log.command_hints import USUAL_SHARDS
+from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.late_share import LATE_PAGES
@@ -94,6 +98,39 @@ def test_pages_are_looked_up_by_as_many_threads_as_the_setting_says(
     with judging(log, policy) as context:
         until(lambda: bool(asked), "the judge has its index")
     assert {*asked} == {context.settings.threads}  # a judge that begins anew asks again
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "topic", "shards"),
+    [
+        ({"shards": 16}, "shards is 16", "b.matches", 16),
+        ({"matches": "answers"}, "matches is answers", "b.answers", USUAL_SHARDS),
+        ({"matches": "answers", "shards": 2}, "shards is 2", "b.answers", 2),
+    ],
+)
+def test_a_judge_that_is_told_of_matchers_does_not_start_without_their_topic_and_says_how_to_make_it(
+    tmp_path: Path, policy: Policy, given: dict[str, Any], asked: str, topic: str, shards: int
+) -> None:
+    """Else it would build an index of its own, which one machine may be too small for."""
+    settings = Settings(log=str(tmp_path / "log"), publish_to="b", **given)
+    with open_log(settings.log, options_of(settings, 1.0)) as log:
+        log.create_topics(1)
+        judge = JudgeRole(log, policy, RoleContext(settings))
+        with pytest.raises(SettingsError) as caught:
+            judge._open_book("the log")
+        assert caught.value.what == f"{asked}, but there is no topic {topic} in {tmp_path / 'log'}"
+        command, _, rest = caught.value.todo.removeprefix("create it with: simstream ").partition(";")
+        assert rest.startswith(" or give --shards 0")
+        assert invoke(shlex.split(command)) == 0
+        assert (log.topic(MATCHES).name, log.shards()) == (topic, shards)
+        assert judge._open_book("the log") is not None
+
+
+@pytest.mark.parametrize("given", [{}, {"matches": "answers", "shards": 0}])
+def test_a_judge_that_is_not_told_of_matchers_has_its_own_index(
+    log: Log, policy: Policy, given: dict[str, Any]
+) -> None:
+    assert JudgeRole(log, policy, RoleContext(Settings(**given)))._open_book("the log") is None
 
 
 def test_a_judge_says_how_many_numbers_its_fullest_table_uses(log: Log, policy: Policy) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from simstream.log import open_log
+from simstream.log import open_log, options_of
 from simstream.log.base import Log, Publisher, TopicInfo
-from simstream.log.options import FINGERPRINTS, VERDICTS, LogOptions
+from simstream.log.command_hints import USUAL_SHARDS
+from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS, LogOptions
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots
@@ -74,6 +75,25 @@ def test_a_service_that_publishes_while_it_is_looked_at_has_no_position_behind_t
     assert reader.status.published is not None
     assert reader.status.published.frame > 1
     assert not [problem for problem in reader.status.wrong if "the log ends" in problem.what]
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "flags"),
+    [
+        ({"shards": 4}, "shards is 4", "--shards 4 --log log"),
+        ({"matches": "other"}, "matches is other", f"--shards {USUAL_SHARDS} --matches other --log log"),
+    ],
+)
+def test_matchers_that_the_settings_name_need_their_topic(
+    log: Log, tmp_path: Path, given: dict[str, Any], asked: str, flags: str
+) -> None:
+    settings = Settings(**given)
+    options = options_of(settings, 0.0)
+    reader = StatusReader(open_log(str(tmp_path), options), "log", options, "--log log")
+    reader.look(settings)
+    [wrong] = reader.status.wrong
+    assert wrong.what == f"{asked}, but there is no topic {options.full_name(MATCHES)}"
+    assert wrong.todo == f"run: simstream topics create {flags}"
 
 
 @pytest.mark.parametrize(("first", "kept", "margin"), [(33, 0, 0.0), (33, 40, float("inf")), (0, 0, float("inf"))])

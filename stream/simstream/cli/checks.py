@@ -94,11 +94,12 @@ def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError
     from simstream.cli.options import policy_of
     from simstream.index.shard import check_count
     from simstream.judge.shard_matcher import check_link
+    from simstream.log import setting_for_matchers
     from simstream.text.recipe_file import load_recipe
 
     if settings.shards:
         yield from _raised(lambda: check_count(settings.shards or 0))
-    elif "match" not in roles:
+    elif "match" not in roles and not setting_for_matchers(settings):
         return
     try:
         policy = policy_of(settings, load_recipe(settings.recipe), "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simstream.errors import SettingsError
 from simstream.kafka_settings import KAFKA, SERVERS, names_a_user
 from simstream.log.base import Log
-from simstream.log.options import LogOptions
+from simstream.log.options import MATCHES, LogOptions
 
 if TYPE_CHECKING:
     from simstream.settings import Settings
@@ -26,12 +26,20 @@ def options_of(settings: Settings, patience: float) -> LogOptions:
         patience=patience,
         max_record_bytes=settings.max_record_bytes,
         matches=settings.matches,
+        shards=settings.shards,
         publish_to=settings.publish_to,
         pages_topic=settings.pages_topic,
         fingerprints_topic=settings.fingerprints_topic,
         verdicts_topic=settings.verdicts_topic,
         dead_letters_topic=settings.dead_letters_topic,
     )
+
+
+def setting_for_matchers(settings: Settings) -> str:
+    """Return the setting that asks for an index on matchers, such as `shards is 16`; empty if none surely does."""
+    if settings.shards is not None:
+        return f"shards is {settings.shards}" if settings.shards else ""
+    return f"matches is {settings.matches}" if settings.matches != MATCHES else ""
 
 
 def judged_prefix(settings: Settings) -> str:
@@ -70,4 +78,4 @@ def _check_folder(address: str) -> None:
         raise SettingsError(f"the log {address!r} is a file", advice)
 
 
-__all__ = ["KAFKA", "Log", "LogOptions", "judged_prefix", "open_log", "options_of"]
+__all__ = ["KAFKA", "Log", "LogOptions", "judged_prefix", "open_log", "options_of", "setting_for_matchers"]

@@ -7,7 +7,7 @@ import shlex
 from simstream.log.options import MATCHES, PAGES, POSITIONS, TABLE, LogOptions
 
 USUAL_SHARDS = 8
-"""The number of shards that the command for a missing topic of answers proposes."""
+"""The number of shards that the command for a missing topic of answers proposes, unless the settings name one."""
 
 
 def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
@@ -22,7 +22,7 @@ def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
         return (
             "name an existing topic with pages_topic, or create it with your own tools: simstream never creates it"
         )
-    shards = f" --shards {USUAL_SHARDS}" if topic == MATCHES else ""
+    shards = f" --shards {options.shards or USUAL_SHARDS}" if topic == MATCHES else ""
     if shards and options.matches != MATCHES:
         shards += f" --matches {options.matches}"
     rest = "; if it had records, publish under another prefix: simstream replay --to" if topic == POSITIONS else ""

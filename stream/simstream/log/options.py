@@ -58,6 +58,8 @@ class LogOptions:
     max_record_bytes: int = 1 << 20
     matches: str = "matches"
     """The last part of the name of the topic of answers."""
+    shards: int | None = None
+    """The partitions that this topic should have, for the command that creates it."""
     publish_to: str | None = None
     """The prefix of `verdicts`, `positions`, `matches`, and of the groups of judges and matchers; the default is
     `prefix`. With it, several policies can judge one log side by side."""

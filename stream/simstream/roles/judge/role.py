@@ -7,11 +7,12 @@ from contextlib import suppress
 from functools import partial
 
 from simstream.closing import Closing
-from simstream.errors import SettingsError
+from simstream.errors import SettingsError, TopicMissing
 from simstream.index.plan import divided_plan
 from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
+from simstream.log import setting_for_matchers
 from simstream.log.base import Election, Log, Reader
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.roles.context import RoleContext
@@ -91,17 +92,19 @@ class JudgeRole:
     def _open_book(self, log_id: str) -> AnswerBook | None:
         """Return a book for the answers of all shards; None for a judge with its own index.
 
-        Raises SettingsError if the shards are not those of the topic, or if the policy needs an own index.
+        Raises SettingsError if a setting asks for matchers without their topic, if the shards are not those of the
+        topic, or if the policy needs an own index.
         """
         wanted = self._context.settings.shards
         if wanted == 0:
             return None
-        found = self._log.shards()
-        if found is None:
-            if wanted is None:
-                return None
-            todo = f"create it with `simstream topics create --shards {wanted}`, or give --shards 0"
-            raise SettingsError(f"shards is {wanted}, but there is no topic {MATCHES}", todo)
+        try:
+            found = self._log.topic(MATCHES).partitions
+        except TopicMissing as error:
+            if asked := setting_for_matchers(self._context.settings):
+                todo = f"{error.todo}; or give --shards 0, for an index of the judge's own"
+                raise SettingsError(f"{asked}, but {error.what}", todo) from None
+            return None
         check_shards(self._log, found, wanted)
         check_link(self._policy)
         check_topics(self._log, (MATCHES,))

@@ -22,7 +22,9 @@ from simstream.errors import (
 from simstream.judge.acceptor import say_offset
 from simstream.judge.answer_book import few_shards
 from simstream.judge.policy import make_policy
+from simstream.log import setting_for_matchers
 from simstream.log.base import REPLICATION, Log, position_missing
+from simstream.log.command_hints import USUAL_SHARDS
 from simstream.log.committed_records import committed
 from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, LogOptions
 from simstream.log.participants import GroupMember
@@ -338,11 +340,14 @@ class StatusReader(StatusWithoutLog):
         if settings.matches != MATCHES:
             self._matches = f" --matches {settings.matches}"
         found, topic = self._log.shards() or 0, self._options.full_name(MATCHES)
-        if settings.shards not in (None, found):
-            todo = f"run: simstream topics create --shards {settings.shards}{self._matches} {self._how}"
-            if found:
-                todo = f"set shards to {found}; for another number of shards create a topic with another --matches"
-            self._wrong(f"shards is {settings.shards}, and {topic} has {found or 'no'} partitions", todo)
+        if not found and (asked := setting_for_matchers(settings)):
+            flags = f"--shards {settings.shards or USUAL_SHARDS}{self._matches} {self._how}"
+            self._wrong(f"{asked}, but there is no topic {topic}", f"run: simstream topics create {flags}")
+        elif found and settings.shards not in (None, found):
+            self._wrong(
+                f"shards is {settings.shards}, and {topic} has {found} partitions",
+                f"set shards to {found}; for another number of shards create a topic with another --matches",
+            )
         return found
 
     def _look_for_answers(self) -> None:
