@@ -145,6 +145,7 @@ def test_a_static_member_that_restarts_keeps_its_shards_and_moves_none(
         time.sleep(0.5)  # five heartbeats: one would tell of a rebalance
         back = stack.enter_context(join(log, "a" if leader else "b"))
         until(lambda: bool(back.owned), "it is back")
+        assert [member.name for member in log.running().matchers] == ["a", "b"]
         time.sleep(0.5)
         assert (back.owned, stays.owned) == before
         assert stays.rebalances == rebalances

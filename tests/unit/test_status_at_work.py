@@ -15,7 +15,7 @@ import pytest
 from simstream.log import open_log, options_of
 from simstream.log.base import Log, Publisher, TopicInfo
 from simstream.log.command_hints import USUAL_SHARDS
-from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS, LogOptions
+from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS, VERDICTS, LogOptions
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import NoSnapshots
@@ -75,6 +75,19 @@ def test_a_service_that_publishes_while_it_is_looked_at_has_no_position_behind_t
     assert reader.status.published is not None
     assert reader.status.published.frame > 1
     assert not [problem for problem in reader.status.wrong if "the log ends" in problem.what]
+
+
+def test_roles_that_run_are_named_also_while_a_topic_is_missing(log: Log, tmp_path: Path) -> None:
+    """Else a person starts a second set of them."""
+    with log.join_election() as election, log.open_consumer() as source:
+        until(lambda: source.poll(0, 0.01) and election.elected and log.running().fingerprinters, "both run")
+        TopicPlace(str(tmp_path), "simstream").delete(POSITIONS)
+        reader = StatusReader(log, "log", LogOptions(), "--log log")
+        reader.look(Settings())
+    assert (len(reader.status.judges), len(reader.status.fingerprinters)) == (1, 1)
+    [wrong] = reader.status.wrong
+    assert wrong.what == "topics are missing: simstream.positions"
+    assert wrong.todo.endswith("if positions had records, publish under another prefix: simstream replay --to")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ from simstream.log.options import MATCHES, PAGES, POSITIONS, TABLE, LogOptions
 USUAL_SHARDS = 8
 """The number of shards that the command for a missing topic of answers proposes, unless the settings name one."""
 
+LOST_POSITION = "; if positions had records, publish under another prefix: simstream replay --to"
+"""What such a command cannot mend: without its position, no judge goes on where verdicts were published."""
+
 
 def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
     """Return what to do about a missing topic of a log; `address` is the value of `--log`.
@@ -25,7 +28,7 @@ def remedy_for_missing(address: str, options: LogOptions, topic: str) -> str:
     shards = f" --shards {options.shards or USUAL_SHARDS}" if topic == MATCHES else ""
     if shards and options.matches != MATCHES:
         shards += f" --matches {options.matches}"
-    rest = "; if it had records, publish under another prefix: simstream replay --to" if topic == POSITIONS else ""
+    rest = LOST_POSITION if topic == POSITIONS else ""
     return f"create it with: simstream topics create {where(address, options)}{shards}{rest}"
 
 

@@ -78,9 +78,16 @@ def fingerprinters(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
 
 
 def matchers(cluster: KafkaCluster) -> tuple[ShardMember, ...]:
-    """Return the matchers of the first MAX_COPIES copies, with the shards that they own, by copy and name."""
+    """Return the matchers of the first MAX_COPIES copies, with the shards that they own, by copy and name.
+
+    One with an `--instance` is called by it: the broker keeps the id and machine of its first process.
+    """
     members = [
-        ShardMember(_name(member), tuple(sorted(one.partition for one in member.assignment.topic_partitions)), copy)
+        ShardMember(
+            member.group_instance_id or _name(member),
+            tuple(sorted(one.partition for one in member.assignment.topic_partitions)),
+            copy,
+        )
         for copy in range(1, MAX_COPIES + 1)
         for member in group_state(cluster, cluster.options.matchers_group(copy)).members
     ]

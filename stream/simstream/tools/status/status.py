@@ -24,7 +24,7 @@ from simstream.judge.answer_book import few_shards
 from simstream.judge.policy import make_policy
 from simstream.log import setting_for_matchers
 from simstream.log.base import REPLICATION, Log, position_missing
-from simstream.log.command_hints import USUAL_SHARDS
+from simstream.log.command_hints import LOST_POSITION, USUAL_SHARDS
 from simstream.log.committed_records import committed
 from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, TOPICS, VERDICTS, LogOptions
 from simstream.log.participants import GroupMember
@@ -184,16 +184,9 @@ class StatusReader(StatusWithoutLog):
         status = self.status
         missing = self._look_at_topics()
         if missing:
-            self._wrong(f"topics are missing: {', '.join(missing)}", f"run: simstream topics create {self._how}")
-        if len(status.topics) < len(TOPICS):
-            return
-        self._first_frame = self._log.low_watermarks(FINGERPRINTS)[0]
-        if settings.state:
-            self._folder = shlex.quote(settings.state)
-        sharded = self._count_shards(settings) > 0
-        if sharded:
-            self._add_topic(MATCHES)
-        self._look_at_settings(settings, (*TOPICS, MATCHES) if sharded else TOPICS)
+            names = ", ".join(map(self._options.full_name, missing))
+            lost = LOST_POSITION if POSITIONS in missing and VERDICTS not in missing else ""
+            self._wrong(f"topics are missing: {names}", f"run: simstream topics create {self._how}{lost}")
         running = self._log.running()
         status.fingerprinters = list(running.fingerprinters)
         status.judges = list(running.judges)
@@ -203,6 +196,15 @@ class StatusReader(StatusWithoutLog):
                 f"{running.stranger} is elected in the judges' group, and is no judge: no verdict can be published",
                 "stop that program, or give it another group",
             )
+        if len(status.topics) < len(TOPICS):
+            return
+        self._first_frame = self._log.low_watermarks(FINGERPRINTS)[0]
+        if settings.state:
+            self._folder = shlex.quote(settings.state)
+        sharded = self._count_shards(settings) > 0
+        if sharded:
+            self._add_topic(MATCHES)
+        self._look_at_settings(settings, (*TOPICS, MATCHES) if sharded else TOPICS)
         status.recipe = recipe_id_of_log(self._log)
         self._read_position()
         self._look_at_source(settings)
@@ -215,14 +217,14 @@ class StatusReader(StatusWithoutLog):
             self._look_for_gaps(settings.state)
 
     def _look_at_topics(self) -> list[str]:
-        """Add the topics that exist. Returns the names of the missing topics."""
+        """Add the topics that exist. Returns the missing ones."""
         missing = []
         for topic in TOPICS:
             try:
                 self._add_topic(topic)
             except TopicMissing as error:
                 if self._log.partitions_of(topic) is None:
-                    missing.append(self._options.full_name(topic))
+                    missing.append(topic)
                 else:
                     self._wrong(error.what, error.todo)  # a topic of a folder whose file is gone
         return missing
