@@ -61,23 +61,39 @@ def test_an_answer_names_few_of_many_pages_that_match_one_another(
     assert not len(next_answer(state, template(held + 2 * BATCH)).ties), "an answer ties all"
 
 
+def test_copies_of_one_batch_share_an_entry() -> None:
+    [pages] = distinct(BATCH)
+    half = BATCH // 2
+    twice = columns_of(0, pages.fingerprint[:half].repeat(2), pages.sketch[:half].repeat(2, axis=0))
+    state = taken_in([twice])
+    assert state.matcher.live_pages == BATCH
+    assert len(state.index) == half
+
+
 def test_copies_share_an_entry_and_a_cluster() -> None:
     one, sketch = np.array([77], np.uint64), np.arange(4, dtype=np.uint64).reshape(1, 4)
     state = taken_in(copies(PAGES, one, sketch))
     assert state.matcher.live_pages == PAGES
-    assert len(state.index) <= 2
+    assert len(state.index) == 1
     assert len(next_answer(state, copies(PAGES + BATCH, one, sketch)).ties) <= 1
 
 
-def test_copies_share_an_entry_in_each_shard_that_owns_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pair is reported by the first of its tables alone, whose shard may be another one."""
+@pytest.mark.parametrize("answers", [False, True])
+def test_copies_share_an_entry_in_each_shard_that_owns_them(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard may own a page by a word of its sketch alone. Then only this lookup finds it."""
     monkeypatch.setattr(segment, "choose_divided", short_tables)
     pages = [*distinct(PAGES)]
     again = [
         columns_of(PAGES + BATCH * number, columns.fingerprint, columns.sketch)
         for number, columns in enumerate(pages)
     ]
-    state = taken_in([*pages, *again], ShardState(policy(), Shard(1, 8), memtable_limit=256))
+    state = ShardState(policy(), Shard(1, 8), memtable_limit=256)
+    if answers:
+        for number, columns in enumerate([*pages, *again]):
+            state.matcher.answer(columns, columns.time, BATCH * number)
+        state.check()
+    else:
+        taken_in([*pages, *again], state)
     keys = [KeyColumns(page.fingerprint, page.sketch, np.empty(0, np.uint8)) for page in pages]
     owned = sum(
         int(owned_keys(state.matcher.shard, key, policy().lookups, policy().distance).sum()) for key in keys

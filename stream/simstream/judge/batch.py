@@ -70,11 +70,11 @@ class PageBatch:
         """Return the identity of page `number`."""
         return self._identities[16 * number : 16 * number + 16]
 
-    def are_first(self) -> NDArray[np.bool_]:
-        """Return for each page (n,) whether it is the first of its group."""
-        first = np.zeros(len(self), np.bool_)
-        first[self.firsts] = True
-        return first
+    def are_alone(self) -> NDArray[np.bool_]:
+        """Return for each page (n,) whether no other page of the batch has its key and bucket."""
+        groups = np.array(self.groups, np.int64)
+        alone: NDArray[np.bool_] = np.bincount(groups)[groups] == 1
+        return alone
 
     def keys(self, pages: slice | NDArray[np.int64]) -> KeyColumns:
         """Return the keys of these pages."""

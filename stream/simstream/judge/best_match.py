@@ -95,8 +95,10 @@ class ClosestFinder:
     Memory: one answer of the index and one of a step, each at most a million matches, or the matches of one page.
     """
 
-    def __init__(self, policy: Policy, store: LivePages) -> None:
+    def __init__(self, policy: Policy, store: LivePages, divided: bool = False) -> None:
+        """`divided` says that the index is a shard's: it may find a copy by a further lookup alone."""
         self._policy = policy
+        self._may_miss_copies = divided and policy.lookups > 1
         self._store = store
         self._index: Index = store.index
         self._any = policy.link == "any"
@@ -326,13 +328,26 @@ class ClosestFinder:
         return spread(found, asked, np.zeros(len(self._batch) - first, np.bool_))
 
     def _twins_of(self, answer: ClosestMatches) -> dict[BatchPlace, list[EntryId]]:
-        batch, found, first = self._batch, answer.found, answer.first
-        same = np.flatnonzero(found.same)
-        numbers = first + np.searchsorted(found.starts, same, side="right") - 1
-        own = batch.short[numbers] == found.short[same].astype(np.bool_)
-        own &= batch.buckets[numbers] == found.bucket[same]
+        found, first = answer.found, answer.first
+        twins = self._with_same_key(found, np.arange(first, answer.end))
+        if self._may_miss_copies and self._asked is None:
+            sketch_bits = 64 * (self._batch.sketches.shape[1] - self._policy.fingerprints + 1)
+            alike = np.flatnonzero(found.agreement == sketch_bits)  # the same sketch, perhaps the same fingerprint
+            numbers = np.unique(first + np.searchsorted(found.starts, alike, side="right") - 1)
+            numbers = numbers[[number not in twins for number in numbers.tolist()]]
+            if len(numbers):
+                again = self._index.query_equal(*self._batch.keys(numbers))
+                twins |= self._with_same_key(again, numbers)
+        return twins
+
+    def _with_same_key(self, found: Matches, numbers: NDArray[np.int64]) -> dict[BatchPlace, list[EntryId]]:
+        """Return the found entries with exactly the key and bucket of their page; `numbers` (n,) are the pages."""
+        batch, same = self._batch, np.flatnonzero(found.same)
+        pages = numbers[np.searchsorted(found.starts, same, side="right") - 1]
+        own = batch.short[pages] == found.short[same].astype(np.bool_)
+        own &= batch.buckets[pages] == found.bucket[same]
         twins: dict[BatchPlace, list[EntryId]] = {}
-        for number, entry in zip(numbers[own].tolist(), found.entry[same[own]].tolist(), strict=True):
+        for number, entry in zip(pages[own].tolist(), found.entry[same[own]].tolist(), strict=True):
             twins.setdefault(number, []).append(entry)
         return twins
 

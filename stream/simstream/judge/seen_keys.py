@@ -24,7 +24,7 @@ class SeenKeys:
 
     A key is fingerprint, sketch, length and bucket, as in `PageBatch.groups`, and comes as its place. Memory: 2 to
     4 bytes for each expected page, 32 MiB at most. If more pages come, more new keys are taken for earlier ones:
-    one in eight at 60 million pages, two in three at 300 million.
+    one in eight at 60 million pages, four in five at 300 million.
     """
 
     def __init__(self, pages: int) -> None:

@@ -108,7 +108,7 @@ class ShardMatcher(LiveState):
         super().__init__(policy, LivePages(index, policy.window_ms, False, SizeAlert(), beat))
         self.shard = shard
         self._beat = beat
-        self._closest = ClosestFinder(policy, self._store)
+        self._closest = ClosestFinder(policy, self._store, divided=shard.count > 1)
 
     def answer(self, columns: FingerprintColumns, time: NDArray[np.int64], ordinal: int) -> MatchColumns:
         """Return what the shard knows of n pages with accepted times (n,) and ordinals from `ordinal` on.
@@ -168,7 +168,7 @@ class ShardMatcher(LiveState):
         if looked_up is None:
             lone[readable] = self._closest.find_lone()
         else:
-            lone[readable] = self._closest.find_without_twin() & batch.are_first()
+            lone[readable] = self._closest.find_without_twin() & batch.are_alone()
         lone &= new
         busy = readable & ~lone
         if not readable.all():
