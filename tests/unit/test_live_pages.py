@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simstream.judge.pages import store
 from simstream.judge.policy import Policy, make_policy
+from simstream.judge.record_table import MAX_RECORDS
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.model import FingerprintColumns, PageSource
@@ -56,3 +58,15 @@ def test_pages_that_left_take_no_room(link: str, window_ms: int | None, identiti
             early = in_use(resolver)
     assert resolver.numbers_used > 50 or link == "canonical", "departed founders have none"
     assert all(now <= 2 * early[name] + 2 * PAGES for name, now in in_use(resolver).items())
+
+
+def test_chunks_of_pages_use_numbers_as_their_share_of_all_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge of edited pages uses all slots before it uses all numbers of rows."""
+    monkeypatch.setattr(store, "MAX_SLOTS", 8)
+    monkeypatch.setattr(store.PageStore.__init__, "__defaults__", (PAGES // 4, None))
+    chosen = policy("any", None)
+    resolver = Resolver(chosen, make_index(chosen))
+    batch = columns(0, 10**6)
+    resolver.judge(batch, batch.time, 0, [PageSource("pages", 0, int(offset)) for offset in batch.offset])
+    resolver.parts()  # seals full chunks
+    assert resolver.numbers_used == MAX_RECORDS // 2

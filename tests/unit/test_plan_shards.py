@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,9 +46,9 @@ def test_more_shards_take_less_each_and_are_faster() -> None:
         assert more.pages_a_second >= fewer.pages_a_second
 
 
-@pytest.mark.parametrize(("billions", "judges"), [(1, 1), (10, 5), (100, 47)])
+@pytest.mark.parametrize(("billions", "judges"), [(1, 1), (2, 2), (10, 7), (100, 63)])
 def test_billions_of_pages_are_divided_among_judges_and_matchers(billions: int, judges: int) -> None:
-    """Assumed: 32 GiB a matcher. A judge numbers 2^31 - 1 live pages, so more pages need several prefixes."""
+    """Assumed: 32 GiB a matcher. More pages than the alert of a judge's limit allows need several prefixes."""
     report = weigh_fleets(billions * 10**9, 8, LOOKUPS, 32 * GB, UNKNOWN)
     assert report.judges == judges == -(-billions * 10**9 // MAX_PAGES)
     assert report.judge_bytes <= 52 * GB
@@ -59,8 +61,18 @@ def test_a_size_that_fits_nowhere_is_refused_with_what_would_help() -> None:
     with pytest.raises(UsageError, match="256 shards take") as error:
         weigh_fleets(10**9, 8, LOOKUPS, 1 << 20, UNKNOWN)
     assert "--memory" in error.value.todo
-    with pytest.raises(UsageError, match=r"2,000,000,000 pages \(8,000,000,000, divided among 4 prefixes\) on 256"):
+    with pytest.raises(UsageError, match=r"1,600,000,000 pages \(8,000,000,000, divided among 5 prefixes\) on 256"):
         weigh_fleets(8 * 10**9, 8, LOOKUPS, 1 << 20, UNKNOWN)
+
+
+def test_the_plan_of_a_judge_ends_where_its_alert_begins() -> None:
+    rules = (Path(__file__).parents[2] / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8")
+    limit = re.search(r"simstream_numbers_used > (\S+)", rules)
+    assert limit is not None
+    assert float(limit[1]) == MAX_PAGES
+    done = CliRunner().invoke(main, ["plan", "--pages", "2G"])
+    assert done.exit_code == 0, done.output
+    assert "among 2 prefixes" in done.output
 
 
 def test_the_command_marks_the_smallest_fleet_that_fits() -> None:

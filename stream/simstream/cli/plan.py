@@ -119,7 +119,7 @@ def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
     console.print(f"[bold]{say_pages(report.pages)} on matchers, distance {report.distance}, {cut}[/]")
     console.print(table)
     if report.judges > 1:
-        console.print(f"for one of {report.judges} prefixes: one judge numbers at most 2.1 billion live pages")
+        console.print(f"for one of {report.judges} prefixes: {_head_room()}")
     console.print(
         f"the judge beside them: {say_bytes(report.judge_bytes)}, about {report.judge_pages_a_second:,} pages/s; "
         f"the log: {report.log_bytes_a_page} bytes a page, which each matcher reads"
@@ -187,8 +187,14 @@ def _warnings(report: PlanReport) -> list[str]:
             f" the fastest design that fits is {best.name}, with {_time(best.microseconds)} a query"
         )
     if report.pages > MAX_PAGES:
-        said.append(f"one judge numbers at most {MAX_PAGES:,} live pages: divide them among several prefixes")
+        said.append(f"{_head_room()}: divide the pages among {-(-report.pages // MAX_PAGES)} prefixes")
     return said
+
+
+def _head_room() -> str:
+    from simstream.tools.plan.costs import MAX_PAGES
+
+    return f"plan at most {MAX_PAGES:,} live pages for one judge, which has 2.1 billion numbers for them"
 
 
 def _runs(numbers: tuple[int, ...]) -> str:

@@ -39,7 +39,8 @@ class LiveState(Closing):
     @property
     def numbers_used(self) -> int:
         """The numbers in use in the fullest table, of `record_table.MAX_RECORDS`."""
-        return max(self._store.rows.numbers_used, self._store.clusters.numbers_used)
+        store = self._store
+        return max(store.rows.numbers_used, store.clusters.numbers_used, store.pages.numbers_used)
 
     @property
     def stream_time(self) -> int | None:

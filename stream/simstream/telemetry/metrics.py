@@ -199,7 +199,8 @@ class Metrics:
         self.live_pages = make.gauge("live_pages", "Pages that a new page is compared with.")
         self.numbers_used = make.gauge(
             "numbers_used",
-            "Numbers in use in the judge's fullest table, of 2,147,483,646. Pages that left may still have some.",
+            "Numbers in use in the judge's fullest table, of 2,147,483,646. Pages that left may still have some. "
+            "A full chunk of pages counts as 32,768.",
             unit="numbers",
         )
         self.entries = make.gauge("index_entries", "Distinct entries of the index.")

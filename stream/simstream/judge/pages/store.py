@@ -20,10 +20,11 @@ from simstream.judge.pages import due_times as page_due
 from simstream.judge.pages import snapshot as page_snapshot
 from simstream.judge.pages.chunk import SEALED, SealedChunk, damaged_store
 from simstream.judge.pages.chunk_source import FileChunk, OpenFiles, SpillFile
-from simstream.judge.pages.chunks import ChunkList
+from simstream.judge.pages.chunks import MAX_SLOTS, ChunkList
 from simstream.judge.pages.compaction import IsLive, RecordMoves
 from simstream.judge.pages.open_chunk import OpenChunk
 from simstream.judge.pages.record import PageRecord, RecordLayout, Records
+from simstream.judge.record_table import MAX_RECORDS
 from simstream.kernels.judge.page_records import PageColumns
 from simstream.model import MAX_ID_BYTES, U64
 
@@ -181,6 +182,12 @@ class PageStore:
         chunks.replace(chosen, made, len(moves.rows))
         self._look = True
         return moves
+
+    @property
+    def numbers_used(self) -> int:
+        """The sealed chunks, in numbers of a table: all of these if each slot has a chunk. Edits leave chunks half
+        empty, so slots may run out first."""
+        return len(self._chunks.sealed_slots()) * MAX_RECORDS // MAX_SLOTS
 
     def nbytes(self) -> int:
         """Return the bytes of memory in use."""

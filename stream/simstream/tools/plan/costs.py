@@ -15,8 +15,9 @@ STATE_BYTES: Final = 55
 """Bytes a page beside the tables: row 4, sketch 32, state 9, identity 10 (docs/design/state.md)."""
 ORDER_BYTES: Final = 4
 """Bytes a page for the order of each further draw."""
-MAX_PAGES: Final = (1 << 31) - 1
-"""The number of pages that one judge can hold."""
+MAX_PAGES: Final = 1_600_000_000
+"""The most pages to plan for one judge: the limit of SimstreamPagesNearLimit. A judge has 2^31 - 2 numbers, and
+pages that left keep some."""
 
 
 UNKNOWN: Final = MachineSpeed(0.0, 0.0, (SizeCosts(1, 0.0, 0.0, 0.0),))

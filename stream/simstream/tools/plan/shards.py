@@ -53,7 +53,7 @@ class FleetReport(msgspec.Struct, frozen=True):
     tables: int
     lookups: int
     judges: int
-    """Prefixes with a judge each, since a judge numbers at most MAX_PAGES live pages."""
+    """Prefixes with a judge each, of at most MAX_PAGES live pages."""
     judge_bytes: int
     judge_pages_a_second: int
     log_bytes_a_page: int
@@ -93,8 +93,8 @@ def weigh_fleets(
 ) -> FleetReport:
     """Return the fleets of 2 to 256 shards for so many live pages.
 
-    More pages than one judge numbers are divided among prefixes; a row is then for one prefix. Raises UsageError if
-    no fleet fits into `memory_bytes` a matcher.
+    More pages than MAX_PAGES are divided among prefixes; a row is then for one prefix. Raises UsageError if no
+    fleet fits into `memory_bytes` a matcher.
     """
     judges = -(-pages // MAX_PAGES)
     pages_each = -(-pages // judges)
