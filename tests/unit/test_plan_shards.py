@@ -13,13 +13,17 @@ from click.testing import CliRunner
 
 from simstream.cli.main import main
 from simstream.errors import UsageError
+from simstream.files.blocks import cut
 from simstream.index.index import Index
 from simstream.index.plan import divided_plan
 from simstream.index.shard import Shard
 from simstream.judge.shard_matcher import owned_keys
+from simstream.judge.state import JudgeState
 from simstream.tools.plan.costs import MAX_PAGES, UNKNOWN, PageLookups
 from simstream.tools.plan.shards import held_share, shard_bytes, weigh_fleets
+from tests.bench.made_pages import PageMaker, policy
 from tests.bench.shards import keys
+from tests.bench.state import judge
 
 LOOKUPS = PageLookups(1, 1)
 GB = 1 << 30
@@ -44,6 +48,7 @@ def test_more_shards_take_less_each_and_are_faster() -> None:
         assert more.shard_bytes < fewer.shard_bytes
         assert more.held < fewer.held
         assert more.pages_a_second >= fewer.pages_a_second
+        assert more.judge_pages_a_second < fewer.judge_pages_a_second, "each shard gives it an answer"
 
 
 @pytest.mark.parametrize(("billions", "judges"), [(1, 1), (2, 2), (10, 7), (100, 63)])
@@ -51,10 +56,21 @@ def test_billions_of_pages_are_divided_among_judges_and_matchers(billions: int, 
     """Assumed: 32 GiB a matcher. More pages than the alert of a judge's limit allows need several prefixes."""
     report = weigh_fleets(billions * 10**9, 8, LOOKUPS, 32 * GB, UNKNOWN)
     assert report.judges == judges == -(-billions * 10**9 // MAX_PAGES)
-    assert report.judge_bytes <= 52 * GB
+    assert report.judge_bytes <= 75 * GB
     assert report.chosen is not None
     assert report.chosen.shard_bytes <= 32 * GB
     assert report.chosen.shards in (16, 32)
+
+
+def test_the_plan_of_a_judge_has_room_for_the_copy_of_a_snapshot() -> None:
+    state, made = JudgeState(policy()), PageMaker(near=0.13, copies=0.07)
+    for _ in range(20):
+        judge(state, made.batch())
+    sizes, live = state.resolver.nbytes(), state.resolver.live_pages
+    kept = sum(sizes[part] for part in ("rows and chains", "clusters", "directory"))
+    parts = [part for part in state.resolver.parts() if part.kind in ("table", "directory")]
+    copied = cut(parts, 1, {}, {}).content.nbytes
+    assert weigh_fleets(live, 8, LOOKUPS, None, UNKNOWN).judge_bytes == pytest.approx(kept + copied, rel=0.1)
 
 
 def test_a_size_that_fits_nowhere_is_refused_with_what_would_help() -> None:

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from simstream.tools.plan.shards import FleetReport
 
 COLUMNS: Final = ("design", "prefix bits", "flips", "probes", "candidates", "tables", "in all", "a query")
-FLEET_COLUMNS: Final = ("shards", "pages held", "a matcher", "all matchers", "index, a page", "pages/s")
+FLEET_COLUMNS: Final = (
+    "shards",
+    "pages held",
+    "a matcher",
+    "all matchers",
+    "index, a page",
+    "pages/s",
+    "judge, pages/s",
+)
 
 
 @click.command("plan")
@@ -101,6 +109,8 @@ def _plan_matchers(pages: int, distance: int, memory_bytes: int | None, each: Pa
 
 def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
     """Print a table of fleets, which marks the smallest fleet that fits, and what the judge takes beside it."""
+    from simstream.tools.plan.shards import ANSWER_PAGES, ANSWER_US
+
     table = make_table("", *FLEET_COLUMNS, left=("",))
     for row in report.rows:
         chosen = memory_bytes is not None and row is report.chosen
@@ -112,6 +122,7 @@ def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
             say_bytes(row.all_bytes),
             f"{row.index_us:.1f} us",
             f"{row.pages_a_second:,}",
+            f"{row.judge_pages_a_second:,}",
             style=None if row.fits else "dim",
         )
     console = console_for(table)
@@ -121,10 +132,11 @@ def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
     if report.judges > 1:
         console.print(f"for one of {report.judges} prefixes: {_head_room()}")
     console.print(
-        f"the judge beside them: {say_bytes(report.judge_bytes)}, about {report.judge_pages_a_second:,} pages/s; "
+        f"the judge beside them: {say_bytes(report.judge_bytes)} with the copy for a snapshot; "
         f"the log: {report.log_bytes_a_page} bytes a page, which each matcher reads"
     )
     console.print("assumed: one shard and core a matcher, random fingerprints; similar pages bring more candidates")
+    console.print(f"assumed for the judge: {ANSWER_US:.0f} us for each answer of a shard, to {ANSWER_PAGES} pages")
 
 
 def _print(report: PlanReport) -> None:

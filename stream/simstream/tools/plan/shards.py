@@ -18,12 +18,18 @@ ORDER_BYTES: Final = 4
 SKETCH_WORDS: Final = 4
 """The sketch of the recipe `default`."""
 STORED_BYTES: Final = 19
-"""Bytes a page beside the index: row 9, identity 10 (docs/design/state.md). A matcher has them for each page that
-it holds, and the judge for each live page."""
+"""Bytes a page beside the index: row 9, identity 10 (docs/design/state.md), for each page that a matcher holds."""
+JUDGE_BYTES: Final = 50
+"""Bytes of a live page on the judge: 25 of rows, directory and clusters, if a fifth of the pages are like others.
+While a snapshot is written, its copy of all changed blocks takes up to as much again."""
 STORED_US: Final = 8.0
 """Microseconds beside the index for each page that a shard holds (`python -m tests.bench.same_verdicts`)."""
 JUDGE_US: Final = 20.0
-"""Microseconds of a page on the judge (measured in the same way)."""
+"""Microseconds of a page on the judge (measured in the same way), and of each answer:"""
+ANSWER_US: Final = 50.0
+"""Microseconds of an answer on the judge, of however few pages (`tests/bench/RESULTS.md`)."""
+ANSWER_PAGES: Final = 800
+"""The pages of an answer while the judge is busy: the fewer, the more answers there are."""
 FRAME_BYTES: Final = 170
 """Bytes of a page in `fingerprints`: 116 in columns, and its id and URL."""
 
@@ -42,6 +48,8 @@ class FleetRow(msgspec.Struct, frozen=True):
     """Microseconds of a page in the index of one shard, on one core."""
     pages_a_second: int
     """Pages that one matcher answers a second, on one core."""
+    judge_pages_a_second: int
+    """Pages that the judge beside so many shards judges a second: it takes an answer from each of them."""
     fits: bool
 
 
@@ -55,7 +63,6 @@ class FleetReport(msgspec.Struct, frozen=True):
     judges: int
     """Prefixes with a judge each, of at most MAX_PAGES live pages."""
     judge_bytes: int
-    judge_pages_a_second: int
     log_bytes_a_page: int
     rows: list[FleetRow]
 
@@ -112,8 +119,7 @@ def weigh_fleets(
         tables=divided_plan(distance).tables,
         lookups=each.lookups,
         judges=judges,
-        judge_bytes=STORED_BYTES * pages_each,
-        judge_pages_a_second=round(1e6 / JUDGE_US),
+        judge_bytes=JUDGE_BYTES * pages_each,
         log_bytes_a_page=FRAME_BYTES,
         rows=rows,
     )
@@ -137,5 +143,6 @@ def _row(
         all_bytes=round(size * shards),
         index_us=index_us,
         pages_a_second=round(1e6 / (index_us + share * STORED_US)),
+        judge_pages_a_second=round(1e6 / (JUDGE_US + shards * ANSWER_US / ANSWER_PAGES)),
         fits=memory_bytes is None or size <= memory_bytes,
     )
