@@ -99,6 +99,20 @@ def test_a_larger_index_may_have_larger_crowds(monkeypatch: pytest.MonkeyPatch) 
         assert (crowd is not None) == (len(index) >= 15 * crowds.ENTRIES_A_PLACE)
 
 
+def test_a_template_of_one_page_in_thirty_has_a_crowd_by_each_of_two_lookups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crowds, "WORTH", 10**9)
+    monkeypatch.setattr(crowds, "MAX_ENTRIES", 14)
+    index = Index(None, 1, 4, 0, further_draws=1)
+    stored = np.concatenate([np.full(32, BASE, np.uint64), np.arange(928, dtype=np.uint64) << np.uint64(40)])
+    index.add(np.arange(1, 961, dtype=np.uint32), stored, stored[:, None], None, None)
+    found = [index.crowd(draw, BASE) for draw in (0, 1)]
+    assert [crowd and crowd.count for crowd in found] == [32, 32]
+    entry = sum(column.nbytes // len(column.T) for column in crowds._columns(10, 4))
+    assert entry <= 4 * crowds.ENTRIES_A_PLACE, "crowds take at most 4 bytes for each entry of a large index"
+
+
 def test_crowded_queries_say_nothing_and_all_others_what_they_always_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_CANDIDATES", 32)
     monkeypatch.setattr(crowds, "MAX_UNCROWDED_MATCHES", 32)

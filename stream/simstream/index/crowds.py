@@ -28,8 +28,8 @@ MAX_VALUES_AT_ONCE: Final = 4096
 """The most values that are compared with all middles at once, for the sake of memory."""
 MAX_ENTRIES: Final = 1 << 20
 """The most entries of all crowds together: 52 bytes each with a sketch of 256 bits. A large index has more:"""
-ENTRIES_A_PLACE: Final = 64
-"""one for so many of its entries, so less than a byte each."""
+ENTRIES_A_PLACE: Final = 13
+"""one for so many of its entries, so 4 bytes each. They are taken only where so many pages are alike."""
 WORTH: Final = 32
 """A crowd pays, and is made, once crowded queries have met one match for every 32 entries of the index."""
 FIRST_ROOM_ENTRIES: Final = 4096
