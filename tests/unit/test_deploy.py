@@ -200,6 +200,46 @@ def test_the_entrance_puts_the_kernels_where_they_can_be_written_and_runs_the_co
     ]
 
 
+@pytest.mark.parametrize(
+    ("chosen", "lacking", "taken"),
+    [
+        ("x86-64-v2", "", "x86-64-v2"),
+        ("x86-64-v3", "AVX2", "the host's"),
+        ("x86-64-v9", "", "the host's"),
+        ("generic", "AVX2", "generic"),
+    ],
+)
+def test_the_entrance_has_kernels_compiled_for_a_host_that_lacks_instructions_of_the_images_cpu(
+    chosen: str, lacking: str, taken: str, tmp_path: Path
+) -> None:
+    """Else a process of the image ends by SIGILL at its first kernel, without a word."""
+    (tmp_path / "image").mkdir()
+    simstream = tmp_path / "simstream"
+    simstream.write_text("""#!/bin/sh\necho "${NUMBA_CPU_NAME-the host's}${NUMBA_CPU_FEATURES-}"\n""")
+    simstream.chmod(0o755)
+    variables = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "KERNELS": str(tmp_path / "image"),
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "NUMBA_CPU_NAME": chosen,
+        "NUMBA_CPU_FEATURES": "",
+    }
+    assert set(variables) <= set(image_variables())
+    done = subprocess.run(
+        [DEPLOY / "entrypoint.sh"],
+        env={**variables, "GLIBC_TUNABLES": f"glibc.cpu.hwcaps=-{lacking}" if lacking else ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{taken}\n"
+    said = [
+        f"simstream: this CPU lacks instructions of {chosen}, so kernels are compiled at each start: "
+        "build the image with --build-arg CPU=generic"
+    ]
+    assert done.stderr.splitlines() == (said if taken != chosen else [])
+
+
 # --- docker-compose.yml
 
 
