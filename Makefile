@@ -57,7 +57,7 @@ AT_ONCE = $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-l
 LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet decode settings frame verdict position)
 lowest: $(VENV)/bin/python  ## Run some tests with the lowest versions that pyproject.toml allows (two minutes).
 	$(BIN)/python -m venv build/lowest
-	$(BIN)/python -m deploy.lowest > build/lowest/constraints.txt
+	$(BIN)/python -m deploy.lowest parquet > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis jieba==0.42.1
 	build/lowest/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 

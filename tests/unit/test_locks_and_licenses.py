@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from packaging.requirements import Requirement
 
 from deploy import lowest
 from deploy.licenses import LICENSES, ROOT, is_installed, needed, normal, pinned
+
+PYPROJECT = ROOT / "pyproject.toml"
 
 
 def listed() -> dict[str, str]:
@@ -64,7 +67,7 @@ def test_locked_versions_are_the_versions_that_the_tests_run_with(name: str) -> 
     assert {key: tested.get(key) for key in shipped.keys() - only_elsewhere} == {
         key: version for key, version in shipped.items() if key not in only_elsewhere
     }
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
     lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in SHIPPED[name])]
     for requirement in (Requirement(line) for lines in lists for line in lines):
         assert requirement.specifier.contains(shipped[normal(requirement.name)]), requirement
@@ -89,7 +92,7 @@ def test_what_an_image_gets_beside_its_own_lock_changes_no_version_of_it() -> No
 
 def test_every_package_that_tests_import_is_declared() -> None:
     peers = {"rjieba", "trafilatura", "datatrove"}  # benches and studies compare with them where they are installed
-    whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    whole = tomllib.loads(PYPROJECT.read_text())
     extras = whole["project"]["optional-dependencies"].values()
     lists = [whole["project"]["dependencies"], *extras, whole["dependency-groups"]["test"]]
     declared = {normal(Requirement(line).name) for lines in lists for line in lines}
@@ -139,16 +142,35 @@ def test_the_list_of_licences_tells_shipped_packages_from_packages_for_tests() -
         ("fastwarc", ["0.15", "0.16.0", "1.9", "2.1"]),
         ("resiliparse", ["0.16.0", "1.9", "2.1"]),
         ("msgspec", ["0.20.0"]),
+        ("click", ["8.1.8"]),
+        ("confluent-kafka", ["2.6.0", "2.9.0"]),
+        ("scrapy", ["2.12.0"]),
     ],
 )
 def test_a_dependency_with_other_behaviour_in_other_versions_is_bounded(name: str, refused: list[str]) -> None:
-    """fastwarc unpacks Brotli and resiliparse decides the ids of recipes; msgspec's errors are ValueErrors."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    [one] = [wanted for wanted in map(Requirement, project["dependencies"]) if wanted.name == name]
-    assert [version for version in refused if version in one.specifier] == []
-    assert metadata.version(name) in one.specifier
-    [least] = [line for line in lowest.constraints(ROOT / "pyproject.toml") if line.startswith(f"{name}==")]
-    assert least.partition("==")[2] in one.specifier
+    """fastwarc unpacks Brotli and resiliparse decides the ids of recipes; msgspec's errors are ValueErrors. Earlier
+    versions of click and confluent-kafka lack names that each error or start looks up; earlier Scrapys call no
+    `start`."""
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    extras = project["optional-dependencies"]
+    lists = [project["dependencies"], *extras.values()]
+    bounds = [wanted.specifier for wanted in map(Requirement, chain(*lists)) if wanted.name == name]
+    assert [version for version in refused if any(version in bound for bound in bounds)] == []
+    assert all(metadata.version(name) in bound for bound in bounds)
+    [least] = [line for line in lowest.constraints(PYPROJECT, list(extras)) if line.startswith(f"{name}==")]
+    assert all(least.partition("==")[2] in bound for bound in bounds)
+
+
+def test_the_lowest_versions_are_those_of_the_extras_that_are_asked_for_and_one_for_each_name() -> None:
+    def bounds(*extras: str) -> dict[str, str]:
+        lines = lowest.constraints(PYPROJECT, extras)
+        found = dict(line.split("==") for line in lines)
+        assert len(found) == len(lines), "pip installs nothing with two constraints for one name"
+        return found
+
+    assert bounds()["confluent-kafka"] == "2.10"
+    assert bounds("registry")["confluent-kafka"] == "2.16"
+    assert bounds("feed", "rss")["aiohttp"] == bounds("rss", "feed")["aiohttp"] == "3.12"
 
 
 @pytest.mark.skipif(os.environ.get("CI") != "true", reason="a developer may leave packages out")

@@ -234,5 +234,5 @@ def _check_loop() -> None:
     except RuntimeError:
         raise Unavailable(
             "simstream needs asyncio, and this Scrapy reactor does not run it",
-            "set TWISTED_REACTOR to its default, the asyncio reactor",
+            "set TWISTED_REACTOR to twisted.internet.asyncioreactor.AsyncioSelectorReactor, its default",
         ) from None
