@@ -220,9 +220,12 @@ class ResolvedSettings(NamedTuple):
 
 
 def default_cache() -> Path:
-    """Return `$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "simstream"
+    """Return `$XDG_CACHE_HOME/simstream`, or `~/.cache/simstream`.
+
+    A relative variable does not count. A user without a home has `/`, as in containers.
+    """
+    bases = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~/.cache"), "/.cache"
+    return Path(next(filter(os.path.isabs, bases)), "simstream")
 
 
 MAX_DURATION_MS: Final = 36_500 * 86_400_000

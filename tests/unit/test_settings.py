@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from simstream.kafka_settings import SettingValue, show_value, without_secrets
 from simstream.settings import (
     CRAWL_SETTINGS,
     Settings,
+    default_cache,
     duration_ms,
     misspelt_variables,
     names,
@@ -370,3 +372,17 @@ def test_a_setting_of_a_crawler_that_is_a_variable_belongs_into_scrapys_settings
     assert {name: error.todo for name, error in wrong.items()} == dict.fromkeys(
         CRAWL_SETTINGS, "unset it, and write it into Scrapy's settings.py"
     )
+
+
+def test_tables_lie_in_the_users_cache_and_never_below_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    assert default_cache() == tmp_path / "own" / "simstream"
+    for unfit in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", unfit)
+        assert default_cache() == tmp_path / "home" / ".cache" / "simstream"
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)  # a user that no list has, as in a container
+    assert default_cache() == Path("/.cache/simstream")
