@@ -54,8 +54,8 @@ test-all: $(VENV)/.test kernels jars  ## Run all tests, as CI does; tests on a r
 
 AT_ONCE = $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
-LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet decode settings frame verdict position)
-lowest: $(VENV)/bin/python  ## Run some tests with the lowest versions that pyproject.toml allows (two minutes).
+LOWEST_TESTS := $(patsubst %,tests/unit/test_%.py,archives page sources parquet decode settings frame verdict position kafka_cluster cli)
+lowest: $(VENV)/bin/python  ## Run some tests with the lowest versions that pyproject.toml allows (five minutes).
 	$(BIN)/python -m venv build/lowest
 	$(BIN)/python -m deploy.lowest parquet > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest/constraints.txt -e '.[parquet]' pytest hypothesis jieba==0.42.1
