@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from simstream.errors import SettingsError
-from simstream.index import merge_worker, packed
+from simstream.index import entry_numbers, merge_worker, packed
 from simstream.index.index import Index
 from simstream.index.merge import SegmentMerger
 from simstream.index.merge_worker import BackgroundWorker
@@ -98,6 +98,28 @@ def test_a_bucket_with_a_live_entry_is_not_dropped(memtable: int) -> None:
     assert (index.buckets, len(index)) == ([5], 3)
     assert index.dropped().tolist() == old.tolist()
     assert found(index, 10, 3) == [[10], [11], [12]]
+
+
+@pytest.mark.parametrize("memtable", [1, 1000])
+def test_numbers_of_a_large_bucket_come_back_over_several_calls_and_a_restart(
+    memtable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_numbers, "MAX_NUMBERS_AT_ONCE", 10)
+    monkeypatch.setattr(entry_numbers, "MAX_GIVEN_BACK", 25)
+    index = Index(None, 0, 3, 0, memtable_limit=memtable)
+    entries = added(index, 0, 100)
+    index.release(entries)
+    index.drop_buckets(1)
+    free = index.dropped()
+    assert len(free) == 30, "whole slices until there are 25"
+    again = Index(None, 0, 3, 0, memtable_limit=memtable)
+    again.restore(index.parts())
+    again.add(free, random_words(0, 30), none(30), None, None)
+    while len(more := again.dropped()):
+        assert len(more) <= 30
+        again.check()
+        free = np.concatenate([free, more])
+    assert sorted(free.tolist()) == entries.tolist()
 
 
 def test_sizes_are_geometric_and_an_older_bucket_becomes_one_segment() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from simstream.index import entry_numbers
 from simstream.judge import batch_changes, best_match, expiry, live_pages, live_pages_check
 from simstream.judge.pages.store import PageStore
 from simstream.judge.policy import Link, Policy
@@ -40,6 +41,7 @@ class ExpiryWay:
     at_once: int = 1 << 16
     most_later: int = 1 << 18
     chunk: int = 1 << 16
+    most_given_back: int = 1 << 17
 
 
 ONE_BY_ONE = ExpiryWay(few=10**9)
@@ -54,6 +56,7 @@ WAYS = (
     ExpiryWay(few=4, most_apart=3),
     ExpiryWay(few=4, most_near=0),
     ExpiryWay(few=2, most_later=1, chunk=4),
+    ExpiryWay(few=1, most_given_back=1),
 )
 """`keep_share` 0: each is taken out of the directory by its identity; 10**9: always by going over all of it."""
 
@@ -70,6 +73,8 @@ def taking(way: ExpiryWay) -> Iterator[None]:
         patch.setattr(batch_changes, "MAX_APART_HEIRS", way.most_apart)
         patch.setattr(best_match, "MAX_NEAR_HEIRS", way.most_near)
         patch.setattr(live_pages, "PageStore", partial(PageStore, capacity=way.chunk))
+        patch.setattr(entry_numbers, "MAX_GIVEN_BACK", way.most_given_back)
+        patch.setattr(entry_numbers, "MAX_NUMBERS_AT_ONCE", min(way.most_given_back, 1 << 16))
         yield
 
 

@@ -14,6 +14,9 @@ FIRST_WORDS = 64
 MAX_WORDS = (NUMBER_MASK + 1) // 64
 MAX_NUMBERS_AT_ONCE = 1 << 16
 """Numbers that are given back in one step."""
+MAX_GIVEN_BACK = 1 << 17
+"""`give_back` ends once it has yielded so many numbers: their rows then take about 20 ms. A batch has far fewer new
+entries, so all numbers come back in the end."""
 
 
 class EntryNumbers:
@@ -71,17 +74,23 @@ class EntryNumbers:
             self.dead -= len(numbers)
 
     def dropped(self) -> NDArray[np.uint32]:
-        """Return the numbers that are not yet given back, ascending."""
-        return np.sort(np.concatenate([np.empty(0, np.uint32), *self._dropped]))
+        """Return the numbers that are not yet given back, without an order."""
+        return np.concatenate([np.empty(0, np.uint32), *self._dropped])
 
     def give_back(self) -> Iterator[NDArray[np.uint32]]:
-        """Yield the numbers of `dropped` in slices, without an order; each is free from then on."""
-        while self._dropped:
+        """Yield numbers of `dropped` in slices, without an order; each is free from then on.
+
+        A bucket that leaves the window may drop very many: the rest of them waits for later calls.
+        """
+        given = 0
+        while self._dropped and given < MAX_GIVEN_BACK:
             numbers = self._dropped.pop()
-            for at in range(0, len(numbers), MAX_NUMBERS_AT_ONCE):
-                some = numbers[at : at + MAX_NUMBERS_AT_ONCE]
-                forget(some, self.held, self.released)
-                yield some
+            some, rest = numbers[:MAX_NUMBERS_AT_ONCE], numbers[MAX_NUMBERS_AT_ONCE:]
+            if len(rest):
+                self._dropped.append(rest)
+            forget(some, self.held, self.released)
+            given += len(some)
+            yield some
 
     def used(self) -> U64:
         """Return the words of `released` up to the last that is not 0."""

@@ -359,12 +359,14 @@ class Index(Closing):
             self._memtable.append(kept)
 
     def dropped(self) -> NDArray[np.uint32]:
-        """Return the numbers that have left all parts since the last call, ascending: they are free for other
-        entries."""
+        """Return numbers that have left all parts, each once, ascending: they are free for other entries.
+
+        If very many have left, the rest comes from later calls.
+        """
         return np.sort(np.concatenate([np.empty(0, np.uint32), *self.dropped_slices()]))
 
     def dropped_slices(self) -> Iterator[NDArray[np.uint32]]:
-        """Yield what `dropped` returns, at most 65,536 at a time and without an order. Read it to the end."""
+        """Yield what `dropped` returns, at most 65,536 at a time and without an order."""
         for numbers in self._held.give_back():
             self._given_back = True
             yield numbers
