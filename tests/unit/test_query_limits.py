@@ -320,6 +320,22 @@ def test_costly_questions_wait_for_a_turn_and_are_told_when_to_ask_again() -> No
     asyncio.run(play())
 
 
+def test_looks_at_clusters_wait_for_one_another_and_not_for_texts() -> None:
+    async def play() -> None:
+        stage = LimitedApplication(QueryLimits(wait_s=0.05))
+        texts = [asyncio.create_task(stage.ask(path)) for path in ("/match", "/match/fingerprints")]
+        looks = [asyncio.create_task(stage.ask(path)) for path in ("/cluster/17", "/page")]
+        await asyncio.sleep(0.01)
+        late = [asyncio.create_task(stage.ask(path)) for path in ("/cluster/18", "/page")]
+        await asyncio.sleep(0.01)
+        assert stage.inside == 4
+        assert [answer["status"] for answer in await asyncio.gather(*late)] == [503] * 2
+        stage.go.set()
+        assert [answer["status"] for answer in await asyncio.gather(*texts, *looks)] == [200] * 4
+
+    asyncio.run(play())
+
+
 def test_a_client_that_reads_slowly_keeps_no_costly_question_waiting() -> None:
     async def play() -> None:
         stage = LimitedApplication(QueryLimits(wait_s=0.05, at_once=1))

@@ -11,7 +11,7 @@ the root. Joining and merging cost O(1), and finding the next oldest O(log n) am
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,9 @@ from simstream.judge.record_table import NONE, RecordTable
 from simstream.judge.row_table import RowTable
 from simstream.kernels.judge.departures import SPENT_ROOM, SPENT_SHARE, ClusterForest, leave_nodes, link_rings, tidy
 from simstream.kernels.judge.pairing_heaps import collect
+
+IDS_AT_ONCE = 1 << 20
+"""Ids that are compared in one step, so that a scan takes 1 MB."""
 
 
 class ClusterShrinkage(NamedTuple):
@@ -120,12 +123,17 @@ class Clusters:
         rows: list[Row] = self._nodes.column("row")[oldest].tolist()
         return rows
 
-    def find(self, cluster_id: ClusterId) -> ClusterRef | None:
-        """Return the cluster with this id, if it ever had two members. Scans all such clusters, at about 1 ns
-        each."""
+    def ids(self) -> NDArray[np.int64]:
+        """Return the id of each record (n,), ended ones too. Another thread may read it meanwhile."""
+        return self._clusters.column("id")[: self._clusters.used]
+
+    def find(self, cluster_id: ClusterId, records: Iterable[int]) -> ClusterRef | None:
+        """Return the cluster with this id, if it ever had two members. `records` come from `records_of`; the
+        clusters may have changed since."""
         clusters = self._clusters
-        for number in np.flatnonzero(clusters.column("id")[: clusters.used] == cluster_id).tolist():
-            if number != NONE and clusters.into[number] == number and clusters.live[number]:
+        for number in records:
+            is_same = number != NONE and clusters.id[number] == cluster_id
+            if is_same and clusters.into[number] == number and clusters.live[number]:
                 return ClusterRef(number)
         return None
 
@@ -320,6 +328,12 @@ class Clusters:
         self._make_rings()
         self._ring[1 : self._clusters.used] = used
         link_rings(used[(into[used] != used) & ~free[used]], into, self._ring)
+
+
+def records_of(ids: NDArray[np.int64], cluster_id: ClusterId) -> Iterator[int]:
+    """Yield the places of an id in what `Clusters.ids` returned. Cost: about 1 ns a record."""
+    for at in range(0, len(ids), IDS_AT_ONCE):
+        yield from (np.flatnonzero(ids[at : at + IDS_AT_ONCE] == cluster_id) + at).tolist()
 
 
 def _are_free(table: RecordTable) -> NDArray[np.bool_]:

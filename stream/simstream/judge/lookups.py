@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 
 from simstream.index.matches import Matches
 from simstream.judge.candidates import LivePage
+from simstream.judge.clusters import records_of
 from simstream.judge.live_state import LiveState
 from simstream.judge.numbers import ClusterId, ClusterRef, Ordinal, Row
 from simstream.model import U64, fingerprint_hex
 from simstream.wire.verdict import similarity
+
+Turn = Callable[[], AbstractContextManager[None]]
+"""Returns a context in which no other thread uses the state."""
 
 
 class Match(NamedTuple):
@@ -105,10 +110,18 @@ class QueryableState(LiveState):
         row = self._row_of(identity)
         return None if row is None else self._members(self._store.clusters.of(row), most)
 
-    def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
-        """Return a cluster by its id, if it ever had two pages. Cost: about 1 ns for each such cluster."""
-        found = self._store.clusters.find(ClusterId(cluster_id))
-        return None if found is None else self._members(found, most)
+    def cluster(self, cluster_id: int, most: int, turn: Turn = nullcontext) -> KnownCluster | None:
+        """Return a cluster by its id, if it ever had two pages. Cost: about 1 ns for each such cluster.
+
+        It takes a `turn` to read the state. Between two turns it scans the ids, and the state may change.
+        """
+        clusters, wanted = self._store.clusters, ClusterId(cluster_id)
+        with turn():
+            ids = clusters.ids()
+        records = list(records_of(ids, wanted))
+        with turn():
+            found = clusters.find(wanted, records)
+            return None if found is None else self._members(found, most)
 
     def _ranked(self, found: Matches, by_agreement: bool) -> list[tuple[int, int, Row]]:
         """Return (agreement, distance, row) of every page of the found entries, in the order of verdicts."""

@@ -46,10 +46,11 @@ class QueryLimits:
     """Seconds in which a body must be complete."""
     send_s: float = 30.0
     """Seconds in which a client must take up a part of an answer."""
-    costly: frozenset[str] = frozenset({"/match", "/match/fingerprints", "/tokens"})
-    """Paths whose answers take much CPU time."""
+    costly: tuple[frozenset[str], ...] = (frozenset({"match", "tokens"}), frozenset({"page", "cluster"}))
+    """First parts of the paths whose answers take much CPU time, in groups: a question waits for its own group
+    alone."""
     at_once: int = 2
-    """The number of costly answers that are made at once."""
+    """The number of costly answers of one group that are made at once."""
     wait_s: float = 2.0
     """Seconds that a costly question waits for its turn."""
 
@@ -65,7 +66,8 @@ class BodyLimiter:
         self._app = app
         self._limits = limits
         self._held = 0
-        self._turns = asyncio.Semaphore(limits.at_once)
+        groups = [(group, asyncio.Semaphore(limits.at_once)) for group in limits.costly]
+        self._turns = {first: turns for group, turns in groups for first in group}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -111,16 +113,19 @@ class BodyLimiter:
             read = True
             return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-        if path not in self._limits.costly:
+        turns = self._turns.get(path.removeprefix("/").partition("/")[0])
+        if turns is None:
             await self._app(scope, whole, lambda message: self._send(message, send))
             return
-        await self._in_turn(scope, whole, send)
+        await self._in_turn(turns, scope, whole, send)
 
-    async def _in_turn(self, scope: MutableMapping[str, Any], whole: Receive, send: Send) -> None:
+    async def _in_turn(
+        self, turns: asyncio.Semaphore, scope: MutableMapping[str, Any], whole: Receive, send: Send
+    ) -> None:
         """Answer a costly question. Its turn ends with the work: a slow reader does not block others."""
         try:
             async with asyncio.timeout(self._limits.wait_s):
-                await self._turns.acquire()
+                await turns.acquire()
         except TimeoutError:
             raise _RefusedError(503, "other questions are being answered: ask again in a moment") from None
         working = True
@@ -129,7 +134,7 @@ class BodyLimiter:
             nonlocal working
             if working:
                 working = False
-                self._turns.release()
+                turns.release()
 
         async def sent(message: Message) -> None:
             done()

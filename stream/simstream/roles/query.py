@@ -120,9 +120,11 @@ class QueryRole:
         return None if page is None or cluster is None else (page, cluster)
 
     def cluster(self, cluster_id: int, most: int) -> KnownCluster | None:
-        """Return the cluster of this id with up to `most` members; None if it never had two pages."""
-        with self._turns():
-            return self._resolver.cluster(cluster_id, most)
+        """Return the cluster of this id with up to `most` members; None if it never had two pages.
+
+        Scans the ids of all clusters outside the state's turn.
+        """
+        return self._resolver.cluster(cluster_id, most, self._turns)
 
     def verdict(self, page_id: str) -> Verdict | None:
         """Return a page's latest verdict, if it is one of the recent ones; else None."""
