@@ -65,9 +65,10 @@ class ShardedJudge:
         accepted = []
         for record in records:
             taken = self.judge.accept(record)
-            self.book.check(self.judge.acceptor.next_frame, self.judge.acceptor.digest)
+            self.book.check_ended(self.judge.acceptor.next_frame, self.judge.acceptor.digest)
             if isinstance(taken, AcceptedPages):
                 accepted.append(taken)
+        self.book.check(self.judge.acceptor.next_frame, self.judge.acceptor.digest)
         verdicts = self.judge.resolve(accepted)
         self.book.used(self.judge.acceptor.next_frame)
         return verdicts

@@ -153,6 +153,33 @@ def test_each_frame_of_an_answer_is_checked_before_it_is_judged(book: AnswerBook
         book.check(wrong + 1, DIGEST)
 
 
+def test_between_two_batches_only_answers_that_end_are_checked(
+    book: AnswerBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for shard, step in enumerate((5, 20)):
+        for offset, frame in enumerate(range(0, 20, step)):
+            assert book.add(shard, offset, answer(shard, frame, frame + step)) is None
+    checked, digest = [], AnswerHeader.digest
+
+    def noted(header: AnswerHeader, frame: int) -> int:
+        checked.append((header.shard, frame))
+        return digest(header, frame)
+
+    monkeypatch.setattr(AnswerHeader, "digest", noted)
+    for frame in range(1, 18):
+        book.check_ended(frame, DIGEST)
+    assert checked == [(0, 5), (0, 10), (0, 15)]
+    book.check(17, DIGEST)
+    assert checked[3:] == [(0, 17), (1, 17)]
+
+
+def test_an_answer_that_ends_within_a_batch_is_checked_beside_a_right_one_behind_it(book: AnswerBook) -> None:
+    assert book.add(0, 0, answer(0, 0, 1, digests=OTHER.to_bytes(8, "little"))) is None
+    assert book.add(0, 1, answer(0, 1, 3)) is None
+    with pytest.raises(WrongAnswer, match=r"shard 0 answers for f{16} \(offset 0"):
+        book.check_ended(1, DIGEST)
+
+
 def test_an_answer_without_a_digest_for_each_frame_is_damaged(book: AnswerBook) -> None:
     """So no answer reaches further than its own bytes."""
     assert book.add(0, 0, answer(0, 0, 1, to_frame=2**62)) is AnswerIssue.DAMAGED

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from simstream.errors import WrongAnswer
 from simstream.judge.policy import Policy
 from simstream.log.base import Log
 from simstream.log.options import FINGERPRINTS
+from simstream.roles.context import RoleContext
+from simstream.roles.judge.log_judge import LogJudge
+from simstream.settings import Settings
 from simstream.wire import answer as wire
 from simstream.wire import frame as frames
 from tests import shards
@@ -42,6 +47,31 @@ def test_an_answer_that_names_a_page_which_is_not_live_is_a_wrong_answer(
             WrongAnswer, match=f"ordinal 1 with the page of identity {stranger.hex()}, which is not"
         ):
             judge.take(records[1:])
+
+
+@pytest.mark.parametrize(("cuts", "wrong", "taken"), [([0, 4], [1, 2, 3], 2), ([0, 1, 4], [0], 3)])
+def test_no_page_is_judged_if_an_answer_belongs_to_other_frames(
+    log: Log, policy: Policy, cuts: list[int], wrong: list[int], taken: int
+) -> None:
+    """The answer ends behind the frames that are judged together, or among them, with a right one behind it."""
+    append_frames(log, policy, 0, 4)
+    records = read_topic(log, FINGERPRINTS)
+    with (
+        closing(ShardedJudge(policy, 2)) as sharded,
+        LogJudge(policy, RoleContext(Settings()), "judge", sharded.book) as judge,
+    ):
+        for number, state in enumerate(sharded.shards):
+            for offset, (begin, end) in enumerate(pairwise(cuts)):
+                found = wire.decode(shards.answer(state, records[begin:end]))
+                digests = [b"X" * 8 if number and frame in wrong else b"" for frame in range(begin, end)]
+                known = [found.header.digests[at : at + 8] for at in range(0, len(found.header.digests), 8)]
+                header = msgspec.structs.replace(
+                    found.header, digests=b"".join(new or old for new, old in zip(digests, known, strict=True))
+                )
+                assert sharded.book.add(number, offset, wire.encode(header, found.matches)) is None
+        with pytest.raises(WrongAnswer, match=f"shard 1 answers for {0x5858585858585858:x}"):
+            judge.take(records[:taken])
+        assert judge.state.resolver.live_pages == 0
 
 
 @pytest.mark.parametrize(("distance", "agreement"), [(255, 250), (1, 65_535), (1, 0)])

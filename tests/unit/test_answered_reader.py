@@ -149,6 +149,7 @@ def test_it_has_not_caught_up_while_frames_wait_for_answers(stage: Stage) -> Non
 
 
 def test_it_names_the_shards_that_have_not_answered_for_long(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answered_reader, "MEASURE_EVERY_S", 0.0)
     stage.put_frames(3)
     stage.answer(0, 0, 2)
     stage.poll()
@@ -164,6 +165,18 @@ def test_it_names_the_shards_that_have_not_answered_for_long(stage: Stage, monke
     stage.answer(1, 1, 3)
     assert stage.poll() == [1, 2]
     assert stage.reader.held_back() == ""
+
+
+def test_lags_of_shards_are_not_measured_at_each_poll(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answered_reader, "MEASURE_EVERY_S", PATIENCE_S)
+    stage.put_frames(3)
+    assert stage.poll() == []
+    stage.answer(0, 0, 2)
+    assert stage.poll() == []
+    assert stage.metric("shard_lag_frames", shard="0") == 3
+    stage.reader._next_measure = 0.0
+    assert stage.poll() == []
+    assert [stage.metric("shard_lag_frames", shard=shard) for shard in "01"] == [1, 3]
 
 
 def test_a_shard_far_ahead_is_paused_until_its_answers_are_used(

@@ -12,6 +12,7 @@ from prometheus_client import Counter, Gauge
 
 from simstream.judge.policy import Policy
 from simstream.judge.state import JudgeState
+from simstream.roles.judge import judge_metrics
 from simstream.roles.judge.judge_metrics import JudgeMetrics
 from simstream.telemetry.histogram import Histogram
 from simstream.telemetry.metrics import PARTITION, SHARD, SIZE, Metrics, RisingCounter, cluster_sizes
@@ -71,6 +72,18 @@ def test_a_partition_that_only_an_earlier_topic_of_pages_had_has_no_position() -
     JudgeMetrics(state, metrics).set_state()
     read = metrics.registry.get_sample_value
     assert [read("simstream_source_position", {"partition": partition}) for partition in "01"] == [3, None]
+
+
+def test_only_positions_that_have_changed_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, metrics = JudgeState(Policy("0badcafe", 0, 3, 0, None, "any")), Metrics()
+    monkeypatch.setattr(judge_metrics, "EVERY_S", 0.0)
+    measured, read = JudgeMetrics(state, metrics), metrics.registry.get_sample_value
+    state.acceptor.positions = {("topic", 0): 5, ("topic", 1): 7}
+    measured.set_state()
+    metrics.source_position.labels(1).set(-1)
+    state.acceptor.positions["topic", 0] = 6
+    measured.set_state()
+    assert [read("simstream_source_position", {"partition": partition}) for partition in "01"] == [6, -1]
 
 
 def test_a_shard_that_went_has_no_series_of_its_matcher_any_more_and_keeps_that_of_the_judge() -> None:

@@ -6,7 +6,7 @@ twice or late is dropped, and the first answer counts, since a right answer says
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -97,10 +97,13 @@ class AnswerBook:
         """The unique id of the topic `matches`."""
         self._own = (log_id, policy_id, shards, tables)
         self._by_shard = [ShardAnswers(0, 0) for _ in range(shards)]
+        self._ending: defaultdict[int, list[int]] = defaultdict(list)
+        """The shards with an answer that ends at a frame, which is not yet checked there."""
 
     def begin(self, frame: int, ordinal: int, offsets: Sequence[int]) -> None:
         """Expect answers from this place of the log on, at these offsets of the partitions."""
         self._by_shard = [ShardAnswers(frame, ordinal, offset) for offset in offsets]
+        self._ending.clear()
 
     def is_own(self, header: AnswerHeader) -> bool:
         """Whether an answer is for this log, policy, number of shards and cut of the tables."""
@@ -125,6 +128,7 @@ class AnswerBook:
         counted = CountedAnswer(offset, mine.ordinal, len(data) + OBJECT_BYTES, found)
         mine.known.append(counted)
         mine.unchecked.append(counted)
+        self._ending[header.to_frame].append(shard)
         mine.waiting_bytes += counted.size
         mine.frame, mine.ordinal = header.to_frame, header.ordinal + header.pages
         return None
@@ -162,21 +166,35 @@ class AnswerBook:
             for shard in self._by_shard
         ]
 
-    def check(self, frame: int, digest: int) -> None:
-        """Compare the digest of everything accepted below a frame with each shard's, before pages of it are judged.
+    def check_ended(self, frame: int, digest: int) -> None:
+        """Compare the digest of everything accepted below a frame with that of each answer that ends there.
 
-        Call it for each frame in order, once every shard has answered the frame before. Raises WrongAnswer if a
-        shard has another digest.
+        Call it for each frame in order. Raises WrongAnswer if an answer has another digest.
         """
-        for number, shard in enumerate(self._by_shard):
-            shard.drop_unchecked(frame)
-            theirs = shard.unchecked[0].answer.header.digest(frame)
-            if theirs != digest:
-                raise WrongAnswer(
-                    f"at frame {frame} the log has the digest {digest:016x}, and shard {number} answers for "
-                    f"{theirs:016x} (offset {shard.unchecked[0].offset} of its partition)",
-                    ANSWER_ANEW,
-                )
+        for number in self._ending.pop(frame, ()):
+            self._check(number, frame, digest)
+
+    def check(self, frame: int, digest: int) -> None:
+        """Do what `check_ended` does, also for each answer that goes on, before pages below the frame are judged.
+
+        A digest tells of all earlier frames too.
+        """
+        self._ending.pop(frame, None)
+        for number in range(self.shards):
+            self._check(number, frame, digest)
+
+    def _check(self, number: int, frame: int, digest: int) -> None:
+        shard = self._by_shard[number]
+        shard.drop_unchecked(frame)
+        if not shard.unchecked or shard.unchecked[0].answer.header.frame >= frame:
+            return
+        theirs = shard.unchecked[0].answer.header.digest(frame)
+        if theirs != digest:
+            raise WrongAnswer(
+                f"at frame {frame} the log has the digest {digest:016x}, and shard {number} answers for "
+                f"{theirs:016x} (offset {shard.unchecked[0].offset} of its partition)",
+                ANSWER_ANEW,
+            )
 
     def used(self, frame: int) -> None:
         """Drop the answers to frames below this one."""

@@ -25,6 +25,8 @@ class JudgeMetrics:
         self._candidates = self._rejected = 0
         self._tables = {SCANNED}
         """The names that segments have had so far."""
+        self._shown_positions: dict[int, int] = {}
+        """By partition, as the metric has them: there may be 10,000, and to set one takes some 2 us."""
 
     def set_state(self) -> None:
         """Set the place of the state and, at most once in EVERY_S, its sizes."""
@@ -64,7 +66,8 @@ class JudgeMetrics:
         metrics, positions = self._metrics, self._state.acceptor.positions
         latest_topic_id = next(reversed(positions))[0] if positions else ""  # an earlier topic may have had more
         for (topic_id, partition), offset in positions.items():
-            if topic_id == latest_topic_id:
+            if topic_id == latest_topic_id and self._shown_positions.get(partition) != offset:
+                self._shown_positions[partition] = offset
                 metrics.source_position.labels(partition).set(offset)
         metrics.stream_time.set((self._state.resolver.stream_time or 0) / 1000)
 

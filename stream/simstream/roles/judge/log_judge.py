@@ -97,6 +97,8 @@ class LogJudge(Closing):
         for a frame of a newer version.
         """
         taken = [self._accept(record, published) for record in records]
+        if self._book is not None:
+            self._book.check(self.next_frame, self._acceptor.digest)
         accepted = [frame for frame, _ in taken if frame is not None]
         late = self._resolver.late_pages
         verdicts = self.state.resolve(accepted)
@@ -122,7 +124,7 @@ class LogJudge(Closing):
         check_next(self._acceptor.next_frame, record)
         accepted = self.state.accept(record)
         if self._book is not None:
-            self._book.check(self.next_frame, self._acceptor.digest)
+            self._book.check_ended(self.next_frame, self._acceptor.digest)
         if isinstance(accepted, IgnoreReason):
             self._ignored(record, accepted, published)
             return None, self.place
