@@ -15,7 +15,8 @@ from simstream.text.extraction.refused_html import MarkupCounts
 WS = r"[\t\n\f\r ]"
 NAME = re.compile(r"[A-Za-z][^\t\n\f\r />]*")
 ATTRIBUTE = re.compile(
-    rf"""(?:{WS}|/)*[^\t\n\f\r />][^\t\n\f\r />=]*(?:{WS}*={WS}*("[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^\t\n\f\r >]*))?"""
+    rf"""(?:{WS}|/)*([^\t\n\f\r />][^\t\n\f\r />=]*)"""
+    rf"""(?:{WS}*={WS}*("[^"]*(?:"|\Z)|'[^']*(?:'|\Z)|[^\t\n\f\r >]*))?"""
 )
 CLOSE = re.compile(rf"((?:{WS}|/)*)>")
 COMMENT = re.compile(r"<!--(?:>|->|.*?(?:-->|--!>)|.*)", re.S)
@@ -25,8 +26,15 @@ ROWS = {"tbody", "thead", "tfoot"}
 ITEMS = {"li": {"li"}, "dd": {"dd", "dt"}, "dt": {"dd", "dt"}}
 TABLE_PARTS = {"caption", "tr", "td", "th"} | ROWS
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
+IMPLIED = {"dd", "dt", "li", "option", "p", "rb", "rp", "rt", "rtc"}
+"""An end tag may be left out; `optgroup`'s, too, except before an option."""
+FONT_OF_HTML = {"color", "face", "size"}
+"""With such an attribute, `font` is no element of SVG or MathML."""
+HTML_TYPES = {"text/html", "application/xhtml+xml"}
 POINT = "(point)"
 """The kind of elements of SVG and MathML that contain HTML."""
+ANNOTATION = "(annotation)"
+"""The kind of `annotation-xml` that contains no HTML."""
 
 
 def _having(trait: int) -> set[str]:
@@ -34,13 +42,15 @@ def _having(trait: int) -> set[str]:
 
 
 FORMATTING, MARKED, CONTAINERS = _having(names.FORMATTING), _having(names.MARKED), _having(names.CONTAINER)
-SPECIAL = _having(names.SPECIAL) | {POINT}
-SCOPE = MARKED | {"select", "table", POINT}
+SPECIAL = _having(names.SPECIAL) | {POINT, ANNOTATION}
+SCOPE = MARKED | {"select", "table", POINT, ANNOTATION}
+FOREIGN = {"(svg)", "(math)", ANNOTATION}
 
 
 class OpenTag(NamedTuple):
-    kind: str  # the name of an element of HTML; "(svg)", "(math)" or POINT
+    kind: str  # the name of an element of HTML; "(svg)", "(math)", ANNOTATION or POINT
     name: str
+    space: str  # "svg", "math", or "" for HTML
     sign: str
 
 
@@ -52,6 +62,7 @@ class OpenTags:
         self.waiting: list[list[OpenTag]] = [[]]
         self.tags = self.depth = self.levels = self.clones = self.attributes = self.choices = 0
         self.root_attributes = self.select_start = 0
+        self.form: OpenTag | None = None
 
     @property
     def top(self) -> str:
@@ -59,13 +70,14 @@ class OpenTags:
 
     @property
     def is_foreign(self) -> bool:
-        return self.top in ("(svg)", "(math)")
+        return self.top in FOREIGN
 
     def node(self) -> None:
         self.levels += sum(e.kind in CONTAINERS for e in self.open)
 
     def push(self, element: OpenTag) -> None:
         self.open.append(element)
+        self.form = element if element.kind == "form" else self.form
         self.depth = max(self.depth, len(self.open))
         if element.kind in MARKED:
             self.waiting.append([])
@@ -83,9 +95,18 @@ class OpenTags:
             self.pop_to(len(self.open) - 1)
 
     def find(self, kinds: Collection[str], barrier: Collection[str], name: str | None = None) -> int | None:
-        """The place of the innermost element of these kinds or of this name, if no barrier is before it."""
+        """The place of the innermost element of these kinds or of this name in HTML, if no barrier is before it."""
         for place, element in reversed(list(enumerate(self.open))):
-            if element.kind in kinds or element.name == name:
+            if element.kind in kinds or (element.name == name and not element.space):
+                return place
+            if element.kind in barrier:
+                return None
+        return None
+
+    def place_of_form(self, barrier: Collection[str]) -> int | None:
+        """The place of the last form, if no end tag has ended it and no barrier is before it."""
+        for place, element in reversed(list(enumerate(self.open))):
+            if element is self.form:
                 return place
             if element.kind in barrier:
                 return None
@@ -98,28 +119,37 @@ class OpenTags:
             self.node()
             self.push(self.waiting[-1].pop())
 
-    def start(self, name: str, attributes: int, sign: str, empty: bool) -> bool:
+    def start(self, name: str, attributes: list[tuple[str, str]], sign: str, empty: bool) -> bool:
         traits = TRAITS.get(name, names.INLINE)
         if traits & names.ROOT:
-            self.root_attributes += attributes
-        self.attributes = max(self.attributes, self.root_attributes if traits & names.ROOT else attributes)
-        if self.is_foreign and not traits & names.BREAKOUT:
+            self.root_attributes += len(attributes)
+        self.attributes = max(self.attributes, self.root_attributes if traits & names.ROOT else len(attributes))
+        if self.is_foreign and not self.leaves_foreign(name, traits, attributes):
             self.node()
             if not empty:
-                self.push(OpenTag(POINT if name in POINTS[self.top[1:-1]] else self.top, name, sign))
+                space = self.open[-1].space
+                self.push(OpenTag(_foreign_kind(space, name, attributes), name, space, sign))
             return False
-        self.pop_while(("(svg)", "(math)"))
+        self.pop_while(FOREIGN)
         if traits & names.ROOT or not self.close_before(name, traits):
             return True
         if traits & names.INLINE:
             self.reopen()
         self.node()
         if not traits & names.VOID and not (empty and name in POINTS):
-            self.push(OpenTag(f"({name})" if name in POINTS else name, name, sign))
+            foreign = name in POINTS
+            self.push(OpenTag(f"({name})" if foreign else name, name, name if foreign else "", sign))
         return True
+
+    def leaves_foreign(self, name: str, traits: int, attributes: list[tuple[str, str]]) -> bool:
+        if name == "font":
+            return any(attribute in FONT_OF_HTML for attribute, _ in attributes)
+        return traits & names.BREAKOUT != 0 and name != "sup"  # the parser differs from the standard in `sup`
 
     def close_before(self, name: str, traits: int) -> bool:
         """Close what ends where such an element begins; False if it does not begin."""
+        if name == "form" and self.place_of_form(()) is not None:
+            return False
         if name in TABLE_PARTS:
             parents = ROWS if name == "tr" else ROWS | {"tr"} if name in ("td", "th") else set()
             place = self.find(parents | {"table", "template"}, ())
@@ -127,7 +157,7 @@ class OpenTags:
             if place is not None and name in ("tr", "td", "th"):
                 for kind, parent in (("tbody", {"table"}), ("tr", ROWS))[: 1 if name == "tr" else 2]:
                     if self.top in parent:
-                        self.push(OpenTag(kind, "", ""))
+                        self.push(OpenTag(kind, "", "", ""))
             return place is not None
         if name in ITEMS:
             self.pop_to(self.find(ITEMS[name], SPECIAL - {"address", "div", "p"}))
@@ -137,20 +167,34 @@ class OpenTags:
             self.pop_to(self.find({"button"}, SCOPE))
         if name == "a":
             self.end_formatting("a", MARKED)
-        if name in HEADINGS:
-            self.pop_while(HEADINGS)
+        if name in HEADINGS and self.top in HEADINGS:
+            self.pop_to(len(self.open) - 1)
+        if name in ("rb", "rp", "rt", "rtc") and self.find({"ruby"}, SCOPE) is not None:
+            self.pop_while(IMPLIED | {"optgroup"})
+        if name == "table":
+            self.pop_to(self.find({"table"}, {"td", "th", "caption", "template"}))
         select = self.find({"select"}, SCOPE - {"select"})
         if name == "select":
             self.select_start = self.tags
             self.pop_to(select)
             return select is None
+        if name == "input":
+            self.pop_to(select)
         if name in ("option", "optgroup"):
-            self.pop_while({"option"} if select is None else {"option", name})
+            self.pop_while({"option"} if select is None else IMPLIED | {name})
             self.choices += 0 if select is None else self.tags - self.select_start
-        return name != "form" or self.find({"form"}, ()) is None
+        return True
 
     def end(self, name: str) -> None:
         traits = TRAITS.get(name, names.INLINE)
+        if name in ("p", "br"):
+            self.pop_while(FOREIGN)
+        for place, element in reversed(list(enumerate(self.open))):
+            if not element.space:
+                break
+            if element.name == name:
+                self.pop_to(place)
+                return
         if name in FORMATTING:
             self.end_formatting(name, SCOPE)
             return
@@ -164,16 +208,18 @@ class OpenTags:
         place = self.find(HEADINGS if name in HEADINGS else (), barrier, name)
         if place is None and name in ("p", "br"):
             self.node()
-        elif place is not None and name == "form":
-            del self.open[place]
+        elif name == "form":
+            place, self.form = self.place_of_form(SCOPE), None
+            if place is not None:
+                self.pop_while(IMPLIED | {"optgroup"})
+                del self.open[place]
         else:
             self.pop_to(place)
 
     def end_formatting(self, name: str, barrier: Collection[str]) -> None:
-        for i, element in reversed(list(enumerate(self.waiting[-1]))):
+        for i, element in enumerate(self.waiting[-1]):
             if element.name == name:
-                self.waiting[-1][i] = self.waiting[-1][-1]
-                del self.waiting[-1][-1]
+                del self.waiting[-1][i]
                 return
         place = self.find((), barrier, name)
         if place is not None:
@@ -186,6 +232,15 @@ class OpenTags:
             text = text.strip("\t\n\f\r ")
         if text and not self.is_foreign:
             self.reopen()
+
+
+def _foreign_kind(space: str, name: str, attributes: list[tuple[str, str]]) -> str:
+    is_annotation = space == "math" and name == "annotation-xml"
+    if name in POINTS[space]:
+        return POINT
+    if is_annotation and any(a == "encoding" and value.lower() in HTML_TYPES for a, value in attributes):
+        return POINT
+    return ANNOTATION if is_annotation else f"({space})"
 
 
 def count(html: bytes) -> MarkupCounts:
@@ -217,9 +272,10 @@ def _markup(text: str, at: int, state: OpenTags) -> int:
         until = "]]>" if state.is_foreign and text.startswith("<![CDATA[", at) else ">"
         end = text.find(until, at)
         return len(text) if end < 0 else end + len(until)
-    place, attributes = name.end(), 0
+    place, attributes = name.end(), []
     while found := ATTRIBUTE.match(text, place):
-        place, attributes = found.end(), attributes + 1
+        place = found.end()
+        attributes.append((found[1].lower(), (found[2] or "").strip("\"'")))
     close = CLOSE.match(text, place)
     if close is None:
         return len(text)

@@ -19,11 +19,11 @@ from simstream.text.extraction.refused_html import LIMITS, MarkupCounts
 from tests import naive_html
 
 NAMES = sorted(traits_by_name())
-COMMON = "p div b i a li ul td tr table span font option select br button form svg math mi title x-y"
+COMMON = "p div b i a li ul td tr table span font option select br button form svg math mi title x-y annotation-xml"
 name = st.sampled_from(COMMON.split()) | st.sampled_from(NAMES) | st.sampled_from(["DIV", "sPan", "é", "b\x81"])
 attribute = st.sampled_from(
-    ["", " ", " a", " a=1", " a='>'", ' b="x y" c', " =x", "/", " a=b/", " a = 'c'd", "\n/ id=2"]
-)
+    ["", " ", " a", " a=1", " a=@", " a='>'", ' b="x y" c', " =x", "/", " a=b/", " a = 'c'd", "\n/ id=2"]
+) | st.sampled_from([" SIZE=1", " encoding='Text/HTML'"])
 tag = st.builds(lambda slash, n, a, end: f"<{slash}{n}{a}{end}", st.sampled_from(["", "", "/"]), name, attribute,
                 st.sampled_from([">", ">", ">", ">", "/>", ""]))  # fmt: skip
 TEXTS = ["x", " ", "\n", "<", "</", ">", "&amp;", "'", '"', "文"]
@@ -31,6 +31,7 @@ DECLARATIONS = ["<!--", "-->", "--!>", "->", "</>", "<!doctype html>", "<?x>", "
 RAW = ["<script>", "</script >", "<!--<script>", "</scriptx>", "<textarea>", "</textarea>", "<title>", "<style>"]
 piece = st.sampled_from(TEXTS) | st.sampled_from(DECLARATIONS) | st.sampled_from(RAW)
 soup = st.lists(tag | tag | piece, max_size=40).map("".join)
+few = st.lists(tag | tag | tag | piece, max_size=7).map("".join)
 
 
 @given(soup)
@@ -53,6 +54,44 @@ def test_any_bytes_are_counted_alike(data: bytes) -> None:
 @example("<svg><title><div><p></title><div>" * 3)
 @example("<b><p><b id=1></p><i></b>x" * 5)
 def test_no_tree_is_deeper_than_what_is_counted(html: str) -> None:
+    assert depth_of(html) <= count(html.encode()).depth + 1
+
+
+@given(st.lists(tag, max_size=3).map("".join), few)
+@example("<ruby>", "<p><rt><x-y>")
+@example("", "<table></font><font a=@><font>")
+def test_what_deepens_the_tree_again_and_again_deepens_the_count(before: str, again: str) -> None:
+    html = before + "".join(again.replace("@", str(i)) for i in range(30))
+    assert depth_of(html) <= 2 * count(html.encode()).depth + 10
+
+
+@pytest.mark.parametrize(
+    ("before", "again"),
+    [
+        ("<ruby>", "<p><rt><x-y>"),
+        ("<ruby>", "<li><rt><x-y>"),
+        ("", "<form><p></form><x-y>"),
+        ("<div>", "<form><template></form></template></form><form><x-y>"),
+        ("", "</form><form><select>"),
+        ("", "</foreignobject><foreignobject><p><form><svg>"),
+        ("<h3>", "<b><h2></b><h3>"),
+        ("<h3>", "<form><h2></form><h3>"),
+        ("", "</p><mi><h2><svg>"),
+        ("", "<svg><title><b></title>"),
+        ("<select>", "<optgroup><i><p>"),
+        ("", "<input><x-y><select>"),
+        ("", "</table><table><table></table><em>"),
+        ("", "<table></font><font a=@><font>"),
+        ("<svg><font>", "<caption>"),
+        ("<svg><font a=1>", "<caption>"),
+        ("<math><sup>", "<tbody>"),
+        ("", "<math><annotation-xml encoding=text/html><p>"),
+        ("<math><annotation-xml a=1>", "<caption>"),
+        ("", "<ul><math><annotation-xml></ul>"),
+    ],
+)
+def test_what_is_open_is_never_counted_as_flat(before: str, again: str) -> None:
+    html = before + "".join(again.replace("@", str(i)) for i in range(50))
     assert depth_of(html) <= count(html.encode()).depth + 1
 
 

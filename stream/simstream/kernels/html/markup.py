@@ -13,14 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.kernels.html.element_names import (
+    BREAKOUT,
     ENDLESS,
     FORMATTING,
+    MATH_POINT,
     RAW,
     SCRIPT,
     ElementNames,
+    signed_hash_of,
     traits_of,
 )
-from simstream.kernels.html.open_tags import TAGS, OpenTags, add_node, add_text, end_tag, is_foreign, start_tag
+from simstream.kernels.html.open_tags import (
+    ANNOTATION,
+    TAGS,
+    OpenTags,
+    add_node,
+    add_text,
+    end_tag,
+    is_foreign,
+    start_tag,
+)
 from simstream.kernels.html.tags import (
     ANY_NAME,
     BANG,
@@ -33,14 +45,21 @@ from simstream.kernels.html.tags import (
     declaration_end,
     find,
     is_kind,
+    next_attribute,
     raw_end,
     script_end,
     tag_end,
     tag_name,
+    text_hash,
 )
 from simstream.kernels.jit import lean_helper, sealed_kernel
 
 _CHECK_EVERY: Final = 64
+_FONT, _COLOR, _FACE, _SIZE = (signed_hash_of(name) for name in ("font", "color", "face", "size"))
+_ANNOTATION, _ENCODING = signed_hash_of("annotation-xml"), signed_hash_of("encoding")
+_HTML, _XHTML = signed_hash_of("text/html"), signed_hash_of("application/xhtml+xml")
+_SUP: Final = signed_hash_of("sup")
+"""The standard ends SVG and MathML at `sup`, and the parser does not."""
 
 
 @sealed_kernel
@@ -95,6 +114,8 @@ def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenTags) ->
         return end
     state.num[TAGS] += 1
     traits = traits_of(names, name)
+    if is_foreign(state):
+        traits = _foreign_traits(html, at, name, traits)
     sign = _sign(html, at, end, name) if traits & FORMATTING else 0
     if start_tag(state, name, traits, attributes, sign, empty):
         if traits & ENDLESS:
@@ -104,6 +125,25 @@ def _start(html: HtmlBytes, begin: int, names: ElementNames, state: OpenTags) ->
         if traits & RAW:
             return raw_end(html, end, name)
     return end
+
+
+@lean_helper
+def _foreign_traits(html: HtmlBytes, at: int, name: int, traits: int) -> int:
+    """Return a name's traits within SVG and MathML. Some depend on the attributes, which begin at `at`."""
+    if name == _SUP:
+        return traits & ~BREAKOUT
+    if name not in (_FONT, _ANNOTATION):
+        return traits
+    traits = ANNOTATION if name == _ANNOTATION else traits & ~BREAKOUT
+    while True:
+        at, start, end, value, value_end = next_attribute(html, at)
+        if start < 0:
+            return traits
+        word = text_hash(html, start, end)
+        if name == _FONT and word in (_COLOR, _FACE, _SIZE):
+            traits |= BREAKOUT
+        if name == _ANNOTATION and word == _ENCODING and text_hash(html, value, value_end) in (_HTML, _XHTML):
+            traits |= MATH_POINT
 
 
 @lean_helper

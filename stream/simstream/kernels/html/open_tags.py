@@ -1,7 +1,14 @@
 """A plain count of what HTML has open: names of elements, and formatting that waits for the next text.
 
-Source of the rules: the HTML standard (html.spec.whatwg.org, "tree construction"), as far as they keep sloppy pages
-flat. Formatting that ends around a block simply leaves the stack. Where a rule is left out, more elements are open.
+Source of the rules: the HTML standard (html.spec.whatwg.org, "tree construction"). Without a rule that closes an
+element, the count can be too low: the element stays open, and its end later closes all that is in it. So every rule
+that closes is here, and only these are left out:
+
+- Formatting that ends around a block leaves the stack, without a clone in the block: the count is a level too low.
+- What a table or a select does not take counts as within it; a form may begin if the last one ended with an element
+  around it; a second `nobr` ends none: the count is too high.
+- `svg` in `annotation-xml` counts as MathML, and `encoding` is read without character references: either way.
+
 A tag costs at most a few walks over what is open and what waits, and `make_open` bounds both.
 """
 
@@ -26,6 +33,7 @@ from simstream.kernels.html.element_names import (
     FORMATTING,
     HEADING,
     INLINE,
+    INPUT,
     LI,
     LIST,
     MARKED,
@@ -36,6 +44,8 @@ from simstream.kernels.html.element_names import (
     ROOT,
     ROW,
     ROWS,
+    RUBY,
+    RUBY_TEXT,
     SELECT,
     SOFT,
     SPECIAL,
@@ -57,11 +67,15 @@ NAME, SIGN, TRAITS = range(3)
 _FOREIGN: Final = SVG | MATH
 _HTML_POINT: Final = 1 << 60
 """An element of SVG or MathML that contains HTML."""
+ANNOTATION: Final = 1 << 62
+"""`annotation-xml`. It contains HTML if MATH_POINT is set, too."""
 _FIRM: Final = 1 << 61
 """Ends the search for an open item of a list."""
-_SCOPE: Final = MARKED | SELECT | TABLE | _HTML_POINT
+_SCOPE: Final = MARKED | SELECT | TABLE | ANNOTATION | _HTML_POINT
 _TABLE_SCOPE: Final = TABLE | TEMPLATE
 _TABLE_PART: Final = CAPTION | CELL | ROW | ROWS
+_IMPLIED: Final = P | LI | DD | OPTION | RUBY_TEXT
+"""Elements that may end without an end tag."""
 
 
 class OpenTags(NamedTuple):
@@ -73,7 +87,7 @@ class OpenTags(NamedTuple):
     """
 
     stack: NDArray[np.int64]  # (depth, 3) NAME (a hash), SIGN (a hash of formatting; a cell's OUTSIDE), TRAITS
-    waiting: NDArray[np.int64]  # (2 depth, 2) NAME and SIGN of formatting that closed with its block
+    waiting: NDArray[np.int64]  # (2 depth, 2) NAME and SIGN of formatting closed with its block; outermost last
     num: NDArray[np.int64]  # (NUMBERS,) TAGS to ROOT_ATTRIBUTES; the first OUTSIDE of WAITING wait for a cell's end
 
 
@@ -144,6 +158,20 @@ def _pop_to(state: OpenTags, depth: int) -> None:
 
 
 @lean_helper
+def _pop_while(state: OpenTags, traits: int) -> None:
+    """Close the innermost elements that have one of these traits."""
+    while _top(state) & traits:
+        _pop_to(state, state.num[DEPTH] - 1)
+
+
+@lean_helper
+def _leave_foreign(state: OpenTags) -> None:
+    """Close the innermost elements of SVG and MathML, up to one that contains HTML."""
+    while is_foreign(state):
+        _pop_to(state, state.num[DEPTH] - 1)
+
+
+@lean_helper
 def _take_out(state: OpenTags, place: int) -> None:
     """Close one element, and leave those within it open."""
     state.num[CONTAINERS] -= state.stack[place, TRAITS] & CONTAINER != 0
@@ -158,7 +186,7 @@ def _nearest(state: OpenTags, name: int, wanted: int, barrier: int) -> int:
     """Return where the innermost element of this name (0: none) or trait is; -1 if none is before a `barrier`."""
     for i in range(state.num[DEPTH] - 1, -1, -1):
         traits = state.stack[i, TRAITS]
-        if traits & wanted or (name and state.stack[i, NAME] == name):
+        if traits & wanted or (name and state.stack[i, NAME] == name and traits & _FOREIGN == 0):
             return i
         if traits & barrier:
             return -1
@@ -200,10 +228,10 @@ def start_tag(state: OpenTags, name: int, traits: int, attributes: int, sign: in
     space = _top(state) & _FOREIGN if is_foreign(state) and traits & BREAKOUT == 0 else 0
     if space:
         is_point = (space == SVG and traits & SVG_POINT) or (space == MATH and traits & MATH_POINT)
-        traits = space | (_HTML_POINT if is_point else 0)
+        kept = ANNOTATION | SPECIAL | _FIRM if space == MATH and traits & ANNOTATION else 0
+        traits = space | (_HTML_POINT if is_point else 0) | kept
     else:
-        while is_foreign(state):
-            _pop_to(state, state.num[DEPTH] - 1)
+        _leave_foreign(state)
         if not _close_before(state, name, traits):
             return True
         if traits & INLINE:
@@ -218,6 +246,8 @@ def start_tag(state: OpenTags, name: int, traits: int, attributes: int, sign: in
 @lean_helper
 def _close_before(state: OpenTags, name: int, traits: int) -> bool:
     """Close the elements that end where such an element begins; return False if it does not begin."""
+    if traits & ROOT or (traits & FORM and _nearest(state, 0, FORM, 0) >= 0):
+        return False
     if traits & _TABLE_PART:
         parents = _TABLE_SCOPE | (ROWS if traits & (ROW | CELL) else 0) | (ROW if traits & CELL else 0)
         place = _nearest(state, 0, parents, 0)
@@ -235,25 +265,36 @@ def _close_before(state: OpenTags, name: int, traits: int) -> bool:
         _pop_to(state, _nearest(state, 0, BUTTON, _SCOPE))
     if traits & ANCHOR:
         _end_formatting(state, name, MARKED)
-    ends = traits & HEADING
-    if traits & (OPTION | OPTGROUP | SELECT):
+    if traits & HEADING and _top(state) & HEADING:
+        _pop_to(state, state.num[DEPTH] - 1)
+    if traits & RUBY_TEXT and _nearest(state, 0, RUBY, _SCOPE) >= 0:
+        _pop_while(state, _IMPLIED | OPTGROUP)
+    if traits & TABLE:
+        _pop_to(state, _nearest(state, 0, TABLE, CELL | CAPTION | TEMPLATE))
+    if traits & (OPTION | OPTGROUP | SELECT | INPUT):
         select = _nearest(state, 0, SELECT, _SCOPE & ~SELECT)
         if traits & SELECT:
             state.num[SELECT_START] = state.num[TAGS]
             _pop_to(state, select)
             return select < 0
-        ends = OPTION | (traits & OPTGROUP if select >= 0 else 0)
+        if traits & INPUT:
+            _pop_to(state, select)
+            return True
+        _pop_while(state, _IMPLIED | (traits & OPTGROUP) if select >= 0 else OPTION)
         state.num[CHOICES] += state.num[TAGS] - state.num[SELECT_START] if select >= 0 else 0
-    while _top(state) & ends:
-        _pop_to(state, state.num[DEPTH] - 1)
-    return traits & ROOT == 0 and (traits & FORM == 0 or _nearest(state, 0, FORM, 0) < 0)
+    return True
 
 
 @lean_helper
 def end_tag(state: OpenTags, name: int, traits: int) -> None:
     """Process one end tag; it closes nothing if no element of its name can be reached. `</p>` then makes one."""
+    if _ended_foreign(state, name, traits):
+        return
     if traits & FORMATTING:
         _end_formatting(state, name, _SCOPE)
+        return
+    if traits & FORM:
+        _end_form(state)
         return
     if traits & BR:
         _reopen(state)
@@ -268,19 +309,44 @@ def end_tag(state: OpenTags, name: int, traits: int) -> None:
     place = _nearest(state, name, traits & HEADING, barrier)
     if traits & (P | BR) and place < 0:
         add_node(state)
-    elif traits & FORM and place >= 0:
-        _take_out(state, place)
     else:
         _pop_to(state, place)
+
+
+@lean_helper
+def _ended_foreign(state: OpenTags, name: int, traits: int) -> bool:
+    """Close an element of SVG or MathML; return False if the tag must be read as HTML."""
+    if traits & (P | BR):
+        _leave_foreign(state)
+    at = state.num[DEPTH] - 1
+    while at >= 0 and state.stack[at, TRAITS] & _FOREIGN:
+        if state.stack[at, NAME] == name:
+            _pop_to(state, at)
+            return True
+        at -= 1
+    return False
+
+
+@lean_helper
+def _end_form(state: OpenTags) -> None:
+    """Take a form out, and leave what was opened within it. A form around a cell stays, and another may begin."""
+    place = _nearest(state, 0, FORM, 0)
+    if place >= 0 and _nearest(state, 0, FORM, _SCOPE) >= 0:
+        _pop_while(state, _IMPLIED | OPTGROUP)
+        _take_out(state, place)
+    elif place >= 0:
+        state.stack[place, TRAITS] &= ~FORM
 
 
 @lean_helper
 def _end_formatting(state: OpenTags, name: int, barrier: int) -> None:
     """End a formatting element, which waits or is open; blocks that were opened within it stay open."""
     last = state.num[WAITING] - 1
-    for i in range(last, state.num[OUTSIDE] - 1, -1):
+    for i in range(state.num[OUTSIDE], last + 1):
         if state.waiting[i, NAME] == name:
-            state.waiting[i, NAME], state.waiting[i, SIGN] = state.waiting[last, NAME], state.waiting[last, SIGN]
+            for j in range(i, last):
+                for field in range(2):
+                    state.waiting[j, field] = state.waiting[j + 1, field]
             state.num[WAITING] = last
             return
     place = _nearest(state, name, 0, barrier)
