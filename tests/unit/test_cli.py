@@ -215,7 +215,7 @@ def test_the_demo_has_its_own_index_whatever_the_settings_say_of_matchers(
     pages = tmp_path / "pages.jsonl"
     pages.write_text(json.dumps({"id": "a", "text": "night train stops again mill village"}))
     assert invoke(["demo", str(pages), "--quiet"]) == 0
-    assert "1 pages, 1 verdicts" in capsys.readouterr().out
+    assert "1 page, 1 verdict" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
