@@ -324,14 +324,14 @@ def test_looks_at_clusters_wait_for_one_another_and_not_for_texts() -> None:
     async def play() -> None:
         stage = LimitedApplication(QueryLimits(wait_s=0.05))
         texts = [asyncio.create_task(stage.ask(path)) for path in ("/match", "/match/fingerprints")]
-        looks = [asyncio.create_task(stage.ask(path)) for path in ("/cluster/17", "/page")]
+        looks = [asyncio.create_task(stage.ask(path)) for path in ("/cluster/17", "/cluster/19")]
         await asyncio.sleep(0.01)
-        late = [asyncio.create_task(stage.ask(path)) for path in ("/cluster/18", "/page")]
+        late, page = [asyncio.create_task(stage.ask(path)) for path in ("/cluster/18", "/page")]
         await asyncio.sleep(0.01)
-        assert stage.inside == 4
-        assert [answer["status"] for answer in await asyncio.gather(*late)] == [503] * 2
+        assert stage.inside == 5
+        assert (await late)["status"] == 503
         stage.go.set()
-        assert [answer["status"] for answer in await asyncio.gather(*texts, *looks)] == [200] * 4
+        assert [answer["status"] for answer in await asyncio.gather(*texts, *looks, page)] == [200] * 5
 
     asyncio.run(play())
 

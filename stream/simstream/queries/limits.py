@@ -46,7 +46,7 @@ class QueryLimits:
     """Seconds in which a body must be complete."""
     send_s: float = 30.0
     """Seconds in which a client must take up a part of an answer."""
-    costly: tuple[frozenset[str], ...] = (frozenset({"match", "tokens"}), frozenset({"page", "cluster"}))
+    costly: tuple[frozenset[str], ...] = (frozenset({"match", "tokens"}), frozenset({"cluster"}))
     """First parts of the paths whose answers take much CPU time, in groups: a question waits for its own group
     alone."""
     at_once: int = 2
