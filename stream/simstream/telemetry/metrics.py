@@ -200,7 +200,7 @@ class Metrics:
         self.numbers_used = make.gauge(
             "numbers_used",
             "Numbers in use in the judge's fullest table, of 2,147,483,646. Pages that left may still have some. "
-            "A full chunk of pages counts as 32,768.",
+            "Each sealed chunk of pages counts as 32,768, however empty it is.",
             unit="numbers",
         )
         self.entries = make.gauge("index_entries", "Distinct entries of the index.")
