@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simstream.index import crowds
+from simstream.index import crowds, entry_numbers
 from simstream.index.index import Index
 from simstream.index.keys import NO_FLAGS, KeyColumns
 from simstream.index.shard import WHOLE, Shard
@@ -157,6 +157,37 @@ def test_equal_fingerprints_are_found_in_every_part_of_an_index(shard: Shard) ->
         at = slice(found.starts[i], found.starts[i + 1])
         assert sorted(found.entry[at].tolist()) == (live[stored[live] == query] + 1).tolist()
         assert ((found.same[at] != 0) == (sketches[found.entry[at] - 1, 0] == 0)).all()
+
+
+def test_a_bucket_that_leaves_moves_a_crowd_once_however_its_numbers_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entry_numbers, "MAX_NUMBERS_AT_ONCE", 10)
+    monkeypatch.setattr(entry_numbers, "MAX_GIVEN_BACK", 20)
+    monkeypatch.setattr(crowds, "WORTH", 10**9)
+    moves: list[int] = []
+    keep = crowds.EntryCrowd.keep
+    monkeypatch.setattr(crowds.EntryCrowd, "keep", lambda crowd, there: (moves.append(1), keep(crowd, there)))
+    index = Index(None, 1, 8, 0)
+    stored, sketches = alike(np.random.default_rng(6), 200), np.zeros((200, 1), np.uint64)
+    buckets = np.arange(200, dtype=np.int64) // 100
+    index.add(np.arange(1, 201, dtype=np.uint32), stored, sketches, None, buckets)
+    crowd = index.crowd(0, BASE)
+    assert crowd is not None
+    index.release(np.arange(1, 101, dtype=np.uint32), sweep=False)
+    index.drop_buckets(1)
+    given: list[int] = []
+    for number in range(1000, 1010):
+        given += (free := index.dropped().tolist())
+        assert len(free) <= 20
+        index.add(np.array([number], np.uint32), stored[:1], sketches[:1], None, np.array([1]))
+        index.query(stored[:3], sketches[:3])
+    assert sorted(given) == list(range(1, 101))
+    assert len(moves) == 1
+    assert sorted((crowd.columns.rows[: crowd.count] & np.uint32(NUMBER_MASK)).tolist()) == [
+        *range(101, 201),
+        *range(1000, 1010),
+    ]
 
 
 def test_a_wide_distance_alone_makes_no_query_crowded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,12 +151,12 @@ class EntryCrowds:
             self._crowds[which].append(entries.where(near[:, which]))
         self._let_go()
 
-    def forget(self, held: U64) -> None:
-        """Drop entries whose bit is 0 in `held`: their numbers were given back and may be used again."""
+    def drop_released(self, released: U64) -> None:
+        """Drop entries whose bit is 1 in `released`, before their numbers are given back and used again."""
         for crowd in self._crowds:
             numbers = crowd.columns.rows[: crowd.count] & np.uint32(NUMBER_MASK)
             bits = (numbers & np.uint32(63)).astype(np.uint64)
-            there = (held[numbers >> np.uint32(6)] >> bits) & np.uint64(1) != 0
+            there = (released[numbers >> np.uint32(6)] >> bits) & np.uint64(1) == 0
             if not there.all():
                 crowd.keep(there)
 

@@ -29,6 +29,7 @@ class EntryNumbers:
         self.released: U64 = np.zeros(FIRST_WORDS, np.uint64)
         """64 numbers a word; a number in `dropped` keeps its bit."""
         self._dropped: list[NDArray[np.uint32]] = []
+        self._newly_dropped = False
         self.live = 0
         self.dead = 0
         """How many are released and still in some part."""
@@ -36,8 +37,8 @@ class EntryNumbers:
         """How many were ever released."""
 
     def nbytes(self) -> int:
-        """Return the bytes of both bitmaps."""
-        return self.held.nbytes + self.released.nbytes
+        """Return the bytes of both bitmaps, and of the numbers that are not yet given back."""
+        return self.held.nbytes + self.released.nbytes + sum(numbers.nbytes for numbers in self._dropped)
 
     def hold(self, entries: NDArray[np.uint32]) -> None:
         """Take numbers into use. Raises ValueError if one is in use, comes twice or is 2^31 or more."""
@@ -71,7 +72,13 @@ class EntryNumbers:
         """Note released numbers that are in no part any more."""
         if len(numbers):
             self._dropped.append(numbers)
+            self._newly_dropped = True
             self.dead -= len(numbers)
+
+    def take_newly_dropped(self) -> bool:
+        """Return whether `drop` has noted numbers since the last call."""
+        newly, self._newly_dropped = self._newly_dropped, False
+        return newly
 
     def dropped(self) -> NDArray[np.uint32]:
         """Return the numbers that are not yet given back, without an order."""
