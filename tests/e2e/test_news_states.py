@@ -354,7 +354,8 @@ def test_each_view_has_one_heading_and_no_two_links_of_a_story_one_name(stage: N
     assert len(browser.texts("h1")) == 1
     names = "return [...document.querySelectorAll('.step a, .step button')].map(n => n.ariaLabel)"
     doings = ("Open the page", "Compare")
-    assert browser.run(names) == [f"{what}: {site}.example" for site in ("s4", "s5") for what in doings]
+    sites = ("1. s4.example", "2. s5.example")
+    assert browser.run(names) == [f"{what}: {site}" for site in sites for what in doings]
 
 
 def test_a_screen_reader_hears_the_count_after_a_choice_and_not_as_stories_come(
@@ -372,6 +373,13 @@ def test_a_screen_reader_hears_the_count_after_a_choice_and_not_as_stories_come(
     assert browser.run("return document.querySelectorAll('header [role=status], header [aria-live]').length") == 0
     browser.click("[value=largest]")
     browser.until(lambda: says("#said", 71), "the new order is told")
+    browser.run(
+        "window.told = 0; new MutationObserver(() => window.told++).observe("
+        "document.querySelector('#said'), {childList: true})"
+    )
+    browser.click("[value=newest]")
+    browser.until(lambda: browser.run("return window.told") >= 2, "another order is told in the same words")
+    assert says("#said", 71)
 
 
 def test_a_long_timeline_is_folded_until_the_reader_unfolds_it(browser: Browser) -> None:

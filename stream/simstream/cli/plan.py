@@ -136,7 +136,9 @@ def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
         f"the log: {report.log_bytes_a_page} bytes a page, which each matcher reads"
     )
     console.print("assumed: one shard and core a matcher, random fingerprints; similar pages bring more candidates")
-    console.print(f"assumed for the judge: {ANSWER_US:.0f} us for each answer of a shard, to {ANSWER_PAGES} pages")
+    console.print(
+        f"assumed for the judge: {ANSWER_US:.0f} us an answer of a shard, which covers {ANSWER_PAGES} pages"
+    )
 
 
 def _print(report: PlanReport) -> None:

@@ -77,6 +77,12 @@ function take(answer, story, path) {
   else showStoryOf(answer, path);
 }
 
+// Has a screen reader read a sentence, also if it is the last one again.
+function say(sentence) {
+  byId("said").textContent = "";
+  requestAnimationFrame(() => setText(byId("said"), sentence));
+}
+
 function showPage({ data, tag }, path) {
   if (currentPage() > data.pages) {
     writeAddress({ toPage: data.pages, replace: true });
@@ -86,7 +92,7 @@ function showPage({ data, tag }, path) {
   const isNew = shown.path !== path;
   Object.assign(shown, { path, tag });
   showList(data);
-  if (isNew) setText(byId("said"), byId("status").textContent);  // a list that grows by itself is not read out
+  if (isNew) say(byId("status").textContent);  // a list that grows by itself is not read out
   writeFeedLinks();
 }
 

@@ -68,7 +68,7 @@ function makeFold(count, timeline) {
 
 function makeStep(version, all) {
   const { words } = speech;
-  const name = version.site || version.id;
+  const name = `${all.indexOf(version) + 1}. ${version.site || version.id}`;  // as the comparison names it
   const node = make("li", version.founder ? "step founder" : "step");
   node.append(make("p", "title", version.title || words.untitled));
   const facts = make("p", "facts");

@@ -25,7 +25,7 @@ While a snapshot is written, its copy of all changed blocks takes up to as much 
 STORED_US: Final = 8.0
 """Microseconds beside the index for each page that a shard holds (`python -m tests.bench.same_verdicts`)."""
 JUDGE_US: Final = 20.0
-"""Microseconds of a page on the judge (measured in the same way), and of each answer:"""
+"""Microseconds of a page on the judge, without its answers (measured in the same way)."""
 ANSWER_US: Final = 50.0
 """Microseconds of an answer on the judge, of however few pages (`tests/bench/RESULTS.md`)."""
 ANSWER_PAGES: Final = 800
