@@ -135,7 +135,7 @@ class ShardMatcher(LiveState):
 
         `seen` has the keys of all pages that the matcher has, and others. The same pages are live as after
         `answer`. Only copies are tied, and versions that match. So a later answer may tie many clusters that are
-        one cluster of the judge; `_leave_out_known` shortens it. Cost: a sixth of `answer`.
+        one cluster of the judge; `_leave_out_known` shortens it. Cost: a fifth of `answer`.
         """
         for at, part in _parts(columns):
             self._process(part, time[at : at + len(part)], Ordinal(ordinal + at), at, MatchLists(), seen)
