@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import combinations_with_replacement
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -58,11 +58,11 @@ def at_calls(*events: tuple[int, Callable[[], object]]) -> Iterator[None]:
         event()
 
 
-@pytest.mark.parametrize("tail", [b"", bytes(500), TORN], ids=["end", "zeros", "torn"])
-@pytest.mark.parametrize(("cut", "append"), list(combinations_with_replacement(range(7), 2)))
-def test_a_group_that_appears_between_two_reads_is_no_damage(
-    path: Path, tail: bytes, cut: int, append: int
-) -> None:
+@contextmanager
+def replaced_tail(
+    path: Path, tail: bytes, cut: int, append: tuple[int, bytes]
+) -> Iterator[tuple[GroupFile, BinaryIO, AbstractContextManager[None]]]:
+    """A file with a tail, its writer, and a time in which the tail is cut off and bytes come, at these calls."""
     with path.open("r+b", buffering=0) as writer:
         writer.seek(FILE_HEADER)
         writer.write(tail)
@@ -72,12 +72,21 @@ def test_a_group_that_appears_between_two_reads_is_no_damage(
             writer.truncate(FILE_HEADER)
             writer.seek(FILE_HEADER)
 
-        with at_calls((cut, cut_off), (append, lambda: writer.write(GROUP[:SEEN]))):
+        yield file, writer, at_calls((cut, cut_off), (append[0], lambda: writer.write(append[1])))
+        file.close()
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(500), TORN], ids=["end", "zeros", "torn"])
+@pytest.mark.parametrize(("cut", "append"), list(combinations_with_replacement(range(7), 2)))
+def test_a_group_that_appears_between_two_reads_is_no_damage(
+    path: Path, tail: bytes, cut: int, append: int
+) -> None:
+    with replaced_tail(path, tail, cut, (append, GROUP[:SEEN])) as (file, writer, reading):
+        with reading:
             assert file.next() is None
         assert file.next() is None
         writer.write(GROUP[SEEN:])
         found = file.next()
-        file.close()
     assert found is not None
     assert HEADER_SIZE + found.header.size == len(GROUP)
 
@@ -87,19 +96,10 @@ def test_a_group_that_appears_between_two_reads_is_no_damage(
 def test_whole_groups_that_replace_a_torn_tail_between_two_reads_are_no_damage(
     path: Path, tail: bytes, cut: int, append: int
 ) -> None:
-    with path.open("r+b", buffering=0) as writer:
-        writer.seek(FILE_HEADER)
-        writer.write(tail)
-        file = GroupFile(path, TOPIC, FileSystem())
-
-        def cut_off() -> None:
-            writer.truncate(FILE_HEADER)
-            writer.seek(FILE_HEADER)
-
-        with at_calls((cut, cut_off), (append, lambda: writer.write(FIRM + GROUP))):
+    with replaced_tail(path, tail, cut, (append, FIRM + GROUP)) as (file, _, reading):
+        with reading:
             found = [file.next()]
         found += [file.next() for _ in range(3)]
-        file.close()
     assert [HEADER_SIZE + one.header.size for one in found if one] == [len(FIRM), len(GROUP)]
 
 
