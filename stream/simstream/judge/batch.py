@@ -39,6 +39,8 @@ class PageBatch:
     """Per page a hash of its key and bucket; see `key_places`."""
     groups: list[KeyGroup] = field(default_factory=list)
     """Per page the number of its group: pages with the same key and bucket."""
+    group_column: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # (n,)
+    """The same numbers, for all pages at once."""
     firsts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Per group its first page."""
     live: dict[bytes, Row] = field(default_factory=dict)
@@ -59,8 +61,8 @@ class PageBatch:
         self.kept = np.zeros(len(self), np.bool_)
         keys = _key_words(self.keys(slice(None)), self.buckets)
         self.places = place_keys(keys, process_secret())
-        groups, self.firsts = group_keys(keys, self.places)
-        self.groups = groups.tolist()
+        self.group_column, self.firsts = group_keys(keys, self.places)
+        self.groups = self.group_column.tolist()
         self.heads, self.following = np.zeros(len(self.firsts), np.uint32), np.zeros(len(self), np.uint32)
         self._identities = self.identities.tobytes()
 
@@ -72,8 +74,7 @@ class PageBatch:
 
     def are_alone(self) -> NDArray[np.bool_]:
         """Return for each page (n,) whether no other page of the batch has its key and bucket."""
-        groups = np.array(self.groups, np.int64)
-        alone: NDArray[np.bool_] = np.bincount(groups)[groups] == 1
+        alone: NDArray[np.bool_] = np.bincount(self.group_column)[self.group_column] == 1
         return alone
 
     def keys(self, pages: slice | NDArray[np.int64]) -> KeyColumns:

@@ -373,7 +373,7 @@ class ClosestFinder:
     def _join(self, start: BatchPlace, end: BatchPlace) -> ClosestMatches:
         batch = self._batch
         asked_for = batch.heads != 0
-        asked_for[batch.groups[start:end]] = True
+        asked_for[batch.group_column[start:end]] = True
         self._groups = np.flatnonzero(asked_for)
         keys = batch.keys(batch.firsts[self._groups])
         crowded = np.zeros(end - start, np.bool_)

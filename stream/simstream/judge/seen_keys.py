@@ -38,5 +38,5 @@ class SeenKeys:
     def add_and_find_seen(self, batch: PageBatch) -> NDArray[np.bool_]:
         """Add the keys of n pages, and return for each (n,) whether its key may have come before this batch."""
         known = self.add(batch.places[batch.firsts])
-        found: NDArray[np.bool_] = known[np.array(batch.groups, np.int64)]
+        found: NDArray[np.bool_] = known[batch.group_column]
         return found
