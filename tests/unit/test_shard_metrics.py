@@ -18,11 +18,10 @@ from tests.unit.test_shard_worker import SHARDS, log
 __all__ = ["log", "policy"]
 
 
-class FixedPosition:
-    """A judge that has published up to a frame."""
+class GivenPosition:
+    """The position that a judge has published; None before the first."""
 
-    def __init__(self, frame: int) -> None:
-        self.published = Position("L", frame, frame, "0" * 16, "P")
+    published: Position | None = None
 
 
 def series(context: RoleContext, shard: int) -> dict[str, str]:
@@ -59,10 +58,13 @@ def read(context: RoleContext, name: str, shard: int) -> float:
 def test_a_shard_says_how_many_published_frames_it_has_not_read(log: Log, policy: Policy) -> None:
     append_frames(log, policy, 0, 10)
     context = RoleContext(Settings())
+    position = GivenPosition()
     with AnswerWriter(log) as writer:
-        matcher = MatcherContext(log, "L", policy, FixedPosition(50), writer, context)
+        matcher = MatcherContext(log, "L", policy, position, writer, context)
         worker = ShardWorker(matcher, Shard(1, SHARDS))
         worker.start()
+        until(lambda: read(context, "shard_position", 1) == 10, "all frames are read")
+        position.published = Position("L", 50, 50, "0" * 16, "P")
         until(lambda: read(context, "shard_replay_frames", 1) == 40, "ten of fifty frames are read")
         worker.stop()
         worker.join(PATIENCE_S)

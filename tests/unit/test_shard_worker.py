@@ -38,6 +38,7 @@ from simstream.roles.match.role import MatchRole
 from simstream.roles.match.shard_worker import MatcherContext, PositionWatch, ShardWorker
 from simstream.settings import Settings
 from simstream.wire import answer as answers
+from simstream.wire import position as positions
 from simstream.wire.position import Position
 from tests.e2e.harness import environment, read_topic
 from tests.kafka_fixtures import TopicPlace
@@ -220,6 +221,26 @@ def test_a_state_of_frames_that_the_log_has_lost_answers_none(
         judge_on(log, policy, tmp_path / "old", FRAMES + 8)
     assert "does not belong to this log" in caplog.text
     assert "begins again without it" in caplog.text
+
+
+@pytest.mark.parametrize("state", ["kept", "empty"])
+def test_a_log_that_ends_before_the_published_position_ends_the_matcher(
+    log: Log, policy: Policy, tmp_path: Path, state: str
+) -> None:
+    """The last frames and their answers are lost; other frames would take their places."""
+    judge_all(log, policy, tmp_path / "kept")
+    lost = Position(log.topic(FINGERPRINTS).id, FRAMES + 1, FRAMES + 1, "0" * 16, policy.id)
+    with log.open_publisher() as publisher:
+        publisher.start()
+        publisher.publish([], positions.encode(lost))
+    context = RoleContext(Settings(state=str(tmp_path / state)))
+    with (
+        pytest.raises(AssertionError, match="the role failed") as caught,
+        running(MatchRole(log, policy, context).run, context) as thread,
+    ):
+        thread.join(PATIENCE_S)
+    said = f"the log ends at frame {FRAMES}, but verdicts were published up to frame {FRAMES + 1}"
+    assert said in str(caught.value.__cause__)
 
 
 def test_a_matcher_answers_at_most_max_ahead_frames_past_the_published_position(log: Log, policy: Policy) -> None:

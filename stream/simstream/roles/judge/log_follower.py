@@ -91,6 +91,14 @@ def wrong_schema(published: int | None, but: str) -> WrongSchema:
     )
 
 
+def log_ends_early(frame: int, published: Position) -> WrongLog:
+    """Return the error for a log that ends at `frame`, before the published position."""
+    return WrongLog(
+        f"the log ends at frame {frame}, but verdicts were published up to frame {published.frame}",
+        "restore the topic fingerprints, or choose another --prefix",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class FollowerRole:
     """What a LogFollower must know of the role that it serves."""
@@ -194,11 +202,7 @@ class LogFollower:
         with self._role.turn():
             self._log_judge.metrics.set_state()
         if not records and at_end:
-            raise WrongLog(
-                f"the log ends at frame {self._log_judge.next_frame}, but verdicts were published up to frame "
-                f"{published.frame}",
-                "restore the topic fingerprints, or choose another --prefix",
-            )
+            raise log_ends_early(self._log_judge.next_frame, published)
         if self._log_judge.next_frame == published.frame:
             self._snapshots.check(self._log_judge.place, published)
         return self._behind(published)

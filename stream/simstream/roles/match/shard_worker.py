@@ -26,7 +26,7 @@ from simstream.judge.state import ShardState
 from simstream.log.base import Log
 from simstream.log.options import FINGERPRINTS, MATCHES, POSITIONS
 from simstream.roles.context import RoleContext
-from simstream.roles.judge.log_follower import FRAMES_A_POLL, PublishedPositionCheck
+from simstream.roles.judge.log_follower import FRAMES_A_POLL, PublishedPositionCheck, log_ends_early
 from simstream.roles.judge.log_judge import check_next, in_batches
 from simstream.roles.judge.snapshots import LoadStoppedError, NoSnapshots, SnapshotKeeper, stoppable
 from simstream.roles.match.answer_writer import AnswerWriter
@@ -199,7 +199,10 @@ class ShardWorker(threading.Thread):
         with self._log.open_reader(FINGERPRINTS, acceptor.next_frame) as reader:
             while acceptor.next_frame < published.frame and not self._stop_asked.is_set():
                 self._beat()
-                for record in reader.poll(min(published.frame - acceptor.next_frame, FRAMES_A_POLL), POLL_S):
+                records = reader.poll(min(published.frame - acceptor.next_frame, FRAMES_A_POLL), POLL_S)
+                if not records and reader.caught_up():
+                    raise log_ends_early(acceptor.next_frame, published)
+                for record in records:
                     check_next(acceptor.next_frame, record)
                     acceptor.accept(record.offset, record.value or b"", record.timestamp)
         if acceptor.next_frame == published.frame:
@@ -230,6 +233,8 @@ class ShardWorker(threading.Thread):
                 records = reader.poll(most, POLL_S) if room > 0 else []
                 if records:
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
+                elif unchecked and reader.caught_up():
+                    raise log_ends_early(acceptor.next_frame, unchecked)
                 for batch in in_batches(records):
                     check_next(acceptor.next_frame, batch[0])
                     if seen is not None and batch[-1].offset < first:
