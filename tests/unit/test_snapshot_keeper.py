@@ -300,8 +300,9 @@ def test_a_state_beyond_a_position_that_went_back_is_not_to_blame(folder: Path) 
     saved(folder, 5, 8)
     with keeping(folder, CountedPages()) as keeper:
         keeper.load(published(9), 0)
-        with pytest.raises(WrongLog, match="the position published is frame 7"):
+        with pytest.raises(WrongLog, match="up to frame 9, but the position published now is frame 7") as caught:
             keeper.check(LogPlace(9, 90, "0" * 16), published(7))
+        assert caught.value.todo.startswith("start again: it goes on from a state at or behind frame 7")
         assert not keeper.disowned
     assert loaded(folder, 9) == 8
 

@@ -89,7 +89,15 @@ class NoSnapshots(Closing):
         return False
 
     def check(self, place: LogPlace, published: Position) -> None:
-        """Raise WrongLog unless the log leads to the published position; `place` is the state's at this frame."""
+        """Raise WrongLog unless the log leads to the published position; `place` is the state's at this frame, or
+        behind it if the position has gone back."""
+        if place.frame > published.frame:
+            raise WrongLog(
+                f"verdicts were published up to frame {place.frame}, but the position published now is frame "
+                f"{published.frame}",
+                f"start again: it goes on from a state at or behind frame {published.frame}, or says what it lacks "
+                "(was the topic positions restored from an older copy?)",
+            )
         if place != (published.frame, published.ordinal, published.digest):
             raise WrongLog(
                 f"at frame {place.frame} the log has ordinal {place.ordinal} and digest {place.digest}, but the "
