@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -301,8 +302,24 @@ def test_an_output_that_the_disk_does_not_take_in_the_end_leaves_file_and_progre
     assert Path("v.jsonl").read_bytes() == b"as before"
     assert not os.path.exists("v.jsonl.part")
     assert invoke(begun) == 0
-    assert f"state/judge goes on after {len(FIRST) + len(SECOND):,} pages" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"state/judge goes on after {len(FIRST) + len(SECOND):,} pages" in said
+    assert "pages/s" not in said
     assert not os.path.exists("state")
+
+
+def test_the_rate_of_a_run_that_goes_on_does_not_count_what_was_judged_before(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("simstream.cli.dedup_run.perf_counter", lambda: 100.0)
+    monkeypatch.setattr("simstream.cli.dedup.perf_counter", lambda: 110.0)
+    assert invoke(begun) == 0
+    said = capsys.readouterr().err
+    before = int(re.findall(r"goes on after ([\d,]+) pages", said)[0].replace(",", ""))
+    total = len(FIRST) + len(SECOND)
+    assert 0 < before < total
+    assert f"simstream: {total:,} verdicts in v.jsonl" in said
+    assert f", {(total - before) / 10:,.0f} pages/s" in said
 
 
 def test_outputs_are_on_the_disk_before_the_progress_is_removed(

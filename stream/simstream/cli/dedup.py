@@ -201,13 +201,15 @@ def _judge_unread(run: DedupRun, most: float | None) -> None:
 
 
 def _sum_up(output: str, run: DedupRun, seconds: float) -> None:
-    """Say what a run of some seconds has judged. Its start, which may have compiled kernels, makes no rate."""
+    """Say what a run of some seconds has judged. Its start, which may have compiled kernels, makes no rate, nor do
+    verdicts of an earlier run."""
     from simstream.telemetry.process_memory import peak
 
     total, judging_s = run.kinds.total(), perf_counter() - run.first_verdict_at
     counts = ", ".join(f"{number:,} {kind}" for kind, number in run.kinds.most_common())
     say(f"{say_count(total, 'verdict')} in {output}: {counts or 'no page'}")
-    rate = f", {total / judging_s:,.0f} pages/s" if total and judging_s >= MIN_RATED_S else ""
+    judged = total - run.known
+    rate = f", {judged / judging_s:,.0f} pages/s" if judged and judging_s >= MIN_RATED_S else ""
     held = peak()
     memory = f", peak memory {say_bytes(held)}" if held else ""
     say(f"{seconds:,.1f} s{rate}{memory}")

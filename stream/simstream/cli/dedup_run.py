@@ -109,8 +109,10 @@ class DedupRun:
     unread: UnreadPages = field(default_factory=UnreadPages)
     damage: InputError | None = None
     """The error that names the damaged inputs. What was read of them is judged and written."""
+    known: int = 0
+    """Verdicts of inputs that an earlier run has judged."""
     first_verdict_at: float = 0.0
-    """The time `perf_counter` of the first verdict; 0 before it."""
+    """The time `perf_counter` of the first verdict that this run has judged; 0 before it."""
 
     def judge(self) -> None:
         """Judge all pages and write all outputs. Raises InputError after them if an input is damaged."""
@@ -182,6 +184,7 @@ class DedupRun:
         reader = self._reader(self.against if of_corpus else self.inputs)
         if self.state is not None:
             yield from judge.take_known(self.state.known(of_corpus=of_corpus))
+            self.known, self.first_verdict_at = self.kinds.total(), 0.0
             self.state.go_on(reader)
         title = "reading the corpus to compare with" if of_corpus else "judging"
         read = shown(reader, title, size_of(self.against if of_corpus else self.inputs))
