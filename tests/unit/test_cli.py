@@ -248,18 +248,28 @@ def test_a_line_of_the_table_shows_what_matters() -> None:
     assert shown[-3:] == ["https://b.example/7", "=", "https://a.example/1"]
 
 
-@pytest.mark.parametrize("columns", [40, 60, 71, 72, 80, 92, 251])
+@pytest.mark.parametrize("columns", [40, 60, 80, 82, 83, 92, 251])
 def test_long_names_keep_their_ends_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setattr(verdict_table, "_room", lambda start: columns - len(start))
     story = verdict(id="https://a.example/2026/磨坊重新开张-12", near_duplicate_of="b/7")
     _, wrapped, names = click.unstyle(verdict_table.line(story)).rpartition("\n")
-    assert bool(wrapped) == (columns < 72), "only a terminal too narrow for two names gets a second line"
+    assert bool(wrapped) == (columns < 83), "only a terminal too narrow for two names gets a second line"
     assert cell_len(names) <= columns
     indent = 10 if wrapped else len(verdict_table.HEAD)
     shown, room = names[indent:], columns - indent
     name, _, other = shown.partition("  =  ")
     assert (name.endswith("-12"), other) == (True, "b/7")
-    assert ("…" in shown) == (room < 50)
+    assert ("…" in shown) == (room < 46)
+
+
+@pytest.mark.parametrize(("columns", "cells"), [(80, 32), (103, 44), (104, 24)])
+def test_two_long_names_have_the_room_that_a_narrow_terminal_has(
+    monkeypatch: pytest.MonkeyPatch, columns: int, cells: int
+) -> None:
+    monkeypatch.setattr(verdict_table, "_room", lambda start: columns - len(start))
+    names = f"https://a.example/{'x' * 80}", f"https://b.example/{'y' * 80}"
+    shown = click.unstyle(verdict_table.line(verdict(id=names[0], near_duplicate_of=names[1])))
+    assert f"…{'x' * (cells - 1)}  =  …{'y' * (cells - 1)}" in shown
 
 
 MATCH = b'{"id": "a\\u001b[2Jb", "similarity": 1, "distance": 0, "cluster_id": "7"}'

@@ -21,6 +21,8 @@ COLOURS = {
 }
 _LIKE = "  =  "
 _MIN_NAME_CELLS = 8
+_WIDE_NAME_CELLS = 24
+"""Names that would be shorter beside the figures get a line of their own."""
 _INDENT = " " * 10
 HEAD = f"{'ordinal':>8}  {'verdict':<14}  {'similar':>7}  {'bits':>4}  {'cluster':>8}  "
 
@@ -31,16 +33,18 @@ def header() -> str:
 
 
 def line(verdict: Verdict) -> str:
-    """Return one verdict as a line, cut to the width of a terminal; a pipe gets it whole. A terminal that is too
-    narrow for two names gets the names on a line of their own."""
+    """Return one verdict as a line, cut to the width of a terminal; a pipe gets it whole. Names that would lose
+    much in a narrow terminal stand on a line of their own."""
     alike = "" if verdict.similarity is None else f"{verdict.similarity:.4f}"
     bits = "" if verdict.distance is None else str(verdict.distance)
     word = click.style(f"{verdict.verdict:<14}", fg=COLOURS[verdict.verdict])
     start = f"{verdict.ordinal:>8}  {word}  {alike:>7}  {bits:>4}  {verdict.cluster_id or '':>8}  "
-    room = _room(HEAD)
-    if room is not None and room < 2 * _MIN_NAME_CELLS + cell_len(_LIKE):
+    names = [printable(name) for name in (verdict.id, verdict.near_duplicate_of) if name is not None]
+    more, room = _more(verdict), _room(HEAD)
+    wide = cell_len(_LIKE.join(names) + more) - sum(max(0, cell_len(name) - _WIDE_NAME_CELLS) for name in names)
+    if room is not None and room < wide:
         start, room = start.rstrip() + "\n" + _INDENT, _room(_INDENT)
-    return start + _fit(_page(verdict, room), room)
+    return start + _fit(_page(names, more, room), room)
 
 
 def header_line(name: str, value: str) -> str:
@@ -48,14 +52,18 @@ def header_line(name: str, value: str) -> str:
     return _INDENT + _fit(printable(f"{name}: {value}"), _room(_INDENT))
 
 
-def _page(verdict: Verdict, room: int | None) -> str:
-    """Return the names of the page and its match, the reason and the merged clusters. Long names lose their
-    beginning if there are too few cells of `room`."""
+def _more(verdict: Verdict) -> str:
+    """Return the reason and the merged clusters."""
     more = f"  ({verdict.reason})" if verdict.reason else ""
     if verdict.merged_clusters:
         clusters = "cluster" if len(verdict.merged_clusters) == 1 else "clusters"
         more += f"  merges {clusters} {', '.join(verdict.merged_clusters)}"
-    names = [printable(name) for name in (verdict.id, verdict.near_duplicate_of) if name is not None]
+    return more
+
+
+def _page(names: list[str], more: str, room: int | None) -> str:
+    """Return the names of the page and its match, and `more`. Long names lose their beginning if there are too few
+    cells of `room`."""
     if room is not None and cell_len(_LIKE.join(names) + more) > room:
         left = room - cell_len(more) - cell_len(_LIKE) * (len(names) - 1)
         shortest = min(map(cell_len, names)) if len(names) > 1 else 0
