@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simstream.cli import evaluate as command
+from simstream.cli.main import invoke
 from simstream.errors import InputError, UsageError
 from simstream.evaluate import fingerprints as stored_fingerprints
 from simstream.evaluate import minhash, truth
 from simstream.evaluate.clusters import compare
+from simstream.evaluate.contenders import RecipeRun
 from simstream.evaluate.corpus import Corpus, InputReader, components, corpus_names, read_corpus
 from simstream.evaluate.intervals import mean, share, student, wilson
 from simstream.evaluate.measure import bin_of, class_of
@@ -346,6 +348,23 @@ def test_a_long_run_says_now_and_then_how_far_it_is_without_a_terminal(
         "simstream: reading news, 1,005",
         "simstream: default: measuring, 3 of 1,200",
     ]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), InputError("a page is broken", "mend it")])
+def test_a_run_that_ends_early_says_that_its_page_is_not_written_and_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, error: BaseException
+) -> None:
+    def end(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(RecipeRun, "measure", end)
+    pages = [{"id": str(number), "group": "g", "text": f"the text of page {number}"} for number in range(3)]
+    (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, pages)))
+    out = tmp_path / "report"
+    assert invoke(["evaluate", str(tmp_path / "pages.jsonl"), "-o", str(out)]) != 0
+    assert not (out / "index.html").exists()
+    said = f"{out / 'index.html'} was not written; {out / '.cache'} keeps what was measured"
+    assert said in capsys.readouterr().err
 
 
 def test_clusters_that_are_tied_from_the_youngest_down_end_in_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,11 +110,17 @@ def command(
         settings=settings,
         fields=FieldNames(text_field, id_field),
     )
-    with _watcher() as watcher:
-        results = run.evaluate(request, watcher)
-        write_atomically(folder / RESULTS, run.encode(results))
-        write_atomically(folder / SCHEMA, schema() + b"\n")
-        report.write(results, folder)
+    try:
+        with _watcher() as watcher:
+            results = run.evaluate(request, watcher)
+            write_atomically(folder / RESULTS, run.encode(results))
+            write_atomically(folder / SCHEMA, schema() + b"\n")
+            report.write(results, folder)
+    except BaseException:
+        if any((folder / run.CACHE).glob("*.json")):
+            kept = f"{folder / run.CACHE} keeps what was measured, and the next run goes on from there"
+            say(f"{folder / report.PAGE} was not written; {kept}")
+        raise
     _show(results)
     say(f"the whole report is {folder / report.PAGE}")
 
