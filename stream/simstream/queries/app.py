@@ -34,7 +34,7 @@ from simstream.queries.page_lines import (
     page_lines,
     status_of,
 )
-from simstream.queries.request_bodies import JSON, NDJSON, brief_errors
+from simstream.queries.request_bodies import JSON, NDJSON, explain_errors
 from simstream.queries.verdict_caller import VerdictCaller
 from simstream.queries.words import words_of
 from simstream.roles.query import NAME, MatchResult, QueryRole
@@ -46,8 +46,11 @@ from simstream.wire.page import PageLimits, decode
 SHOWN = "simstream: questions"
 MAX_WAIT_S = 60.0
 _LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
-_ERRORS: dict[int | str, dict[str, Any]] = {
+_UNREADY: dict[int | str, dict[str, Any]] = {
     503: {"model": models.ProblemAnswer, "description": "it is not ready yet"}
+}
+_MISUNDERSTOOD: dict[int | str, dict[str, Any]] = {
+    422: {"model": models.ProblemAnswer, "description": "the question has a wrong form"}
 }
 Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]
 Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]
@@ -93,11 +96,9 @@ def make_app(
 
     @app.exception_handler(RequestValidationError)
     async def misunderstood(request: Request, error: RequestValidationError) -> Response:
-        errors = error.errors()
-        if request.url.path == "/judge":
-            sentence = explain_bad_page([{**one, "loc": one["loc"][1:]} for one in errors])
-            return JSONResponse({"detail": sentence}, 422)
-        return JSONResponse({"detail": brief_errors(errors)}, 422)
+        errors = [{**one, "loc": one["loc"][1:]} for one in error.errors()]  # without `body`, `query`, `path`
+        explain = explain_bad_page if request.url.path == "/judge" else explain_errors
+        return JSONResponse({"detail": explain(errors)}, 422)
 
     def check_ready(only: str | None = NAME) -> None:
         """Answer 503 if this role is not ready. Questions need not wait for a judge in the same process."""
@@ -108,7 +109,7 @@ def make_app(
     def matches(results: list[MatchResult]) -> dict[str, object]:
         return {"policy": role.policy.id, "live_pages": role.live_pages, "results": results}
 
-    @app.get("/ready", summary="Tell whether the process is ready, and how many pages are live", responses=_ERRORS)
+    @app.get("/ready", summary="Tell whether the process is ready, and how many pages are live", responses=_UNREADY)
     def is_ready() -> dict[str, object]:
         check_ready(None)
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
@@ -172,7 +173,10 @@ def make_app(
         "/tokens",
         summary="Cut texts into words, as jieba does, or show the words that count with their weights",
         response_model=models.TokensAnswer,
-        responses={413: {"model": models.ProblemAnswer, "description": "too much text, or too many words"}},
+        responses={
+            413: {"model": models.ProblemAnswer, "description": "too much text, or too many words"},
+            **_MISUNDERSTOOD,
+        },
     )
     def tokens(asked: models.TokensQuestion) -> Response:
         return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=JSON)
@@ -227,7 +231,7 @@ def _judging(judge: VerdictCaller) -> APIRouter:
 
 def _asking(summary: str, answer: type[BaseModel]) -> dict[str, Any]:
     """Return the description of a question to the live state."""
-    return {"summary": summary, "response_model": answer, "responses": _ERRORS}
+    return {"summary": summary, "response_model": answer, "responses": _UNREADY | _MISUNDERSTOOD}
 
 
 def _decoded(content: dict[str, str]) -> Page:

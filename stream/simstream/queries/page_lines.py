@@ -16,7 +16,7 @@ from starlette.routing import Match
 
 from simstream.errors import RecordTooLarge, SettingsError, SimstreamError, UsageError, VerdictLate
 from simstream.queries.models import PageToJudge
-from simstream.queries.request_bodies import NDJSON, brief_errors, has_few_values, media_type_of
+from simstream.queries.request_bodies import NDJSON, explain_errors, has_few_values, media_type_of
 from simstream.queries.verdict_caller import VerdictCaller
 
 MAX_LINES: Final = 1_000
@@ -116,7 +116,7 @@ def explain_bad_page(errors: Sequence[Any]) -> str:
         return "the page is no JSON"
     if any(one["type"] in _NO_OBJECT or not one["loc"] for one in errors):
         return f"a page is one JSON object: send several as {NDJSON}, one on each line"
-    return "; ".join(": ".join([*map(str, one["loc"]), one["msg"]]) for one in brief_errors(errors))
+    return explain_errors(errors)
 
 
 def _problem(number: int, status: int, detail: str) -> bytes:

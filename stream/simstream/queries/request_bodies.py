@@ -39,15 +39,17 @@ def has_few_values(
     return sum(map(len, plain.split(b'"')[::2])) <= outside_bytes
 
 
-def brief_errors(errors: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the first errors of a body that was not understood. They repeat nothing that the client sent."""
-    return [
-        {"type": error["type"], "loc": _known(error), "msg": error["msg"][:MAX_SENTENCE_CHARS]}
-        for error in errors[:MAX_ERRORS]
-    ]
+def explain_errors(errors: Sequence[Any]) -> str:
+    """Return a sentence with the first of pydantic's errors. It repeats nothing that the client sent.
+
+    Each error is `PLACE: MESSAGE`, such as `texts: 0: Input should be a valid string`.
+    """
+    return "; ".join(
+        ": ".join([*map(str, _known(error)), error["msg"][:MAX_SENTENCE_CHARS]]) for error in errors[:MAX_ERRORS]
+    )
 
 
 def _known(error: Any) -> list[str | int]:
     """Return the place of the error, as far as it consists of names of the API."""
     where: list[str | int] = list(error["loc"])
-    return where[:-1] if error["type"] == "extra_forbidden" else where
+    return where[:-1] if error["type"] in ("extra_forbidden", "json_invalid") else where
