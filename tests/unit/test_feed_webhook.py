@@ -25,6 +25,7 @@ from simstream.feeds.records import PageSheet, place
 from simstream.feeds.state import FeedState
 from simstream.feeds.story_events import StoryEvent, StoryEvents
 from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget
+from simstream.model import VerdictKind
 from simstream.telemetry.news_metrics import WEBHOOK_RESULT, NewsMetrics
 from tests.manual_clock import ManualClock
 from tests.unit.test_feed_costs import TIME, verdict
@@ -130,6 +131,19 @@ def test_a_story_waits_for_the_record_of_its_first_page_and_a_list_is_never_told
     feed.fold.give_up_title(place(0, 9))
     assert told(events) == [("story.created", "https://s9.example/9")]
     assert told(events) == []
+
+
+def test_an_update_waits_for_a_title_too_if_the_only_page_left_has_none() -> None:
+    feed, events = started(*STORIES, updates=True)
+    feed.fold.apply(verdict(7, 7))
+    feed.fold.read(place(0, 7), PageSheet("First", TIME))
+    assert told(events) == [("story.created", "First")]
+    feed.fold.apply(verdict(8, 7))
+    first = next(name for name, version in feed.fold.versions.items() if version.ordinal == 7)
+    feed.fold.apply(msgspec.structs.replace(verdict(9, 9), id=first, verdict=VerdictKind.WITHDRAWN))
+    assert told(events) == []
+    feed.fold.read(place(0, 8), PageSheet("Second", TIME))
+    assert told(events) == [("story.updated", "Second")]
 
 
 def test_a_story_that_waits_for_its_record_while_the_feed_begins_again_is_told() -> None:
