@@ -166,6 +166,11 @@ def names_a_user(address: str) -> bool:
     return bool(at) and ":" in user and not os.path.isdir(address)
 
 
+def has_secret(address: str) -> bool:
+    """Return whether a user, a password or a key may stand in a web address."""
+    return "?" in address or "#" in address or names_a_user(address)
+
+
 def is_secret(name: str) -> bool:
     """Return whether the value of a setting of the Kafka client is secret."""
     return any(word in name for word in _SECRET) and not name.endswith(_NO_SECRET)

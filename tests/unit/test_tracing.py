@@ -140,6 +140,19 @@ def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
         check_tracing(Settings(otlp_endpoint=endpoint))
 
 
+@pytest.mark.parametrize("address", ["collector.example:4318/?api-key=mellon", "collector.example:x?key=mellon"])
+def test_a_key_in_the_endpoint_is_refused_and_not_shown(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spans go to the path /v1/traces behind the endpoint, which would be a part of the key."""
+    monkeypatch.setenv("SIMSTREAM_VERDICT_HEADERS", "traceparent")
+    monkeypatch.setenv("SIMSTREAM_OTLP_ENDPOINT", f"http://{address}")
+    assert invoke(["config"]) == 2
+    said = capsys.readouterr()
+    assert "otlp_endpoint" in said.err
+    assert "mellon" not in said.out + said.err
+
+
 @pytest.mark.parametrize("port", ["4318", "x"], ids=["good", "wrong"])
 def test_a_password_in_the_endpoint_is_not_shown(
     port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ import click
 from simstream.cli.checks import find_problems
 from simstream.cli.options import judging_options, log_options, roles_option
 from simstream.errors import SimstreamError
-from simstream.kafka_settings import HIDDEN, SettingValue, names_a_user, show_value
+from simstream.kafka_settings import HIDDEN, SettingValue, has_secret, names_a_user, show_value
 from simstream.settings import (
     ResolvedSettings,
     default_cache,
@@ -60,7 +60,7 @@ def _rows(resolved: ResolvedSettings) -> list[Row]:
         if value in (None, "") and name in fallback:
             value, source = fallback[name]
         shown = "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        is_hidden = name in ("log", "otlp_endpoint") and names_a_user(shown)
+        is_hidden = (name == "log" and names_a_user(shown)) or (name == "otlp_endpoint" and has_secret(shown))
         rows.append((name, HIDDEN if is_hidden else shown, source))
     for name, value in settings.kafka.items():
         given = SettingValue(value, origin[f"kafka.{name}"])

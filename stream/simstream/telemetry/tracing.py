@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simstream.closing import Closing
 from simstream.errors import SettingsError, needs
-from simstream.kafka_settings import HIDDEN, names_a_user
+from simstream.kafka_settings import HIDDEN, has_secret
 from simstream.model import PageSource
 from simstream.sources.addresses import names_web_server
 from simstream.telemetry.logging import RepetitionFilter
@@ -67,8 +67,13 @@ def check_tracing(settings: Settings) -> None:
     if endpoint is None:
         return
     if not names_web_server(endpoint):
-        shown = HIDDEN if names_a_user(endpoint) else repr(endpoint)
+        shown = HIDDEN if has_secret(endpoint) else repr(endpoint)
         raise SettingsError(f"otlp_endpoint is {shown}", "give an address such as http://127.0.0.1:4318")
+    if "?" in endpoint or "#" in endpoint:
+        raise SettingsError(
+            "otlp_endpoint has a `?` or `#`, so the path /v1/traces cannot follow it",
+            "end the address before it; OTEL_EXPORTER_OTLP_HEADERS may have a key for the receiver",
+        )
     if TRACEPARENT not in map(str.lower, settings.verdict_header_names):
         raise SettingsError(
             "otlp_endpoint is set, and verdict_headers does not name traceparent",
