@@ -24,7 +24,7 @@ from simstream.feeds.fold import FoldLimits
 from simstream.feeds.records import PageSheet, place
 from simstream.feeds.state import FeedState
 from simstream.feeds.story_events import StoryEvent, StoryEvents
-from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget
+from simstream.feeds.webhook import WebhookLimits, WebhookSender, WebhookTarget, seconds_asked
 from simstream.model import VerdictKind
 from simstream.telemetry.news_metrics import WEBHOOK_RESULT, NewsMetrics
 from tests.manual_clock import ManualClock
@@ -386,6 +386,28 @@ def test_a_receiver_that_asks_for_a_pause_gets_no_request_before_its_end(status:
     asyncio.run(run())
     assert len(came) == 4
     assert came[1] - came[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 60),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 60),
+        ("Sun Nov  6 08:49:37 1994", 60),
+        ("Sun, 06 Nov 1994 09:49:37 +0100", 60),
+        ("Sun, 06 Nov 1994 08:48:00 GMT", 0),
+        ("Sun, 06 Nov 19941994 08:49:37 GMT", 0),
+        ("Sun, 99 Foo 1994 08:49:37 GMT", 0),
+        ("-5", 0),
+        ("1e9", 0),
+        ("soon", 0),
+        ("9" * 8_000, 0),
+        ("", 0),
+    ],
+)
+def test_a_receiver_asks_for_a_pause_by_seconds_or_by_a_date(value: str, seconds: float) -> None:
+    assert seconds_asked(value, now=784_111_717.0) == seconds
 
 
 def test_a_dead_receiver_costs_each_story_its_time_and_two_log_lines(

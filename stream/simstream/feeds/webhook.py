@@ -16,7 +16,9 @@ import random
 import re
 import time
 from base64 import b64decode, b64encode
+from calendar import timegm
 from dataclasses import dataclass
+from email.utils import parsedate_tz
 from math import inf
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -37,7 +39,9 @@ _RETRIED: Final = (408, 425, 429)
 _UNVERIFIED: Final = (400, 401, 403)
 """What receivers answer to a wrong signature, or to a time that differs from theirs by more than some minutes."""
 _PAUSING: Final = (429, 503)
-"""With these, `Retry-After` says how many seconds the receiver wants no request."""
+"""With these, `Retry-After` says how long the receiver wants no request."""
+_MAX_PAUSE_CHARACTERS: Final = 40
+"""Characters of a `Retry-After` that is read; a date has 29."""
 _TELL_S: Final = 300.0
 """Seconds between two log lines of one kind."""
 _logger = logging.getLogger("simstream.news")
@@ -243,8 +247,7 @@ class WebhookSender:
             ) as answer:
                 answer.close()  # the body may never end
                 asked = answer.headers.get("Retry-After", "") if answer.status in _PAUSING else ""
-                rest = float(asked) if re.fullmatch(r"[0-9]{1,9}", asked) else 0.0
-                return answer.status, _describe_answer(answer.status), rest
+                return answer.status, _describe_answer(answer.status), seconds_asked(asked, time.time())
         except TimeoutError:
             return 0, f"it does not answer within {self._limits.answer_s:g} s", 0.0
         except aiohttp.ClientSSLError as error:
@@ -264,6 +267,17 @@ class WebhookSender:
         if now - self._told_at.get(line, -inf) > _TELL_S:
             self._told_at[line], self._last_told = now, line
             _logger.warning(line, self._target.host, *values)
+
+
+def seconds_asked(value: str, now: float) -> float:
+    """Return the seconds that a `Retry-After` asks for at the time `now`, in seconds since 1970: it is a number of
+    seconds or a date. Of anything else, and of a date that is past, return 0."""
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return float(value)
+    parts = parsedate_tz(value) if len(value) <= _MAX_PAUSE_CHARACTERS else None
+    with contextlib.suppress(ValueError, OverflowError):  # a date that no calendar has
+        return max(0.0, timegm(parts[:9]) - (parts[9] or 0) - now) if parts else 0.0
+    return 0.0
 
 
 def _describe_answer(status: int) -> str:
