@@ -251,9 +251,10 @@ def test_a_matcher_answers_at_most_max_ahead_frames_past_the_published_position(
     assert {end_of(log, shard) for shard in range(SHARDS)} == {MAX_AHEAD}
 
 
-def test_a_matcher_that_loses_all_its_shards_keeps_none_of_their_states(
-    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_matcher_that_loses_all_its_shards_keeps_none_of_their_states_but_on_the_disk(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "simstream.match")
     made: list[weakref.ref[ShardState]] = []
     begin = ShardState.__init__
 
@@ -273,6 +274,10 @@ def test_a_matcher_that_loses_all_its_shards_keeps_none_of_their_states(
         gc.collect()
         assert [state() for state in made[:SHARDS]] == [None] * SHARDS
         assert [state() is not None for state in made[SHARDS:]] == [True] * SHARDS
+    for shard in range(SHARDS):
+        folder = tmp_path / "state" / "shards" / f"{shard}-of-{SHARDS}"
+        assert f"gave back shard {shard} of {SHARDS}; its state stays in {folder}" in caplog.messages
+        assert folder.is_dir()
 
 
 @pytest.mark.parametrize("make", [JudgeRole, MatchRole])

@@ -75,7 +75,8 @@ class MatchRole:
                 if worker.error is not None:
                     raise worker.error
                 del self._workers[number]
-                _logger.info("gave back shard %d of %d", number, shards, extra={"shard": number})
+                kept = f"; its state stays in {worker.folder}" if worker.folder else ""
+                _logger.info("gave back shard %d of %d%s", number, shards, kept, extra={"shard": number})
         if owned and max(owned) >= shards:
             raise more_shards(shards)
         for number in sorted(owned - self._workers.keys()):

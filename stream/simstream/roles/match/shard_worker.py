@@ -111,6 +111,17 @@ class ShardWorker(threading.Thread):
         patience_s = settings.stuck_after_s + (settings.give_up_s if self._stop_asked.is_set() else 0.0)
         return self.loaded and time.monotonic() - self.turned > patience_s
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the shard's state is kept, also after the shard was given back; None: in memory alone."""
+        settings = self._role.settings
+        if not settings.state:
+            return None
+        name = f"{self.shard.number}-of-{self.shard.count}"
+        if settings.matches != MATCHES:
+            name = f"{settings.matches}.{name}"
+        return Path(settings.state) / SHARDS / name
+
     def run(self) -> None:
         """Answer until `stop`. If an error ends the thread, `error` has it."""
         try:
@@ -183,15 +194,12 @@ class ShardWorker(threading.Thread):
         return min(answered or 0, published.frame)
 
     def _open_snapshots(self, state: ShardState) -> NoSnapshots:
-        folder = self._role.settings.state
-        if not folder:
+        if self.folder is None:
             return NoSnapshots()
-        name = f"{self.shard.number}-of-{self.shard.count}"
-        if self._role.settings.matches != MATCHES:
-            name = f"{self._role.settings.matches}.{name}"
-        path = Path(folder) / SHARDS / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return SnapshotKeeper(str(path), state, self._log_id, self._role, reach="its shard must answer from frame")
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        return SnapshotKeeper(
+            str(self.folder), state, self._log_id, self._role, reach="its shard must answer from frame"
+        )
 
     def _look_ahead(self, state: ShardState, snapshots: NoSnapshots, published: Position) -> None:
         """Check where the log leads a loaded state, by its acceptor alone: a wrong answer would count for ever."""
