@@ -32,7 +32,7 @@ from simstream.roles.context import RoleContext
 from simstream.roles.judge.log_follower import PublishedPositionCheck
 from simstream.roles.judge.role import JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
-from simstream.roles.match import role
+from simstream.roles.match import role, shard_worker
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.role import MatchRole
 from simstream.roles.match.shard_worker import MatcherContext, PositionWatch, ShardWorker
@@ -132,6 +132,18 @@ def test_a_matcher_prepares_the_types_before_its_first_shard(
     with matching(log, policy, tmp_path / "state"):
         until(lambda: len(order) == 1 + SHARDS, "all shards have begun")
     assert order == ["types"] + ["shard"] * SHARDS
+
+
+def test_frames_gather_while_a_shard_that_has_answered_waits(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_worker, "ANSWER_GAP_S", 2.0 / SHARDS)
+    with matching(log, policy, tmp_path / "state"), judging(log, policy):
+        append_frames(log, policy, 0, 1)
+        until(lambda: set(log.end_offsets(MATCHES).values()) == {1}, "all shards have answered the first frame")
+        append_frames(log, policy, 1, 4)
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == 4, "all is judged")
+    assert set(log.end_offsets(MATCHES).values()) == {2}
 
 
 def test_late_answers_of_a_copy_that_is_behind_do_not_hide_how_far_the_shard_has_answered(

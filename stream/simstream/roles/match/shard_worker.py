@@ -36,6 +36,9 @@ from simstream.wire.answer import AnswerHeader
 from simstream.wire.position import Position
 
 POLL_S: Final = 0.1
+ANSWER_GAP_S: Final = 0.0001
+"""A shard that has answered waits so long for each shard of the topic, from one poll to the next, so that frames
+gather: an answer costs the judge half of it, of however few pages."""
 MEASURE_EVERY_S: Final = 1.0
 """Seconds between two measurements of a shard's size."""
 MIN_SHARE: Final = 64
@@ -239,6 +242,7 @@ class ShardWorker(threading.Thread):
                     reader.answers()  # lets the client report
                     self._stop_asked.wait(POLL_S)
                 records = reader.poll(most, POLL_S) if room > 0 else []
+                next_poll = time.monotonic() + ANSWER_GAP_S * self.shard.count
                 if records:
                     snapshots.note_frame(records[0].offset, records[0].timestamp)
                 elif unchecked and reader.caught_up():
@@ -256,6 +260,8 @@ class ShardWorker(threading.Thread):
                     seen = None
                 self._measure(state)
                 snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._published_frame())
+                if records and seen is None:
+                    self._stop_asked.wait(max(0.0, next_poll - time.monotonic()))
 
     def _make_seen_keys(self, state: ShardState, first: int) -> SeenKeys | None:
         """Return the keys of the state, with room for those of the published pages; None if few pages are left."""
