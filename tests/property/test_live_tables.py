@@ -286,7 +286,9 @@ def check(clusters: Clusters, naive: dict[int, set[int]], ages: dict[int, int]) 
         assert clusters.id(handle) == number
         assert clusters.size(handle) == len(members)
         assert set(clusters.members(handle)) == members
-        assert clusters.oldest(handle) == min(members, key=ages.__getitem__)
+        eldest = sorted(members, key=ages.__getitem__)
+        assert clusters.oldest(handle) == eldest[0]
+        assert clusters.eldest(handle, 3) == eldest[:3]
     recorded = sorted(clusters.sizes().tolist())
     alone = len(naive) - len(recorded)
     assert sorted(recorded + [1] * alone) == sorted(len(members) for members in naive.values())

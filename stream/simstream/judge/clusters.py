@@ -119,7 +119,9 @@ class Clusters:
             return [only_row(cluster)][:most]
         tree = self._tree(cluster)
         tree = tree[self._nodes.column("row")[tree] != NONE]
-        oldest = tree[np.argsort(self._nodes.column("age")[tree])[:most]]
+        if tree.size > most:  # to sort ten million would take seconds, and no frame is judged meanwhile
+            tree = tree[np.argpartition(self._nodes.column("age")[tree], most)[:most]]
+        oldest = tree[np.argsort(self._nodes.column("age")[tree])]
         rows: list[Row] = self._nodes.column("row")[oldest].tolist()
         return rows
 
