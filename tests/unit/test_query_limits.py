@@ -9,11 +9,12 @@ import json
 import re
 import socket
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from sys import getsizeof
 from types import SimpleNamespace
 from typing import Any, cast
+from urllib.request import urlopen
 
 import msgspec
 import pytest
@@ -40,8 +41,16 @@ Taking = Callable[[], Coroutine[Any, Any, None]]
 JSON = {"Content-Type": "application/json"}
 
 
+@cache
+def operations_of(port: int) -> dict[str, Any]:
+    """The operations of the API, by path and method. A number in a path is left out."""
+    with urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=60) as answer:
+        paths: dict[str, Any] = json.load(answer)["paths"]
+    return {path.partition("{")[0]: operations for path, operations in paths.items()}
+
+
 class HttpAnswer:
-    """Status, headers and body of an answer."""
+    """Status, headers and body of an answer, whose status the API's description must name."""
 
     def __init__(self, port: int, method: str, path: str, body: Any = None, headers: dict[str, str] = JSON) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -50,6 +59,8 @@ class HttpAnswer:
         answer = connection.getresponse()
         self.status, self.headers, self.body = answer.status, answer.headers, answer.read()
         connection.close()
+        operation = operations_of(port).get(re.sub(r"[?].*|(?<=/cluster/)[0-9]+", "", path), {}).get(method.lower())
+        assert operation is None or str(self.status) in operation["responses"], f"{method} {path}: {self.status}"
 
     @property
     def json(self) -> Any:
@@ -173,6 +184,8 @@ def test_a_wrong_request_gets_a_short_error_without_its_content(port: int) -> No
     [
         ("POST", "/match", {"texts": ["a", 5]}, "texts: 1: Input should be a valid string"),
         ("POST", "/match", b'{"texts": [', "JSON decode error"),
+        ("POST", "/match", {"texts": []}, "give `texts` or `pages`: there is nothing to match"),
+        ("POST", "/tokens", {"texts": ["a"], "hmm": 0}, "hmm: Input should be a valid boolean"),
         ("GET", "/page?id=a&limit=0", None, "limit: Input should be greater than or equal to 1"),
         ("GET", "/cluster/x", None, "cluster_id: Input should be a valid integer"),
         ("POST", "/judge?timeout=0", {"id": "a", "text": "x"}, "timeout: Input should be greater than 0"),

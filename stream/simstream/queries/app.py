@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response, Security
@@ -46,11 +46,18 @@ from simstream.wire.page import PageLimits, decode
 SHOWN = "simstream: questions"
 MAX_WAIT_S = 60.0
 _LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
-_UNREADY: dict[int | str, dict[str, Any]] = {
-    503: {"model": models.ProblemAnswer, "description": "it is not ready yet"}
+_FOREIGN: Final = {
+    403: "a web page of another origin may not ask",
+    421: "this port does not answer to the name in Host",
 }
-_MISUNDERSTOOD: dict[int | str, dict[str, Any]] = {
-    422: {"model": models.ProblemAnswer, "description": "the question has a wrong form"}
+_UNREADY: Final = {503: "it is not ready yet, or has too much to answer now"}
+_ASKED: Final = {422: "the question has a wrong form", **_UNREADY}
+_POSTED: Final = {
+    400: "the body is no JSON in UTF-8",
+    408: "the body did not come in time",
+    413: "the body is too large",
+    415: "the body is compressed, or not declared as JSON",
+    **_ASKED,
 }
 Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]
 Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]
@@ -72,6 +79,7 @@ def make_app(
         lifespan=life,
         docs_url=None,
         redoc_url=None,
+        responses=_refusals(_FOREIGN),
         redirect_slashes=False,  # behind a proxy with TLS, a redirect would name a plain http address
     )
     app.router.tags.append("questions")  # the heading of all routes at /docs
@@ -109,12 +117,19 @@ def make_app(
     def matches(results: list[MatchResult]) -> dict[str, object]:
         return {"policy": role.policy.id, "live_pages": role.live_pages, "results": results}
 
-    @app.get("/ready", summary="Tell whether the process is ready, and how many pages are live", responses=_UNREADY)
+    @app.get(
+        "/ready",
+        summary="Tell whether the process is ready, and how many pages are live",
+        responses=_refusals(_UNREADY),
+    )
     def is_ready() -> dict[str, object]:
         check_ready(None)
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
 
-    @app.post("/match", **_asking("Find the live pages that each text matches; adds no page", models.MatchesAnswer))
+    @app.post(
+        "/match",
+        **_asking("Find the live pages that each text matches; adds no page", models.MatchesAnswer, _POSTED),
+    )
     def match(asked: models.PagesQuestion) -> dict[str, object]:
         check_ready()
         contents = [{"text": text} for text in asked.texts]
@@ -124,7 +139,9 @@ def make_app(
     @app.post(
         "/match/fingerprints",
         **_asking(
-            "Find the live pages that each fingerprint matches, with or without its sketch", models.MatchesAnswer
+            "Find the live pages that each fingerprint matches, with or without its sketch",
+            models.MatchesAnswer,
+            _POSTED,
         ),
     )
     def match_fingerprints(asked: models.FingerprintsQuestion) -> dict[str, object]:
@@ -143,7 +160,11 @@ def make_app(
 
     @app.get(
         "/page",
-        **_asking("Show a page's cluster with its members, and its verdict if it is recent", models.PageAnswer),
+        **_asking(
+            "Show a page's cluster with its members, and its verdict if it is recent",
+            models.PageAnswer,
+            {404: "no live page and no recent verdict has this id", **_ASKED},
+        ),
     )
     def page(
         id: Annotated[str, Query(max_length=2048)],  # the field's name everywhere
@@ -158,7 +179,14 @@ def make_app(
             )
         return {"page": page, "cluster": cluster, "verdict": verdict}
 
-    @app.get("/cluster/{cluster_id}", **_asking("Show a cluster and its oldest members", models.ClusterAnswer))
+    @app.get(
+        "/cluster/{cluster_id}",
+        **_asking(
+            "Show a cluster and its oldest members",
+            models.ClusterAnswer,
+            {404: "no cluster of pages has this id", **_ASKED},
+        ),
+    )
     def cluster(cluster_id: int, limit: Listed = 100) -> KnownCluster:
         check_ready()
         found = role.cluster(cluster_id, limit) if 0 <= cluster_id < 2**63 else None
@@ -171,12 +199,11 @@ def make_app(
 
     @app.post(
         "/tokens",
-        summary="Cut texts into words, as jieba does, or show the words that count with their weights",
-        response_model=models.TokensAnswer,
-        responses={
-            413: {"model": models.ProblemAnswer, "description": "too much text, or too many words"},
-            **_MISUNDERSTOOD,
-        },
+        **_asking(
+            "Cut texts into words, as jieba does, or show the words that count with their weights",
+            models.TokensAnswer,
+            {**_POSTED, 413: "too much text, or too many words"},
+        ),
     )
     def tokens(asked: models.TokensQuestion) -> Response:
         return Response(msgspec.json.encode({"results": words_of(fingerprinter, asked)}), media_type=JSON)
@@ -196,7 +223,8 @@ def _judging(judge: VerdictCaller) -> APIRouter:
         return StreamingResponse(judge_lines(lines, judge, timeout), media_type=NDJSON)
 
     refusals = {
-        400: "more lines than one body may have",
+        **_POSTED,
+        400: "the body is no JSON in UTF-8, or has more lines than one body may have",
         401: "without the service's token, if it has one",
         413: "the page, or the body, is too large",
         415: "the body is compressed, or not declared as JSON or NDJSON",
@@ -214,7 +242,7 @@ def _judging(judge: VerdictCaller) -> APIRouter:
         response_model=models.VerdictAnswer,
         responses={
             200: {"content": {NDJSON: {"schema": {"type": "string", "description": lines_of}}}},
-            **{status: {"model": models.ProblemAnswer, "description": why} for status, why in refusals.items()},
+            **_refusals(refusals),
         },
         openapi_extra={
             "requestBody": {
@@ -229,9 +257,13 @@ def _judging(judge: VerdictCaller) -> APIRouter:
     return of_lines
 
 
-def _asking(summary: str, answer: type[BaseModel]) -> dict[str, Any]:
-    """Return the description of a question to the live state."""
-    return {"summary": summary, "response_model": answer, "responses": _UNREADY | _MISUNDERSTOOD}
+def _asking(summary: str, answer: type[BaseModel], refusals: Mapping[int, str]) -> dict[str, Any]:
+    """Return the description of a question: what it does, its answer, and why it may be refused, by the status."""
+    return {"summary": summary, "response_model": answer, "responses": _refusals(refusals)}
+
+
+def _refusals(whys: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": models.ProblemAnswer, "description": why} for status, why in sorted(whys.items())}
 
 
 def _decoded(content: dict[str, str]) -> Page:

@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     RootModel,
+    StrictBool,
     StrictInt,
     WithJsonSchema,
     field_validator,
@@ -109,7 +110,7 @@ class TokensQuestion(Question):
         Literal["accurate", "search", "full", "weights"],
         Field(description="jieba's three modes; `weights`: the words that count, with their weights"),
     ] = "accurate"
-    hmm: bool = True
+    hmm: StrictBool = True
     top: Annotated[int | None, Field(ge=1, description="only so many of the heaviest words (`weights`)")] = None
 
 

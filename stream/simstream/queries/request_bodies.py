@@ -44,9 +44,13 @@ def explain_errors(errors: Sequence[Any]) -> str:
 
     Each error is `PLACE: MESSAGE`, such as `texts: 0: Input should be a valid string`.
     """
-    return "; ".join(
-        ": ".join([*map(str, _known(error)), error["msg"][:MAX_SENTENCE_CHARS]]) for error in errors[:MAX_ERRORS]
-    )
+    return "; ".join(": ".join([*map(str, _known(error)), _message(error)]) for error in errors[:MAX_ERRORS])
+
+
+def _message(error: Any) -> str:
+    """Return the error's sentence, without pydantic's words before one of our own."""
+    message: str = error["msg"][:MAX_SENTENCE_CHARS]
+    return message.removeprefix("Value error, ")
 
 
 def _known(error: Any) -> list[str | int]:
