@@ -127,3 +127,10 @@ def test_all_routes_are_described_under_one_heading() -> None:
     role: Any = None
     paths = make_app(role, role, role, role, role).openapi()["paths"]
     assert {tuple(route["tags"]) for path in paths.values() for route in path.values()} == {("questions",)}
+
+
+def test_generated_clients_name_their_functions_after_the_questions() -> None:
+    role: Any = None
+    paths = make_app(role, role, role, role, role).openapi()["paths"]
+    names = {operation["operationId"] for operations in paths.values() for operation in operations.values()}
+    assert names == {"ready", "match", "match_fingerprints", "page", "cluster", "tokens", "judge_page"}

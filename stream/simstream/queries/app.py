@@ -80,6 +80,7 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         responses=_refusals(_FOREIGN),
+        generate_unique_id_function=lambda route: route.name,  # what generated clients call it
         redirect_slashes=False,  # behind a proxy with TLS, a redirect would name a plain http address
     )
     app.router.tags.append("questions")  # the heading of all routes at /docs
@@ -119,10 +120,9 @@ def make_app(
 
     @app.get(
         "/ready",
-        summary="Tell whether the process is ready, and how many pages are live",
-        responses=_refusals(_UNREADY),
+        **_asking("Tell whether the process is ready, and how many pages are live", models.ReadyAnswer, _UNREADY),
     )
-    def is_ready() -> dict[str, object]:
+    def ready() -> dict[str, object]:
         check_ready(None)
         return {"ready": True, "live_pages": role.live_pages, "policy": role.policy.id}
 
@@ -250,7 +250,7 @@ def _judging(judge: VerdictCaller) -> APIRouter:
             }
         },
     )
-    async def judged(asked: models.PageToJudge, timeout: Timeout = 10.0) -> Verdict:
+    async def judge_page(asked: models.PageToJudge, timeout: Timeout = 10.0) -> Verdict:
         return await judge.judge(asked.model_dump(exclude_none=True), timeout)
 
     of_lines.include_router(routes)

@@ -233,6 +233,14 @@ class PageAnswer(BaseModel):
     ]
 
 
+class ReadyAnswer(BaseModel):
+    """The process is ready. `policy` is the id of the limits of a match."""
+
+    ready: bool
+    live_pages: int
+    policy: str
+
+
 class ProblemAnswer(BaseModel):
     """Why there is no answer, and what to do."""
 
