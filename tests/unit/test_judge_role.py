@@ -21,14 +21,16 @@ from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log, options_of
 from simstream.log.base import Election, Log
 from simstream.log.command_hints import USUAL_SHARDS
-from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, VERDICTS
+from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.late_share import LATE_PAGES
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge
+from simstream.roles.judge.outbox import VerdictOutbox
 from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
+from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.settings import Settings
 from simstream.text.recipe import preset
 from simstream.tools.replay.replay import LOOK_EVERY_S, replay
@@ -192,16 +194,32 @@ def test_a_standby_whose_log_leads_to_another_digest_than_the_published_one_stop
             follower.follow(lambda behind: behind == 0)
 
 
-def test_a_clean_stop_publishes_the_position_behind_last_frames_without_verdicts(log: Log, policy: Policy) -> None:
+@pytest.mark.parametrize("stops", [False, True], ids=["quiet", "stopped"])
+def test_the_position_behind_last_frames_without_verdicts_is_published(
+    log: Log, policy: Policy, monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    """Once the log is quiet, or by a clean stop, which may come before."""
+    judge = VerdictPublisher._judge
+
+    def judged(self: VerdictPublisher, outbox: VerdictOutbox, records: Sequence[Record]) -> None:
+        judge(self, outbox, records)
+        if stops and records[-1].offset == 1:
+            self._context.stop.set()
+
+    monkeypatch.setattr(VerdictPublisher, "_judge", judged)
     append_frames(log, policy, 0, 1)
     with judging(log, policy) as context:
         until(lambda: sum(log.end_offsets(VERDICTS).values()) == 1, "the first frame is judged")
         append_frames(log, policy, 5, 6)
         ignored = context.metrics.frames_ignored.labels("gap")._value
         until(lambda: ignored.get() == 1, "the second frame is ignored")
-    data = log.open_publisher().committed()
-    assert data is not None
-    assert positions.decode(data).frame == 2
+        if not stops:
+            until(lambda: published_frame(log) == 2, "its position is published")
+    assert published_frame(log) == 2
+
+
+def published_frame(log: Log) -> int:
+    return positions.decode(read_topic(log, POSITIONS)[-1].value or b"").frame
 
 
 def test_the_last_snapshot_does_not_hold_the_election_and_is_named_in_health(

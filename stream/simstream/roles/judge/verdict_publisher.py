@@ -71,8 +71,7 @@ class VerdictPublisher:
             while not self._context.stop.is_set():
                 self._turn(outbox)
                 self._look_for_a_newer(publisher, election)
-            if self._log_judge.next_frame > self._handed_over:
-                self._hand_over(outbox)  # the last frames had no verdicts: the next judge can skip them
+            self._hand_over_rest(outbox)
             outbox.finish()
         return self._published
 
@@ -85,6 +84,7 @@ class VerdictPublisher:
             self._judge(outbox, batch)
             self._after(outbox)
         if not records:
+            self._hand_over_rest(outbox)
             self._after(outbox)
         self._context.health.turn(NAME, *self._state(outbox, self._reader.answers()))
 
@@ -123,6 +123,11 @@ class VerdictPublisher:
         """Give the outbox the judged frames, or the position alone."""
         self._handed_over = self._log_judge.next_frame
         outbox.put([self._pending(frame) for frame in judged] or [self._bare(self._log_judge.place)])
+
+    def _hand_over_rest(self, outbox: VerdictOutbox) -> None:
+        """Hand over the position behind the last frames, which had no verdicts: nobody need wait for them."""
+        if self._log_judge.next_frame > self._handed_over:
+            self._hand_over(outbox)
 
     def _pending(self, frame: JudgedFrame) -> PendingFrame:
         if not frame.verdicts:
