@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -33,6 +34,16 @@ def test_a_figure_is_on_white_by_itself_and_on_the_page_in_a_report_which_names_
     inline = FigureDrawing("ground", 'Pairs with J < .5 of "a". The rest.', svg).inline()
     assert inline.startswith('<svg role="img" aria-label="Pairs with J &lt; .5 of &quot;a&quot;" ')
     assert (white in inline, INK in inline, "a word" in inline) == (False, False, True)
+
+
+def test_figures_of_one_report_have_no_id_in_common() -> None:
+    def paint(figure: Any) -> None:
+        figure.subplots().plot([0, 1], marker="o")
+
+    inlines = [FigureDrawing(name, "", as_svg(name, (4, 3), paint)).inline() for name in "ab"]
+    ids = [set(re.findall(r' id="([^"]*)"', inline)) for inline in inlines]
+    assert ids == [set(re.findall(r'(?:href="|url\()#([^")]+)', inline)) for inline in inlines]
+    assert not ids[0] & ids[1]
 
 
 @pytest.mark.parametrize(

@@ -34,16 +34,19 @@ class FigureDrawing(NamedTuple):
     svg: str
 
     def inline(self) -> str:
-        """Return the SVG for an HTML page: without prologue and background, in the page's own text colour, named by
-        its caption, and with a greatest width, at which its text is about as large as the page's."""
+        """Return the SVG for an HTML page: without prologue, background, and ids that other figures have, too, in
+        the page's own text colour, named by its caption, and with a greatest width, at which its text is about as
+        large as the page's."""
         body = self.svg[self.svg.index("<svg") :].replace(_WHITE, "<defs>", 1)
+        named = set(re.findall(r'(?:href="|url\()#([^")]+)', body))
+        body = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in named else "", body)
         head, rest = body[: body.index(">")], body[body.index(">") :]
         width = re.search(r'\swidth="([0-9.]+)pt"', head)
         max_width = f' style="max-width: max(40rem, {1.4 * float(width[1]):.0f}px)"' if width else ""
         head = re.sub(r'\s(xmlns(:xlink)?|version|width|height)="[^"]*"', "", head)
         label = escape(self.caption.partition(". ")[0])
-        named = f'<svg role="img" aria-label="{label}"{max_width}'
-        return (head + rest).replace(INK, "currentColor").replace("<svg", named, 1)
+        told = f'<svg role="img" aria-label="{label}"{max_width}'
+        return (head + rest).replace(INK, "currentColor").replace("<svg", told, 1)
 
 
 def draw_all(results: EvaluationResults) -> list[FigureDrawing]:
@@ -189,8 +192,8 @@ def _precision_and_recall(results: EvaluationResults, number: int, name: str) ->
         f"{name}: recall by bin of J and precision (matched pairs with J ≥ .5) by greatest distance k. Thin: all "
         "candidates. Thick: confirmed by the sketch. The upright line is the recipe's own k."
     )
-    svg = as_svg(name, (4.6 * len(contenders), 3.9), paint)
-    return FigureDrawing(figure_name("precision-recall", number, name), caption, svg)
+    file = figure_name("precision-recall", number, name)
+    return FigureDrawing(file, caption, as_svg(file, (4.6 * len(contenders), 3.9), paint))
 
 
 def _curves_panel(axes: Axes, results: EvaluationResults, curves: Sequence[DistanceCurve]) -> None:
@@ -269,8 +272,8 @@ def _randomness(number: int, contender: Contender) -> FigureDrawing:
         f"{contender.name}: how random the fingerprints are (bits: under seed {contender.seeds[0]}). A curve to "
         "the left of the grey one, or bits far from 1/2, mean that pages share heavy words."
     )
-    svg = as_svg(contender.name, (9.2, 3.4), paint)
-    return FigureDrawing(figure_name("randomness", number, contender.name), caption, svg)
+    file = figure_name("randomness", number, contender.name)
+    return FigureDrawing(file, caption, as_svg(file, (9.2, 3.4), paint))
 
 
 def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
