@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simstream.judge.numbers import ClusterId, Ordinal
 from simstream.judge.pages.store import PageRecord
 from simstream.judge.policy import Policy
-from simstream.model import lookup_values
+from simstream.model import FINGERPRINT_MASK
 
 WIDE_DISTANCE = 16
 """Bits. Pages within this distance are worth showing, matches or not."""
@@ -129,9 +129,12 @@ class Candidate(NamedTuple):
 def measure_closeness(fingerprint: int, sketch: int, policy: Policy) -> tuple[int, int]:
     """Return distance and agreement of two pages from the XOR of their fingerprints and of their columns
     `sketch`."""
-    words = lookup_values(fingerprint, sketch, policy.lookups)
     agreement = policy.sketch_bits - (sketch >> 64 * (policy.fingerprints - 1)).bit_count()
-    return min(bits.bit_count() for bits in words), agreement
+    distance = fingerprint.bit_count()
+    for _ in range(policy.lookups - 1):  # as `model.lookup_values` has them, without an object for each
+        distance = min(distance, (sketch & FINGERPRINT_MASK).bit_count())
+        sketch >>= 64
+    return distance, agreement
 
 
 def compare(page: ComparedPage, other: ComparedPage, policy: Policy) -> PairComparison:
