@@ -363,7 +363,7 @@ def test_a_run_that_ends_early_says_that_its_page_is_not_written_and_what_is_kep
     out = tmp_path / "report"
     assert invoke(["evaluate", str(tmp_path / "pages.jsonl"), "-o", str(out)]) != 0
     assert not (out / "index.html").exists()
-    said = f"{out / 'index.html'} was not written; {out / '.cache'} keeps what was measured"
+    said = f"{out / 'index.html'} is not of this run; {out / '.cache'} keeps what was measured"
     assert said in capsys.readouterr().err
 
 

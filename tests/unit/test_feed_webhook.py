@@ -142,8 +142,11 @@ def test_an_update_waits_for_a_title_too_if_the_only_page_left_has_none() -> Non
     first = next(name for name, version in feed.fold.versions.items() if version.ordinal == 7)
     feed.fold.apply(msgspec.structs.replace(verdict(9, 9), id=first, verdict=VerdictKind.WITHDRAWN))
     assert told(events) == []
+    feed.fold.apply(verdict(10, 7))
+    feed.fold.read(place(0, 10), PageSheet("Third", TIME))
+    assert told(events) == [("story.updated", "Third")]
     feed.fold.read(place(0, 8), PageSheet("Second", TIME))
-    assert told(events) == [("story.updated", "Second")]
+    assert told(events) == []
 
 
 def test_a_story_that_waits_for_its_record_while_the_feed_begins_again_is_told() -> None:

@@ -119,7 +119,7 @@ def command(
     except BaseException:
         if any((folder / run.CACHE).glob("*.json")):
             kept = f"{folder / run.CACHE} keeps what was measured, and the next run goes on from there"
-            say(f"{folder / report.PAGE} was not written; {kept}")
+            say(f"{folder / report.PAGE} is not of this run; {kept}")
         raise
     _show(results)
     say(f"the whole report is {folder / report.PAGE}")

@@ -1,8 +1,8 @@
 """Decides which stories are news: new ones, and stories with a new version, each told once.
 
 Nothing that the news page knows from its table is news. Until it was up to date once, nothing is news, over any
-number of restarts: it only reads what is old. A story waits for the record of its first page: only the record says
-its title, and whether the page is a list of links.
+number of restarts: it only reads what is old. A new story waits for the record of its first page: only the record
+says its title, and whether the page is a list of links. So does a later version of it that no page has a title for.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class StoryEvents:
         told = self._told.get(card.cluster)
         if self._is_silent or (told is not None and (card.joined <= told or not self._updates)):
             self._note(card)
-        elif not _awaits_record(self._founder(card)):  # once it comes, or is given up, the card changes
+        elif (told is not None and card.title) or not _awaits_record(self._founder(card)):
+            # once the record comes, or is given up, the card changes
             self._note(card)
             yield self._event(card, "story.created" if told is None else "story.updated")
 

@@ -38,7 +38,7 @@ from simstream.wire.position import Position
 POLL_S: Final = 0.1
 ANSWER_GAP_S: Final = 0.0001
 """A shard that has answered waits so long for each shard of the topic, from one poll to the next, so that frames
-gather: an answer costs the judge half of it, of however few pages."""
+gather: an answer costs the judge about half of it, of however few pages."""
 MEASURE_EVERY_S: Final = 1.0
 """Seconds between two measurements of a shard's size."""
 MIN_SHARE: Final = 64
