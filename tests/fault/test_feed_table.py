@@ -21,7 +21,7 @@ from simstream.feeds.records import GONE
 from simstream.feeds.state import FeedState
 from simstream.feeds.table import Changes, NewsTable, TableAccess, TableTopic, table_cluster
 from simstream.log import Log
-from simstream.log.base import OutgoingVerdict, TopicInfo
+from simstream.log.base import Appender, OutgoingVerdict, TopicInfo
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.topics import create_table, topic_settings
 from simstream.log.options import PAGES, TABLE, VERDICTS
@@ -131,10 +131,15 @@ def log(tmp_path: Any) -> Any:
         yield opened
 
 
+def append_page(pages: Appender, number: int) -> None:
+    key = verdict(number, number).id.encode()
+    pages.append(b'{"text": "x", "title": "Title %d"}' % number, key, (), partition=0)
+
+
 def tell(log: Log, numbers: range) -> None:
     with log.open_appender(VERDICTS) as verdicts, log.open_appender(PAGES) as pages:
         for number in numbers:
-            pages.append(b'{"text": "x", "title": "Title %d"}' % number, b"a", ())
+            append_page(pages, number)
             verdicts.append(wire.encode(verdict(number, number)), b"a", ())
         pages.flush(10)
         verdicts.flush(10)
@@ -395,10 +400,11 @@ def test_pages_of_a_topic_that_is_gone_take_no_titles_of_the_new_one(log: Log) -
     tell(log, range(3))
     play(log, topic, HeldPlace(), lambda feed: count(feed) == 3)
     moved(topic, PAGES, id="another topic")
-    with log.open_appender(VERDICTS) as verdicts:
+    with log.open_appender(VERDICTS) as verdicts, log.open_appender(PAGES) as pages:
         for number in range(3):
+            append_page(pages, 50 + number)
             later = msgspec.structs.replace(
-                verdict(50 + number, 50 + number), source=PageSource("pages", 0, number)
+                verdict(50 + number, 50 + number), source=PageSource("pages", 0, 3 + number)
             )
             verdicts.append(wire.encode(later), b"a", ())
     feed = play(log, topic, HeldPlace(), lambda feed: count(feed) == 6)

@@ -237,8 +237,9 @@ def test_of_a_long_story_the_founder_and_the_newest_are_listed(steps: list[Any],
 
 
 def sheet(world: ClusterWorld, verdict: Verdict) -> tuple[str, PageSheet]:
-    title, gone, is_list = world.sheets[verdict.source.partition, verdict.source.offset]
-    return place(verdict.source.partition, verdict.source.offset), PageSheet(title, verdict.time, gone, is_list)
+    source = verdict.source
+    title, gone, is_list = world.sheets[source.partition, source.offset]
+    return place(source.partition, source.offset), PageSheet(title, verdict.time, gone, is_list, verdict.id)
 
 
 @given(st.lists(STEP, max_size=40), st.data())

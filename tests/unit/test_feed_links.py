@@ -71,7 +71,7 @@ def test_a_page_s_record_says_whether_it_is_a_list() -> None:
         return sheet_of(Record("pages", 0, 7, b"id", value.encode(), headers, 5), PageLimits(1 << 20))
 
     page = f"<title>News</title><body>{headlines(40)}"
-    assert sheet(page, "text/html") == PageSheet("News", 5, is_list=True)
+    assert sheet(page, "text/html") == PageSheet("News", 5, is_list=True, page_id="id")
     found = sheet(page, "text/plain")
     assert found is not None
     assert not found.is_list

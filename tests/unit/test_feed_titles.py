@@ -48,8 +48,9 @@ def test_a_title_is_found_at_its_path() -> None:
     def read(value: str) -> PageSheet | None:
         return sheet_of(Record("crawl", 0, 7, b"id", value.encode(), (), NOW), limits)
 
-    assert read('{"head":{"line":["As","lines"]},"title":"no","body":"text"}') == PageSheet("As lines", NOW)
-    assert read('{"title":"no","body":"First line"}') == PageSheet("First line", NOW)
+    at_path = read('{"head":{"line":["As","lines"]},"title":"no","body":"text"}')
+    assert at_path == PageSheet("As lines", NOW, page_id="id")
+    assert read('{"title":"no","body":"First line"}') == PageSheet("First line", NOW, page_id="id")
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,8 @@ def test_markup_in_a_title_stays_the_text_that_it_is() -> None:
 
 def test_error_pages_say_whether_the_page_is_gone() -> None:
     for status, gone in ((404, True), (410, True), (500, False), (301, False)):
-        assert sheet({"text": "x", "status": status}) == PageSheet("", NOW, gone)
-        assert sheet(b"<p>x", "text/html", status=str(status)) == PageSheet("", NOW, gone)
+        assert sheet({"text": "x", "status": status}) == PageSheet("", NOW, gone, page_id="id")
+        assert sheet(b"<p>x", "text/html", status=str(status)) == PageSheet("", NOW, gone, page_id="id")
 
 
 def test_what_has_no_text_has_no_sheet() -> None:
@@ -115,8 +116,8 @@ def test_what_has_no_text_has_no_sheet() -> None:
 
 
 def test_a_time_in_the_future_counts_as_the_record_s() -> None:
-    assert sheet({"text": "x", "time": NOW + 10**9}) == PageSheet("x", NOW)
-    assert sheet({"text": "x", "time": 5}) == PageSheet("x", 5)
+    assert sheet({"text": "x", "time": NOW + 10**9}) == PageSheet("x", NOW, page_id="id")
+    assert sheet({"text": "x", "time": 5}) == PageSheet("x", 5, page_id="id")
 
 
 @pytest.mark.parametrize("piece", ["<", "<title", "<meta ", "<!--", "<script", "&", "<meta content='", "<a\n"])

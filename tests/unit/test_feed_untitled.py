@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from simstream.feeds.condition import FeedCondition
@@ -48,6 +49,24 @@ def test_a_page_that_waits_for_a_whole_ready_round_is_shown_by_its_address() -> 
     after_a_round(feed, deadline, clock)
     again = VerdictFold(table)
     assert (again.counts.untitled, again.versions["https://s0.example/0"].title) == (1, "https://s0.example/0")
+
+
+@pytest.mark.parametrize("pages_first", [True, False])
+def test_the_record_of_another_page_at_a_page_s_place_gives_no_title(pages_first: bool) -> None:
+    """The verdicts are of a topic `pages` that is gone, or of which this one is a copy without its beginning."""
+    fold = VerdictFold(table := {})
+    old, new = verdict(0, 0), verdict(1, 1)
+    new = msgspec.structs.replace(new, source=old.source)
+    sheet = PageSheet("The new one's", TIME, page_id=new.id)
+    if pages_first:
+        fold.read(place(0, 0), sheet)
+    fold.apply(old)
+    assert VerdictFold(table).versions[old.id].title == ""
+    fold.read(place(0, 0), sheet)
+    fold = VerdictFold(table)
+    fold.apply(new)
+    assert {one.url: one.title for one in fold.versions.values()} == {old.url: old.url, new.url: "The new one's"}
+    assert (fold.counts.untitled, fold.awaited_titles()) == (1, set())
 
 
 def test_pages_that_a_shorter_window_removes_at_the_start_are_told(caplog: pytest.LogCaptureFixture) -> None:

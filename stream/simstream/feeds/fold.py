@@ -99,6 +99,10 @@ class VerdictFold:
         """
         source = place(verdict.source.partition, verdict.source.offset)
         sheet = self._sheets.get(source)
+        if sheet is not None and not sheet.may_be_of(verdict.id):
+            sheet = None
+        if self._awaited.get(source, verdict.id) != verdict.id:  # `pages` was created again: that record is gone
+            self.give_up_title(source)
         before = self.versions.get(verdict.id)
         if verdict.verdict in COMPARED_VERDICTS:
             self.stream_time = max(self.stream_time, verdict.time)
@@ -116,10 +120,12 @@ class VerdictFold:
 
     def read(self, source: str, sheet: PageSheet) -> None:
         """Take what a page's record says about the page."""
-        page_id = self._awaited.pop(source, None)
+        page_id = self._awaited.get(source)
+        is_of_another = page_id is not None and not sheet.may_be_of(page_id)
+        page_id = None if is_of_another else self._awaited.pop(source, None)
         version = self.versions.get(page_id) if page_id is not None else None
         if page_id is None or version is None:
-            if source not in self._places and not self._is_late(sheet.time):
+            if (is_of_another or source not in self._places) and not self._is_late(sheet.time):
                 self._sheets[source] = sheet
                 self._table[sheet_key(source)] = encode(sheet)
                 self._ages["s"].set(source, sheet.time + self.limits.window_ms)

@@ -75,6 +75,12 @@ class PageSheet(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Whether it was answered with status 404 or 410."""
     is_list: bool = False
     """Whether the page is a list of links."""
+    page_id: str = ""
+    """The page's id; empty in entries of an earlier version, and if it is not known."""
+
+    def may_be_of(self, page_id: str) -> bool:
+        """Whether this can be the record of this page. It is another's if verdicts are of a topic that is gone."""
+        return self.page_id in ("", page_id)
 
 
 class LeftOutCounts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

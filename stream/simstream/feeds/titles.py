@@ -37,13 +37,13 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
     if page.kind in (PageKind.UNREADABLE, PageKind.WITHDRAWN):
         return None
     if page.kind is not PageKind.READABLE:
-        return PageSheet("", time, gone=page.kind is PageKind.TOO_SHORT)
+        return PageSheet("", time, gone=page.kind is PageKind.TOO_SHORT, page_id=page.id)
     title = _own_title(record, limits)
     if page.text is not None or not page.content_type.startswith("text/html"):
-        return PageSheet(title or _first_line(page), time)
+        return PageSheet(title or _first_line(page), time, page_id=page.id)
     html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
     parts = parts_of(html)
-    return PageSheet(title or html_title(html, parts), time, is_list=is_list_of_links(parts))
+    return PageSheet(title or html_title(html, parts), time, is_list=is_list_of_links(parts), page_id=page.id)
 
 
 def _own_title(record: Record, limits: PageLimits) -> str:
