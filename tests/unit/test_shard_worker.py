@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from simstream.errors import DeliveryFailed
+from simstream.errors import DeliveryFailed, StateFull
+from simstream.files.snapshot_writing import PreparedSnapshot
 from simstream.index.shard import Shard
 from simstream.judge.expiry import Beat
 from simstream.judge.policy import Policy
@@ -29,6 +31,7 @@ from simstream.log.local.writing import LocalAppender
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.model import Record
 from simstream.roles.context import RoleContext
+from simstream.roles.judge import snapshots
 from simstream.roles.judge.log_follower import PublishedPositionCheck
 from simstream.roles.judge.role import JudgeRole
 from simstream.roles.judge.snapshots import SnapshotKeeper
@@ -293,6 +296,25 @@ def test_a_matcher_that_loses_all_its_shards_keeps_none_of_their_states_but_on_t
         folder = tmp_path / "state" / "shards" / f"{shard}-of-{SHARDS}"
         assert f"gave back shard {shard} of {SHARDS}; its state stays in {folder}" in caplog.messages
         assert folder.is_dir()
+
+
+def test_a_matcher_whose_disk_takes_no_snapshot_says_so(
+    log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(_: PreparedSnapshot) -> None:
+        raise StateFull("no room to write it", "make room")
+
+    monkeypatch.setattr(snapshots, "RETRY_S", 0.05)
+    with monkeypatch.context() as patched, matching(log, policy, tmp_path / "state") as context:
+        patched.setattr(PreparedSnapshot, "write", write)
+        append_frames(log, policy, 0, 1)
+        until(lambda: not context.health.ready()[0], "it is unready")
+        assert re.fullmatch(
+            rf"match: holds {SHARDS} of {SHARDS} shards; shard \d cannot write a snapshot: no room to write it",
+            context.health.ready()[1],
+        )
+        patched.undo()
+        until(lambda: context.health.ready()[0], "it is ready again")
 
 
 @pytest.mark.parametrize("make", [JudgeRole, MatchRole])

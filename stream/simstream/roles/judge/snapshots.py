@@ -371,6 +371,8 @@ class SnapshotKeeper(NoSnapshots):
                 self._failed(error)
             elif self._frame <= published:
                 self._commit(self._prepared)
+            else:  # the disk has taken it
+                self.why, self._failing_since = "", None
 
     def _finish_one(self, published: int) -> None:
         """Take the snapshot in work as far as it goes without another try."""

@@ -94,13 +94,16 @@ class MatchRole:
             return
         if any(worker.stands_still for worker in workers):
             return
+        failing = [worker for worker in workers if worker.obstacle]
         late = [worker for worker in workers if not worker.loaded or worker.behind > MAX_READY_FRAMES]
         why = f"holds {len(workers)} of {shards} shards"
         if late:
             first = late[0]
             doing = f"{say_count(first.behind, 'frame')} behind" if first.loaded else "loads its state"
             why += f"; shard {first.shard.number} {doing}"
-        self._context.health.turn(NAME, not late, why, REPLAYING if late else WORKING)
+        if failing:
+            why += f"; shard {failing[0].shard.number} {failing[0].obstacle}"
+        self._context.health.turn(NAME, not late and not failing, why, REPLAYING if late else WORKING)
 
     def _end_workers(self) -> None:
         """End the workers of all shards, each with a last snapshot."""

@@ -94,6 +94,8 @@ class ShardWorker(threading.Thread):
         """Frames below the published position that this shard has not yet read."""
         self.loaded = False
         """Whether the state is loaded."""
+        self.obstacle = ""
+        """Why the disk takes no snapshot; empty if it does."""
         self.turned = time.monotonic()
         """When the loop turned last, in seconds of the monotonic clock."""
         self._log, self._log_id, self._policy = matcher.log, matcher.log_id, matcher.policy
@@ -260,6 +262,7 @@ class ShardWorker(threading.Thread):
                     seen = None
                 self._measure(state)
                 snapshots.turn(acceptor.next_frame, acceptor.ordinal, self._published_frame())
+                self.obstacle = snapshots.why
                 if records and seen is None:
                     self._stop_asked.wait(max(0.0, next_poll - time.monotonic()))
 
