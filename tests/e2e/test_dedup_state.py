@@ -483,6 +483,7 @@ def test_a_run_whose_disk_was_full_goes_on_once_there_is_room(alone: Program) ->
         done = alone.run(*command)
         assert done.returncode == 1
         assert b"no room to write disk/state" in done.stderr
+        assert b"disk/state keeps the progress: give the same command to go on" in done.stderr
         assert outputs(alone.folder) == {}
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         done = alone.run(*command)

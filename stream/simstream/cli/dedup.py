@@ -13,7 +13,7 @@ from simstream.cli.file_distance import settle_for_files, with_auto_distance
 from simstream.cli.options import ShareType, field_options, judging_options, versions_option
 from simstream.cli.progress import say
 from simstream.cli.repeated_names import report_separated
-from simstream.errors import InputError, InputMissing, OutputError, StoreError, UsageError
+from simstream.errors import InputError, InputMissing, OutputError, StateFull, StoreError, UsageError
 from simstream.settings import duration_ms
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def command(config: str | None, **flags: Any) -> None:
     began = perf_counter()
     try:
         run.judge()
-    except (KeyboardInterrupt, StoreError, OutputError, InputMissing):  # an input may be away when it is read again
+    except (KeyboardInterrupt, StoreError, OutputError, StateFull, InputMissing):  # an input may be away later
         if given.state is not None:
             say(f"{given.state} keeps the progress: give the same command to go on")
         raise

@@ -118,9 +118,7 @@ class LocalAppender(Appender):
             call()
         except (OSError, LogError) as error:
             named = error if isinstance(error, LogError) else cannot_write(self._writer.path, error)
-            todo = (
-                "make room, then append it again with a new appender" if isinstance(named, DiskFull) else named.todo
-            )
+            todo = "make room" if isinstance(named, DiskFull) else named.todo  # what was appended before is there
             self._error = DeliveryFailed(named.what, todo)
             raise self._error from error
 
