@@ -386,6 +386,8 @@ def test_a_warning_of_a_command_that_writes_no_log_is_a_line_as_all_others(tmp_p
     with options.open_log(Settings(log=str(tmp_path))):
         assert logging.lastResort is not None
         assert logging.lastResort.format(logging.makeLogRecord({"msg": "x\x1b"})) == "simstream: x\ufffd"
+        alike = [logging.makeLogRecord({"msg": "frame %d", "levelno": logging.WARNING}) for _ in range(99)]
+        assert 0 < sum(map(bool, map(logging.lastResort.filter, alike))) < 99
 
 
 @pytest.mark.parametrize("name", ["dead-letters", "source", "state", "topics"])

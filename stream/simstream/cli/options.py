@@ -294,10 +294,11 @@ def open_log(settings: Settings, patience: float = PATIENCE_S) -> Log:
     from simstream.log import open_log as open_address
     from simstream.log import options_of
     from simstream.log.options import TOPICS
-    from simstream.telemetry.logging import OneLineFormatter
+    from simstream.telemetry.logging import OneLineFormatter, RepetitionFilter
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(OneLineFormatter("simstream: %(message)s"))
+        logging.lastResort.filters = [RepetitionFilter()]
     options = options_of(settings, patience)
     log = open_address(settings.log, options)  # first: it refuses an address that holds a password
     if settings.log_level:  # only on request: services write at level info without it
