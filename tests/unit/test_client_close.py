@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,16 @@ import pytest
 from simstream.client import AsyncClient, Client, aio, sync, traffic
 from simstream.client.connecting import connect
 from simstream.client.traffic import Traffic
-from simstream.errors import ClientClosed, SettingsError, TopicMissing
+from simstream.errors import (
+    BrokerUnreachable,
+    ClientClosed,
+    LogError,
+    LogLocked,
+    SettingsError,
+    TopicMissing,
+    TopicRecreated,
+    UsageError,
+)
 from tests.unit.test_deduper_folder import forked
 from tests.waiting import until
 
@@ -31,17 +41,29 @@ class StuckLog:
         self.is_closed = False
         self.opened = 0
         self.discarded = 0
+        self.closed_readers = 0
+        self.polls = 0
+        self.poll_error: LogError | None = None
 
     def topic(self, name: str) -> Any:
         return SimpleNamespace(name=name)
 
     def open_reader(self, *_: object) -> Any:
-        return SimpleNamespace(poll=lambda *_: self._wait([]), close=lambda: None)
+        return SimpleNamespace(poll=lambda *_: self.poll(), close=self._close_reader)
 
     def open_appender(self, _: str) -> Any:
         self.opened += 1
         self.may_open.wait()
         return SimpleNamespace(append=lambda *_, **__: self._wait(1), flush=lambda _: 1, discard=self._discard)
+
+    def poll(self) -> object:
+        self.polls += 1
+        if self.poll_error is not None:
+            raise self.poll_error
+        return self._wait([])
+
+    def _close_reader(self) -> None:
+        self.closed_readers += 1
 
     def _discard(self) -> None:
         self.discarded += 1
@@ -92,6 +114,66 @@ def test_a_forked_process_is_refused_at_once_and_closes_nothing(
     assert time.monotonic() - began < 60.0
     log.go_on.set()
     client.close()
+    assert (log.discarded, log.closed_readers) == (1, 1)
+
+
+def test_a_page_that_cannot_be_sent_takes_no_room(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    with Client(timeout=60.0, in_flight=1) as client:
+        with pytest.raises(UsageError, match="neither id nor URL"):
+            client.submit({"text": "…"})
+        client.submit(PAGE, wait=0.0)
+        log.go_on.set()
+
+
+def test_a_caller_that_is_interrupted_while_it_waits_for_room_takes_none(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(place: Future[None], seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    with Client(timeout=60.0, in_flight=1) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(Future, "result", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                client.submit(PAGE)
+        client.submit(PAGE, wait=0.0)
+        log.go_on.set()
+
+
+def test_an_error_that_ends_a_client_is_what_later_callers_get_though_there_is_no_room(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    log.poll_error = TopicRecreated("it was created again", "make a new client")
+    client = Client(timeout=60.0, in_flight=1)
+    until(lambda: client.ended, "it has ended")
+    client._traffic.room._free = 0
+    with pytest.raises(TopicRecreated):
+        client.submit(PAGE)
+    log.go_on.set()
+    client.close()
+
+
+def test_a_client_outlives_a_broker_that_does_not_answer(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    monkeypatch.setattr(traffic, "LISTEN_S", 0.01)
+    log.poll_error = BrokerUnreachable("no broker answers", "start it")
+    with Client(timeout=60.0) as client:
+        until(lambda: log.polls > 2, "it asks again")
+        assert not client.ended
+        log.go_on.set()
+
+
+def test_a_client_that_may_not_write_leaves_no_reader_open(log: StuckLog) -> None:
+    def locked(_: str) -> Any:
+        raise LogLocked("another process writes", "stop it")
+
+    log.open_appender = locked  # type: ignore[method-assign]
+    with pytest.raises(LogLocked):
+        connect(log, 60.0)  # type: ignore[arg-type]
+    assert log.closed_readers == 1
 
 
 def test_a_forked_process_is_refused_at_once_with_asyncio_too(

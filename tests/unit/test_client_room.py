@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from simstream.client.pages import RawPage, sendable
-from simstream.client.pending import PendingPage, PendingPages
+from simstream.client.pending import MAX_EARLY_VERDICTS, PendingPage, PendingPages
 from simstream.client.room import PageRoom
 from simstream.client.sending import Sender
 from simstream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
@@ -136,6 +137,36 @@ def test_a_verdict_that_comes_before_the_acknowledgement_is_kept_for_its_page() 
     held.pending.note_written(page, 0, 5)
     assert page.future.result(0).source.offset == 5
     assert (held.left, len(held.pending)) == (1, 0)
+
+
+def test_early_verdicts_wait_until_all_pages_of_their_id_are_acknowledged() -> None:
+    held, pages = HeldPages(), [entry(), entry()]
+    for page in pages:
+        held.pending.add(page)
+    for offset in (4, 5):
+        held.pending.take_verdict(verdict(offset))
+    for offset, page in enumerate(pages, 4):
+        held.pending.note_written(page, 0, offset)
+        assert page.future.result(0).source.offset == offset
+
+
+def test_of_many_early_verdicts_of_one_id_the_last_are_kept() -> None:
+    held, pages = HeldPages(), [entry(), entry()]
+    for page in pages:
+        held.pending.add(page)
+    for offset in range(MAX_EARLY_VERDICTS + 1):
+        held.pending.take_verdict(verdict(offset))
+    for offset, page in enumerate(pages):
+        held.pending.note_written(page, 0, offset)
+    assert [page.future.done() for page in pages] == [False, True]
+
+
+def test_a_page_that_was_given_up_makes_room_once_though_it_is_acknowledged_later() -> None:
+    held, page = HeldPages(), entry()
+    held.pending.add(page)
+    held.pending.fail(page, DeliveryFailed("no"))
+    held.pending.note_written(page, 0, 5)
+    assert held.left == 1
 
 
 def test_room_is_free_once_the_future_is_done_and_the_page_is_written() -> None:
@@ -301,3 +332,36 @@ def test_pages_that_wait_behind_a_failed_one_fail_at_once() -> None:
     sender.run()
     assert all(isinstance(one.future.exception(0), LogError) for one in entries)
     assert log.asked == 1
+
+
+class SilentAppender:
+    """Acknowledges nothing. While it is asked, another page comes, and the client is closed."""
+
+    def __init__(self, sender: Callable[[], Sender], late: PendingPage) -> None:
+        self.sender, self.late = sender, late
+        self.is_asked = False
+
+    def append(self, *_: object, **__: object) -> int:
+        return 1
+
+    def flush(self, _: float) -> int:
+        assert not self.is_asked, "it goes on asking"
+        self.is_asked = True
+        self.sender().put(self.late)
+        self.sender().stop(-1.0)
+        return 0
+
+    def discard(self) -> None: ...
+
+
+def test_pages_that_nobody_acknowledges_fail_once_the_time_to_close_is_over() -> None:
+    held, pages = HeldPages(), [entry("a"), entry("b")]
+    log: Any = BrokenLog()
+    appender: Any = SilentAppender(lambda: sender, pages[1])
+    sender = Sender(log, appender, held.pending)
+    for page in pages:
+        held.pending.add(page)
+    sender.put(pages[0])
+    sender.run()
+    assert all(isinstance(page.future.exception(0), ClientClosed) for page in pages)
+    assert (held.left, log.asked) == (2, 0)
