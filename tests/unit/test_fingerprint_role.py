@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,15 +20,19 @@ from msgspec import structs
 
 from simstream.errors import DiskFull, NotPermitted, WrongRecipe
 from simstream.log import open_log
-from simstream.log.base import Appender, Log, PollResult
+from simstream.log.base import Appender, Log, PartitionStart, PollResult
 from simstream.log.local.log import LocalLog
 from simstream.log.local.page_consumer import LocalPageConsumer
 from simstream.log.local.topic_file import LogFiles
 from simstream.log.local.writing import LocalAppender
 from simstream.log.options import DEAD_LETTERS, FINGERPRINTS, PAGES, LogOptions
-from simstream.model import FingerprintColumns, Page
+from simstream.model import FingerprintColumns, Page, Record
 from simstream.roles.context import RoleContext
-from simstream.roles.fingerprint.role import MAX_BYTES, FingerprintRole
+from simstream.roles.fingerprint.absent_fields import AbsentFields
+from simstream.roles.fingerprint.role import MAX_BYTES, MAX_SENT_BYTES, FingerprintRole, SentBatch
+from simstream.roles.fingerprint.schema_wait import SchemaWait
+from simstream.roles.fingerprint.share_gatherer import ShareGatherer
+from simstream.roles.fingerprint.shares import ShareMaker
 from simstream.roles.supervisor import RoleSupervisor
 from simstream.setting_groups import FrameSettings
 from simstream.settings import Settings, default_cache
@@ -36,6 +41,7 @@ from simstream.telemetry.metrics import Metrics
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
 from simstream.wire import frame as frames
+from simstream.wire.page import PageLimits
 from tests.role_threads import running
 from tests.waiting import until
 
@@ -359,6 +365,60 @@ def test_pages_that_a_rebalance_makes_read_again_are_counted_once(
     assert sample("simstream_pages_consumed_total") == 2 * (bad + 1)  # they were read again
     assert sample("simstream_dead_letters_total", {"reason": "bad_json"}) == bad
     assert sample("simstream_frame_latency_seconds_count") == bad + 1
+
+
+CONSUMER: Any = SimpleNamespace(lag=dict, positions=lambda: {0: 6})
+"""Has given the page at offset 5."""
+
+
+@contextmanager
+def holding_a_page(tmp_path: Path, schemas: Any = None) -> Iterator[FingerprintRole]:
+    """A fingerprinter that has read a page of partition 0 and not yet sent it."""
+    with over(tmp_path / "log", []) as scene:
+        role, limits = FingerprintRole(*scene), PageLimits()
+        role._schemas = schemas or SchemaWait(None, scene.context.metrics, 60.0)
+        role._absent = AbsentFields(limits)
+        role._maker = ShareMaker(scene.fingerprinter, "pages", "id", limits, FrameSettings())
+        role._gatherer = ShareGatherer(role._maker, 2_000)
+        page = Record("pages", 0, 5, b"k", b'{"text": "short"}')
+        role._take(CONSUMER, PollResult([page], [PartitionStart(0, 5, False)]))
+        yield role
+
+
+def test_nothing_of_a_partition_that_went_is_sent_or_committed(tmp_path: Path) -> None:
+    with holding_a_page(tmp_path) as role:
+        role._commits = {0: 5}
+        role._sent.append(SentBatch([(role._flows[0], 5)], 0, 0, 0, {}))
+        role._take(CONSUMER, PollResult(stopped=[0]))
+        role._acknowledge(0, 0)
+        assert (role._flows, role._commits, role._gatherer.take_all()) == ({}, {}, [])
+
+
+def test_pages_that_wait_for_a_schema_are_dropped_when_their_partition_starts_again_or_goes(tmp_path: Path) -> None:
+    dropped: list[int] = []
+    holder: Any = SimpleNamespace(drop=dropped.append, admit=lambda _: (), partitions={0})
+    with holding_a_page(tmp_path, holder) as role:
+        assert dropped == [0]
+        role._take(CONSUMER, PollResult(started=[PartitionStart(0, 3, False)]))
+        role._take(CONSUMER, PollResult(stopped=[0]))
+        assert dropped == [0, 0, 0]
+
+
+def test_what_a_failure_left_unsent_takes_no_room(tmp_path: Path) -> None:
+    with holding_a_page(tmp_path) as role:
+        role._bytes_sent = MAX_SENT_BYTES
+        assert not role._has_room()
+        role._forget()
+        assert role._has_room()
+
+
+@pytest.mark.parametrize("waits_for_schema", [False, True])
+def test_no_hole_passes_a_page_that_waits_to_be_sent(tmp_path: Path, waits_for_schema: bool) -> None:
+    holder: Any = SimpleNamespace(drop=lambda _: None, admit=lambda _: (), partitions={0})
+    out: Any = None  # nothing is appended
+    with holding_a_page(tmp_path, holder if waits_for_schema else None) as role:
+        role._pass_holes(CONSUMER, out, 0.0)
+        assert not role._sent
 
 
 def test_a_stop_in_the_first_turn_waits_until_its_pages_are_committed(

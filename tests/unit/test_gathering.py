@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from simstream.model import Page, Record
+from simstream.model import Page, Record, bytes_of
 from simstream.roles.context import PublishPace
+from simstream.roles.fingerprint import share_gatherer
 from simstream.roles.fingerprint.share_gatherer import (
     BATCH_GAP_S,
     LINGER_S,
@@ -26,6 +27,8 @@ from simstream.roles.fingerprint.shares import PageShare, PartitionFlow, ShareMa
 from simstream.setting_groups import FrameSettings
 from simstream.text.fingerprinter import Fingerprinter
 from simstream.text.recipe import preset
+from simstream.wire import frame as frames
+from simstream.wire import page_headers
 from simstream.wire.frame import FrameHeader
 from simstream.wire.page import PageLimits
 
@@ -154,6 +157,39 @@ def test_while_all_threads_work_a_batch_goes_on_gathering_until_it_is_full() -> 
     assert batch.pages == 8
     assert gatherer.take(idle=False) is None
     assert gatherer.pages == 2
+
+
+def test_a_batch_is_full_at_so_many_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_gatherer, "MAX_BYTES", 2 * bytes_of(record(0, 0)))
+    gatherer = ShareGatherer(StubShareMaker(), 2_000)
+    gatherer.add([record(0, offset) for offset in range(5)], flows(1))
+    assert [batch.pages for batch in gatherer.take_all()] == [2, 2, 1]
+
+
+def test_what_is_forgotten_is_in_no_batch() -> None:
+    gatherer, running = ShareGatherer(StubShareMaker(), 2, linger_s=0.0), flows(1)
+    gatherer.add([record(0, offset) for offset in range(3)], running)
+    gatherer.forget()
+    assert gatherer.pages == gatherer.bytes == 0
+    assert gatherer.take_all() == []
+
+
+def test_the_frames_of_a_share_follow_one_another_and_only_one_is_the_first(cache: Path) -> None:
+    trace = (("traceparent", b"00-1"),)
+    records = [
+        Record("pages", 0, offset, None, b'{"text": "a"}', headers=trace if offset == 7 else ())
+        for offset in (3, 4, 7, 8, 9)
+    ]
+    with Fingerprinter(preset("default"), cache, workers=0) as fingerprinter:
+        choice, settings = page_headers.HeaderChoice(["traceparent"]), FrameSettings(max_pages=2)
+        maker = ShareMaker(fingerprinter, "pages", "id", PageLimits(), settings, choice)
+        gatherer = ShareGatherer(maker, 2_000)
+        gatherer.add(records, {0: PartitionFlow(0, 3, True)})
+        [batch] = gatherer.take_all()
+        [made] = maker.make(batch)
+    headers = [frames.decode(data).header for data in made.frames]
+    assert [(one.start, one.to, one.first) for one in headers] == [(3, 5, True), (5, 9, False), (9, 10, False)]
+    assert [page_headers.unpack(one.headers, one.start) for one in headers] == [{}, {7: trace}, {}]
 
 
 def test_pages_to_be_extracted_go_in_small_batches() -> None:
