@@ -176,6 +176,27 @@ def test_references_are_fetched_before_the_schema_and_only_once(server: Answerin
         client(server).fetch(7)
 
 
+def test_schemas_that_need_one_another_are_fetched_once(server: AnsweringServer) -> None:
+    server.has(7, references=needs("a"))
+    for name, other in (("a", "b"), ("b", "a")):
+        body = {"subject": name, "version": 1, "id": 1, "schema": name, "references": needs(other)}
+        server.answers[f"/subjects/{name}/versions/1"] = 200, json.dumps(body).encode()
+    found = client(server).fetch(7)
+    assert found is not None
+    assert found.references == (("b", "b"), ("a", "a"))
+
+
+def test_no_more_is_fetched_of_a_schema_that_is_too_large_already(server: AnsweringServer) -> None:
+    names = [f"s{number}" for number in range(9)]
+    server.has(7, references=needs(*names))
+    for name in names:
+        body = {"subject": name, "version": 1, "id": 1, "schema": name * (400 << 10)}
+        server.answers[f"/subjects/{name}/versions/1"] = 200, json.dumps(body).encode()
+    with pytest.raises(BadValueError, match="more than 1,048,576 bytes"):
+        client(server).fetch(7)
+    assert len(server.asked) == 3
+
+
 def test_a_schema_of_ten_megabytes_or_of_another_kind_makes_pages_unreadable(server: AnsweringServer) -> None:
     server.has(1, schema="x" * (10 << 20))
     server.has(2, schemaType="JSON")
@@ -358,6 +379,32 @@ def test_records_that_come_meanwhile_wait_for_a_round_of_their_own(server: Answe
         wait.drop(0)
         server.answers["*"] = GONE
         assert admitted(wait, []) == records(1, partition=1)
+
+
+def test_whoever_drops_its_records_stops_asking(server: AnsweringServer) -> None:
+    server.answers["*"] = 500, b""
+    with waiting(server) as wait:
+        assert wait.admit(records(1)) == ()
+        inquiry = wait._inquiry
+        assert inquiry is not None
+        wait.forget()
+        assert inquiry.done.wait(30)
+
+
+def test_each_silence_of_the_registry_is_told_once(
+    server: AnsweringServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with waiting(server) as wait:
+        for number in (1, 2):
+            server.answers["*"] = 500, b""
+            assert wait.admit(records(number)) == ()
+            until(lambda: wait.trouble, "there is trouble")
+            for _ in range(3):
+                assert wait.admit() == ()
+            server.has(number)
+            assert admitted(wait, []) == records(number)
+    told = [line.getMessage() for line in caplog.records if "no page is read" in line.getMessage()]
+    assert len(told) == 2
 
 
 def test_a_registry_that_fails_for_too_long_ends_the_role(server: AnsweringServer) -> None:
