@@ -74,6 +74,20 @@ def test_no_page_is_judged_if_an_answer_belongs_to_other_frames(
         assert judge.state.resolver.live_pages == 0
 
 
+def test_answers_are_dropped_once_their_frames_are_judged(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 2)
+    records = read_topic(log, FINGERPRINTS)
+    with (
+        closing(ShardedJudge(policy, 2)) as sharded,
+        LogJudge(policy, RoleContext(Settings()), "judge", sharded.book) as judge,
+    ):
+        for offset, record in enumerate(records):
+            for number, state in enumerate(sharded.shards):
+                assert sharded.book.add(number, offset, shards.answer(state, [record])) is None
+        judge.take(records[:1])
+        assert len(list(sharded.book.of(0, 2))) == 2, "one answer of each shard is left"
+
+
 @pytest.mark.parametrize(("distance", "agreement"), [(255, 250), (1, 65_535), (1, 0)])
 def test_an_answer_with_a_match_that_is_none_under_the_policy_is_a_wrong_answer(
     log: Log, policy: Policy, monkeypatch: pytest.MonkeyPatch, distance: int, agreement: int

@@ -11,15 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from simstream.cli.main import invoke
-from simstream.errors import SettingsError, WrongLog
+from simstream.errors import SettingsError, WrongLog, WrongRecipe
 from simstream.index.index import Index
 from simstream.judge.policy import Policy, make_policy
 from simstream.log import open_log, options_of
-from simstream.log.base import Election, Log
+from simstream.log.base import Election, Log, Reader
 from simstream.log.command_hints import USUAL_SHARDS
 from simstream.log.options import FINGERPRINTS, MATCHES, PAGES, POSITIONS, VERDICTS
 from simstream.model import Record
@@ -35,6 +36,7 @@ from simstream.settings import Settings
 from simstream.text.recipe import preset
 from simstream.tools.replay.replay import LOOK_EVERY_S, replay
 from simstream.wire import frame as frames
+from simstream.wire import page_headers
 from simstream.wire import position as positions
 from simstream.wire.position import Position
 from tests.columns import page_columns
@@ -58,8 +60,10 @@ def policy() -> Policy:
     return make_policy(preset("default"), RECIPE)
 
 
-def append_frames(log: Log, policy: Policy, begin: int, end: int, time_ms: int = 0) -> None:
-    """Frames of one page each."""
+def append_frames(
+    log: Log, policy: Policy, begin: int, end: int, time_ms: int = 0, headers: page_headers.Headers = ()
+) -> None:
+    """Frames of one page each, which has these headers."""
     source, sketch_words = log.topic(PAGES), policy.sketch_bits // 64
     rng = np.random.default_rng(begin)
     with log.open_appender(FINGERPRINTS) as appender:
@@ -76,6 +80,9 @@ def append_frames(log: Log, policy: Policy, begin: int, end: int, time_ms: int =
             header = frames.FrameHeader(
                 policy.recipe_id, source.name, source.id, 0, offset, offset + 1, sketch_words, first=offset == 0
             )
+            if headers:
+                packed = page_headers.pack({offset: headers}, offset)
+                header = msgspec.structs.replace(header, headers=packed)
             appender.append(frames.encode(header, columns), partition=0)
 
 
@@ -194,6 +201,59 @@ def test_a_standby_whose_log_leads_to_another_digest_than_the_published_one_stop
             follower.follow(lambda behind: behind == 0)
 
 
+class SlowReader:
+    """Gives nothing at first, and is at the log's end only afterwards."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader, self._is_asked = reader, False
+
+    def caught_up(self) -> bool:
+        return self._is_asked
+
+    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+        before, self._is_asked = self._is_asked, True
+        return self._reader.poll(limit, timeout) if before else []
+
+    def held_back(self) -> str:
+        return ""
+
+
+def test_a_replay_waits_for_a_slow_log_and_ends_at_the_published_position(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 3)
+    context = RoleContext(Settings())
+    with LogJudge(policy, context, "judge") as judge:
+        judge.take(read_topic(log, FINGERPRINTS)[:2])
+        published = judge.position(log.topic(FINGERPRINTS).id, judge.place)
+    with LogJudge(policy, context, "judge") as judge, log.open_reader(FINGERPRINTS) as reader:
+        slow: Any = SlowReader(reader)
+        check = PublishedPositionCheck(log, policy)
+        LogFollower(log, slow, judge, check, NoSnapshots(), context).replay(published)
+        assert judge.next_frame == 2, "what it judges beyond that place would never be published"
+
+
+def test_of_frames_that_are_judged_together_each_has_its_own_verdicts(log: Log, policy: Policy) -> None:
+    append_frames(log, policy, 0, 3)
+    with LogJudge(policy, RoleContext(Settings()), "judge") as judge:
+        judged = judge.take(read_topic(log, FINGERPRINTS))
+    assert [[verdict.source.offset for verdict in frame.verdicts] for frame in judged] == [[0], [1], [2]]
+
+
+def test_another_recipe_behind_a_damaged_first_frame_is_refused(log: Log, policy: Policy) -> None:
+    with log.open_appender(FINGERPRINTS) as appender:
+        appender.append(b"damaged", partition=0)
+    append_frames(log, make_policy(preset("default"), "feedbeef"), 0, 1)
+    with LogJudge(policy, RoleContext(Settings()), "judge") as judge, pytest.raises(WrongRecipe, match="feedbeef"):
+        judge.take(read_topic(log, FINGERPRINTS))
+
+
+def test_headers_of_a_page_go_on_to_its_verdict_wherever_its_frame_begins(log: Log, policy: Policy) -> None:
+    trace = ("traceparent", b"00-1")
+    append_frames(log, policy, 0, 2, headers=(trace,))
+    with judging(log, policy):
+        until(lambda: sum(log.end_offsets(VERDICTS).values()) == 2, "all is published")
+    assert [trace in record.headers for record in read_topic(log, VERDICTS)] == [True, True]
+
+
 @pytest.mark.parametrize("stops", [False, True], ids=["quiet", "stopped"])
 def test_the_position_behind_last_frames_without_verdicts_is_published(
     log: Log, policy: Policy, monkeypatch: pytest.MonkeyPatch, stops: bool
@@ -278,6 +338,12 @@ def test_a_gap_is_told_once_it_is_open_for_gap_patience(
         assert judge.open_gap() is None
         clock.now += 1
         assert "partition 0 has a gap: the log waits for pages from offset 1 on" in (judge.open_gap() or "")
+        append_frames(log, policy, 1, 6)
+        judge.take(read_topic(log, FINGERPRINTS)[2:])
+        assert judge.open_gap() is None
+        append_frames(log, policy, 9, 10)
+        judge.take(read_topic(log, FINGERPRINTS)[7:])
+        assert judge.open_gap() is None, "another gap has its own time"
 
 
 def test_a_replay_does_not_count_ignored_frames_again(log: Log, policy: Policy) -> None:

@@ -480,6 +480,23 @@ def test_a_disk_that_stays_full_ends_the_judge_and_leaves_the_snapshots(
     assert loaded(folder, 9) == 3
 
 
+def test_a_disk_that_was_full_long_ago_ends_no_judge_when_it_is_full_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    clock, later = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + later)
+    state, files = CountedPages(), FullDisk()
+    with keeping(folder, state, Settings(snapshot_pages=1, give_up_after="60s"), files) as keeper:
+        for _ in range(2):
+            files.full = True
+            state.judge(1)
+            until(keeper, state, state.frame, lambda: keeper.why)
+            files.full = False
+            until(keeper, state, state.frame, lambda: keeper.kept == state.frame)
+            later += 100.0
+
+
 def test_a_full_disk_at_the_end_is_no_error(folder: Path) -> None:
     state = CountedPages().judge(5)
     with keeping(folder, state, files=FullDisk()) as keeper:
@@ -614,6 +631,14 @@ def test_without_a_whole_snapshot_the_log_is_judged_again(folder: Path, caplog: 
     assert "judged again from its beginning" in caplog.text
     saved(folder, 8)
     assert loaded(folder, 8) == 8
+
+
+def test_a_whole_snapshot_ahead_of_the_position_is_not_given_up_for_a_damaged_one(folder: Path) -> None:
+    saved(folder, 3, 6)
+    turn_over(next(folder.glob("seen-3.*.sealed")))
+    with pytest.raises(StateDamaged):
+        loaded(folder, 4)
+    assert loaded(folder, 6) == 6
 
 
 @pytest.mark.parametrize("also_the_older", [False, True])
