@@ -10,14 +10,18 @@ import jsonschema
 import pytest
 
 from deploy import reference
-from simstream.errors import RecordTooLarge
+from simstream.closing import Closing
+from simstream.errors import BrokerUnreachable, RecordTooLarge
 from simstream.log import open_log
+from simstream.log.base import Log
 from simstream.log.options import DEAD_LETTERS, PAGES, LogOptions
 from simstream.model import Page, Record, bytes_of
 from simstream.roles.fingerprint import dead_letters
 from simstream.roles.fingerprint.dead_letters import MAX_KEPT_BYTES, OLD_ORIGIN
+from simstream.tools.dead_letters import replay as replaying
+from simstream.tools.dead_letters.later_versions import LaterVersions
 from simstream.tools.dead_letters.letters import MARK, LetterFilter, letters, read
-from simstream.tools.dead_letters.replay import replay
+from simstream.tools.dead_letters.replay import LetterReplay, replay
 from simstream.wire.page import PageLimits
 
 
@@ -206,3 +210,73 @@ def test_a_page_whose_later_records_are_gone_is_sent_only_on_demand(
         report = replay(log, LetterFilter(), PageLimits(), dry=True)
         assert (report.sent, report.unknown) == (2, 1)
         assert replay(log, LetterFilter(), PageLimits(), again=True, dry=True).sent == 3
+
+
+class StubAppender(Closing):
+    """Takes pages and answers each `flush` with the next of these: a number, or the error of a refused record."""
+
+    def __init__(self, *answers: int | RecordTooLarge) -> None:
+        self._answers, self._count = list(answers), 0
+
+    def append(self, *_: object, **__: object) -> int:
+        self._count += 1
+        return self._count
+
+    def flush(self, _: float) -> int:
+        answer = self._answers.pop(0)
+        if isinstance(answer, RecordTooLarge):
+            raise answer
+        return answer
+
+    def close(self) -> None: ...
+
+
+def replay_over(log: Log, monkeypatch: pytest.MonkeyPatch, *answers: int | RecordTooLarge) -> LetterReplay:
+    """Two letters, which are sent by a StubAppender of `pages`."""
+    log.create_topics()
+    with log.open_appender(DEAD_LETTERS) as dead:
+        for offset in range(2):
+            page = Record("simstream.pages", 0, offset, b"%d" % offset, b"{")
+            dead_letters.append(dead, page, bad(page))
+    opened = log.open_appender
+    monkeypatch.setattr(
+        log, "open_appender", lambda topic: StubAppender(*answers) if topic == PAGES else opened(topic)
+    )
+    return replay(log, LetterFilter(), PageLimits())
+
+
+def test_a_letter_is_not_marked_while_its_page_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_log(str(tmp_path), LogOptions()) as log:
+        with pytest.raises(BrokerUnreachable, match="2 pages were not acknowledged"):
+            replay_over(log, monkeypatch, 1)
+        assert [letter.replayed for letter in letters(log, LetterFilter())] == [False, False]
+
+
+def test_letters_are_marked_after_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "MAX_BYTES_AT_ONCE", 1)
+    with open_log(str(tmp_path), LogOptions()) as log:
+        assert replay_over(log, monkeypatch, 1, 2).sent == 2
+
+
+def test_a_letter_whose_page_only_the_broker_refuses_is_not_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = RecordTooLarge("the record is too large", "raise max.message.bytes")
+    refused.number = 1
+    with open_log(str(tmp_path), LogOptions()) as log:
+        report = replay_over(log, monkeypatch, refused, 2)
+        assert (report.sent, report.refused) == (1, 1)
+        assert [letter.replayed for letter in letters(log, LetterFilter())] == [False, True]
+
+
+def test_of_a_letter_that_came_meanwhile_nobody_knows_whether_its_page_came_again(tmp_path: Path) -> None:
+    with open_log(str(tmp_path), LogOptions()) as log:
+        log.create_topics()
+        later = LaterVersions(log, [], PageLimits())
+        with log.open_appender(DEAD_LETTERS) as dead:
+            page = Record("simstream.pages", 0, 7, b"k", b"{")
+            dead_letters.append(dead, page, bad(page))
+        [letter] = letters(log, LetterFilter())
+        assert later.has(letter) is None
