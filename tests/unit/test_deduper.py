@@ -410,10 +410,12 @@ def test_a_disk_that_takes_no_state_costs_no_verdict(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    with Deduper(path=tmp_path / "state", cache=cache, workers=0, save_pages=1, say=said.append) as deduper:
+    options: Any = {"path": tmp_path / "state", "cache": cache, "workers": 0, "save_pages": 1, "save_s": 3600.0}
+    with Deduper(**options, say=said.append) as deduper:
         with monkeypatch.context() as patched:
             patched.setattr(SavedState, "save", failing_save)
             assert [verdict.verdict for verdict in deduper.judge([STORY])] == ["new"]
+            deduper.judge([OTHER])  # it is too soon to try again
         assert said == ["no room: make some"]
 
 

@@ -7,11 +7,13 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from simstream import Deduper, StateDamaged, StateFormat, StateLocked, UsageError, WrongLog
+from simstream.errors import StateUnwritable
 from simstream.files import header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
@@ -209,6 +211,41 @@ def test_pages_of_a_stream_that_was_left_are_saved_only_with_pages_that_are_judg
             deduper.judge([{"id": "behind", "text": STORY}])
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
         assert deduper.judged == saved
+
+
+def test_a_half_judged_batch_is_not_saved_beside_a_journal_either(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal does not have it: the next run would refuse both."""
+
+    def full(*_: Any) -> None:
+        raise MemoryError
+
+    records = [Record("p", 0, n, b"%d" % n, b'{"text":"%s"}' % STORY.encode()) for n in range(2)]
+    journal: Any = SimpleNamespace(is_open=True, append=lambda *_: None, sync=lambda: None)
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert len(list(deduper.stream(records[:1], journal=journal))) == 1
+        deduper.save()
+        with monkeypatch.context() as patched:
+            patched.setattr(Resolver, "judge", full)
+            with pytest.raises(MemoryError):
+                list(deduper.stream(records[1:], journal=journal))
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 1
+
+
+def test_nothing_is_saved_before_the_journal_is_on_the_disk(cache: Path, tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise StateUnwritable("cannot write the journal", "check the disk")
+
+    record = Record("p", 0, 0, b"a", b'{"text":"%s"}' % STORY.encode())
+    journal: Any = SimpleNamespace(is_open=True, append=lambda *_: None, sync=refuse)
+    deduper = Deduper(cache=cache, workers=0, path=tmp_path / "state")
+    assert len(list(deduper.stream([record], journal=journal))) == 1
+    with pytest.raises(StateUnwritable):
+        deduper.close()
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 0
 
 
 def test_a_closed_deduper_answers_nothing(cache: Path) -> None:
