@@ -14,6 +14,7 @@ import pytest
 from simstream.wire.avro_value import compile_avro
 from simstream.wire.bad_value import BadValueError
 from simstream.wire.registered import RegisteredSchema, schema_id_of
+from simstream.wire.varint import varint, varint_at
 from tests.peak_memory import peak_memory
 
 HEAD = b"\0\0\0\0\1"
@@ -199,3 +200,13 @@ def test_a_value_without_a_possible_id_is_bad(value: bytes) -> None:
     with pytest.raises(BadValueError) as caught:
         schema_id_of(value)
     assert caught.value.reason == "bad_schema"
+
+
+@pytest.mark.parametrize("number", [0, 127, 128, (1 << 14) - 1, 1 << 14, (1 << 64) - 1])
+def test_a_number_of_any_size_is_written_and_read(number: int) -> None:
+    data = varint(number)
+    assert varint_at(b"x" + data + b"y", 1, 10) == (number, 1 + len(data))
+
+
+def test_a_number_without_an_end_is_read_no_further_than_its_most_bytes() -> None:
+    assert varint_at(b"\x80" * 10 + b"\x01", 0, 10) is None

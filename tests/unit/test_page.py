@@ -306,6 +306,18 @@ def test_an_error_page_may_be_longer_than_any_page_that_is_read() -> None:
     assert (page.kind, page.reason) == (PageKind.TOO_SHORT, "http_status")
 
 
+def test_very_long_numbers_in_headers_are_read_in_part() -> None:
+    digits = b"2" * 5_000  # Python refuses to convert more than 4,300
+    page = html_of(b"<p>x", ("status", digits), ("time", digits))
+    assert (page.kind, page.reason, page.time) == (PageKind.FAILED, "http_status", html_of(b"<p>x").time)
+
+
+def test_a_fetched_page_of_just_the_limit_is_read() -> None:
+    for size, reason in ((10, ""), (11, "too_large")):
+        page = decode(record(b"x" * size, b"k", (("content-type", b"text/html"),)), PageLimits(10))
+        assert page.reason == reason
+
+
 @pytest.mark.parametrize("status", [b"", b"200", b"204"])
 def test_an_empty_page_of_a_good_status_is_unreadable(status: bytes) -> None:
     assert html_of(b"", ("status", status)).reason == "empty_value"
