@@ -17,7 +17,7 @@ from simstream.errors import LogDamaged, LogError, LogLocked, StateDamaged, Topi
 from simstream.feeds.condition import FeedPartition
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
-from simstream.feeds.records import GONE
+from simstream.feeds.records import GONE, version_key
 from simstream.feeds.state import FeedState
 from simstream.feeds.table import Changes, NewsTable, TableAccess, TableTopic, table_cluster
 from simstream.log import Log
@@ -260,6 +260,39 @@ def test_an_intake_that_ends_while_it_waits_for_its_place_touches_no_table(log: 
 
     asyncio.run(run())
     assert not topic.begun
+
+
+def test_what_a_table_did_not_take_is_written_again(log: Log) -> None:
+    class RefusingTopic(KeptTopic):
+        writes = 0
+
+        def write(self, changes: Changes) -> bool:
+            self.writes += 1
+            return self.writes > 3 and super().write(changes)
+
+    topic = RefusingTopic()
+    tell(log, range(10))
+    play(log, topic, HeldPlace(), lambda feed: count(feed) == 10)
+    assert sum(key.startswith(version_key("")) for key in topic.entries) == 10
+
+
+def test_an_intake_waits_for_a_place_that_nobody_has_as_long_as_it_takes(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LatePlace(HeldPlace):
+        is_taken = False
+        looks = 0
+
+        def __init__(self) -> None: ...
+
+        @property
+        def is_held(self) -> bool:
+            self.looks += 1
+            return self.looks > 5
+
+    monkeypatch.setattr(NewsIntake, "PATIENCE_S", 0.0)
+    tell(log, range(3))
+    assert count(play(log, KeptTopic(), LatePlace(), lambda feed: count(feed) == 3)) == 3
 
 
 def test_reading_waits_for_a_table_that_is_slow(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from simstream.feeds import fold as fold_module
 from simstream.feeds import word_index
 from simstream.feeds.cards import ORDERS, CardQuery, StoryCards
 from simstream.feeds.fold import FoldLimits, VerdictFold
-from simstream.feeds.records import ClusterMerge, PageSheet, encode, merge_key, place
+from simstream.feeds.records import ClusterMerge, PageSheet, encode, merge_key, place, version_key
 from simstream.feeds.shelves import StoryCard
 from simstream.model import PageSource, Verdict
 from tests import naive_feed
@@ -315,6 +315,29 @@ def test_no_more_is_kept_than_the_limit_and_the_oldest_go_first() -> None:
     assert len(table) == 21
     assert (fold.counts.too_many, fold.counts.too_old) == (40, 0)
     assert VerdictFold(table, FoldLimits(ENDLESS, most_pages=10)).counts == fold.counts
+
+
+def test_nothing_is_kept_of_the_record_of_a_page_once_it_has_its_verdict() -> None:
+    world = ClusterWorld()
+    world.add("a", "new", 1000, [0], False)
+    table: dict[str, bytes] = {}
+    fold = VerdictFold(table, FoldLimits(ENDLESS))
+    for _ in range(2):
+        fold.read(*sheet(world, world.verdicts[0]))
+        fold.apply(world.verdicts[0])
+    fold.read(*sheet(world, world.verdicts[0]))
+    assert list(table) == [version_key("a")]
+
+
+def test_a_page_waits_for_few_records_of_failed_fetches() -> None:
+    world = ClusterWorld()
+    world.add("a", "new", 1000, [0], False)
+    fold = VerdictFold({}, FoldLimits(ENDLESS))
+    fold.apply(world.verdicts[0])
+    failed = msgspec.structs.replace(world.verdicts[0], verdict="too_short", reason="http_status", cluster_id=None)
+    for number in range(1, 100):
+        fold.apply(msgspec.structs.replace(failed, ordinal=number, source=PageSource("pages", 0, number)))
+    assert len(fold.versions["a"].doubts) == fold_module.MAX_DOUBTS
 
 
 def test_pages_older_than_the_window_are_counted_once_however_often_they_come() -> None:

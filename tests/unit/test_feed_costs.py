@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from itertools import pairwise
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec.structs import replace
 
 from simstream.errors import LogError
 from simstream.feeds import cards
@@ -193,6 +195,44 @@ def test_a_search_works_in_slices_of_one_size(
         steps.append([largest_step(feed.cards.find(question, 0, 30)) for question in questions])
     for question, few, many in zip(questions, *steps, strict=True):
         assert many < 1.5 * few, question
+
+
+def found_while(feed: FeedState, query: CardQuery, moment: int, changes: list[Verdict]) -> list[int]:
+    """The clusters that a search finds, if these verdicts come after so many of its slices."""
+    work = feed.cards.find(query, 0, 10)
+    for slices in itertools.count():
+        if slices == moment:
+            for change in changes:
+                feed.fold.apply(change)
+            while feed.cards.refresh():
+                pass
+        try:
+            next(work)
+        except StopIteration as done:
+            return [card.cluster for card in done.value[0]]
+    raise AssertionError
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_a_story_that_loses_its_rank_during_a_search_is_found_once(
+    moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "SLICE_PAGES", 1)
+    feed = feed_of(7, lambda number: number % 3)
+    gone = [
+        replace(verdict(number, 0), id=verdict(page, 0).id, verdict="withdrawn", cluster_id=None)
+        for number, page in ((7, 3), (8, 6))
+    ]
+    assert sorted(found_while(feed, CardQuery("largest", since=0), moment, gone)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_two_stories_that_become_one_during_a_search_are_found_once(
+    moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = feed_of(4, lambda number: min(number, 1))
+    monkeypatch.setattr(cards, "SLICE_PAGES", 1)
+    assert found_while(feed, CardQuery(words="title"), moment, [verdict(4, 0, merged=(1,))]) in ([0], [1, 0])
 
 
 def test_a_story_says_how_many_pages_its_timeline_leaves_out() -> None:

@@ -475,6 +475,20 @@ def test_each_reason_to_warn_is_told_again_after_five_minutes(
         assert len(warnings(caplog)) == lines
 
 
+def test_a_receiver_cannot_silence_webhooks_for_longer_than_each_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(*_: object) -> tuple[int, str, float]:
+        return 503, "it answers 503", 999_999_999.0
+
+    clock = ManualClock()
+    monkeypatch.setattr(webhook, "time", clock)
+    nothing: Any = Few(0)
+    sender = WebhookSender(WebhookTarget("https://a.example/", SECRET), nothing, NewsMetrics(), QUICK)
+    monkeypatch.setattr(sender, "_ask", ask)
+    waiting = webhook._WaitingEvent(StoryEvent("id", b""), clock.now, clock.now, 1.0)
+    asyncio.run(sender._send(nothing, 0, waiting))
+    assert sender._rests_until == clock.now + QUICK.give_up_s
+
+
 def test_a_receiver_that_refuses_a_signature_may_mean_the_clock(caplog: pytest.LogCaptureFixture) -> None:
     async def unverified(request: web.Request, number: int) -> web.StreamResponse:
         return web.Response(status=401)
