@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
+import h11
 import pytest
 
 from simstream.queries import connection, limits, server
@@ -94,6 +95,22 @@ def test_a_client_is_told_to_come_again_only_while_all_places_have_requests(
         assert [one.result(PATIENCE_S) for one in busy] == [(200, 2)] * 2
         until(lambda: not tasks, "both have ended")
         assert ask(api.port) == (200, 2)
+
+
+def test_the_pieces_of_each_request_are_counted_anew() -> None:
+    guard = connection.PieceGuard(h11.SERVER)
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for _ in range(2):
+        guard.receive_data(head)
+        assert isinstance(guard.next_event(), h11.Request)
+        for _ in range(connection.MAX_FREE_PIECES):
+            guard.receive_data(b"1\r\nx\r\n")
+            assert isinstance(guard.next_event(), h11.Data)
+        guard.receive_data(b"0\r\n\r\n")
+        assert isinstance(guard.next_event(), h11.EndOfMessage)
+        guard.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
+        guard.send(h11.EndOfMessage())
+        guard.start_next_cycle()
 
 
 def test_a_client_that_goes_on_asking_keeps_its_connection(api: QueryServer) -> None:

@@ -17,6 +17,7 @@ from typing import Any, cast
 from urllib.request import urlopen
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from simstream.judge.lookups import Match
 from simstream.queries import words
 from simstream.queries.app import make_app
 from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
-from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError
+from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError, drop_body
 from simstream.queries.request_bodies import has_few_values
 from simstream.queries.server import QueryServer
 from simstream.roles import query
@@ -82,9 +83,12 @@ def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
 
     async def close() -> None: ...
 
-    policy = SimpleNamespace(id="p", sketch_bits=64)
-    nothing = {name: lambda *_: None for name in ("page", "verdict", "cluster")}
-    role = SimpleNamespace(live_pages=1, policy=policy, near=lambda *_: [Match], **nothing)
+    def cluster(number: int, _: int) -> None:
+        np.int64(number)  # a state has no greater numbers
+
+    policy = SimpleNamespace(id="p", sketch_bits=64, fingerprints=1)
+    nothing = {name: lambda *_: None for name in ("page", "verdict")}
+    role = SimpleNamespace(live_pages=1, policy=policy, near=lambda *_: [Match], cluster=cluster, **nothing)
     judge = SimpleNamespace(close=close)
     with (
         Fingerprinter(PRESETS["default"], cache, workers=0) as fingerprinter,
@@ -167,6 +171,17 @@ def test_an_answer_lists_a_bounded_number_of_matches(port: int) -> None:
     answer = HttpAnswer(port, "POST", "/match/fingerprints", many)
     assert answer.status == 422
     assert "at most 100000 are listed" in answer.json["detail"]
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 63, 1 << 200])
+def test_a_cluster_of_a_number_that_none_can_have_is_not_found(port: int, number: int) -> None:
+    assert HttpAnswer(port, "GET", f"/cluster/{number}").status == 404
+
+
+@pytest.mark.parametrize("wrong", [{"fingerprint": "0" * 32}, {"sketch": ["0" * 16] * 2}])
+def test_fingerprints_and_sketches_of_another_policy_are_refused(port: int, wrong: dict[str, Any]) -> None:
+    answer = HttpAnswer(port, "POST", "/match/fingerprints", {"fingerprints": [{"fingerprint": "0" * 16} | wrong]})
+    assert (answer.status, "has 1 " in answer.json["detail"]) == (422, True)
 
 
 def test_a_wrong_request_gets_a_short_error_without_its_content(port: int) -> None:
@@ -328,12 +343,16 @@ class LimitedApplication:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": self.answer})
 
-    async def ask(self, path: str, body: bytes = b"", takes: Taking | None = None) -> Message:
-        """The beginning of the answer. `takes` is what the client does before it takes a part of it."""
+    async def ask(
+        self, path: str, body: bytes = b"", takes: Taking | None = None, more: tuple[bytes, ...] = ()
+    ) -> Message:
+        """The beginning of the answer. `takes` is what the client does before it takes a part of it; `more` are
+        further pieces of the body."""
         told: list[Message] = []
+        pieces = [body, *more]
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
         async def send(message: Message) -> None:
             told.append(message)
@@ -358,6 +377,37 @@ def test_costly_questions_wait_for_a_turn_and_are_told_when_to_ask_again() -> No
         stage.go.set()
         assert [answer["status"] for answer in [*await asyncio.gather(*first), await cheap]] == [200] * 3
         assert (await stage.ask("/tokens"))["status"] == 200
+
+    asyncio.run(play())
+
+
+def test_an_answer_gives_its_turn_back_once() -> None:
+    async def play() -> None:
+        stage = LimitedApplication(QueryLimits(wait_s=0.05, at_once=1))
+        stage.go.set()
+        assert (await stage.ask("/match"))["status"] == 200
+        stage.go.clear()
+        first = asyncio.create_task(stage.ask("/match"))
+        await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            assert (await stage.ask("/match"))["status"] == 503
+        stage.go.set()
+        await first
+
+    asyncio.run(play())
+
+
+def test_a_costly_question_that_fails_gives_its_turn_back() -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("the state cannot be read")
+
+    async def play() -> None:
+        limits = QueryLimits(wait_s=0.05, at_once=1)
+        stage = LimitedApplication(limits)
+        stage.bounded = BodyLimiter(fail, limits)
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                await stage.ask("/match")
 
     asyncio.run(play())
 
@@ -419,6 +469,27 @@ def test_bodies_of_all_clients_together_are_bounded() -> None:
     asyncio.run(play())
 
 
+def test_a_refused_body_is_read_to_a_limit() -> None:
+    pieces = iter([{"type": "http.request", "body": bytes(10), "more_body": True}] * 20)
+
+    async def receive() -> Message:
+        return next(pieces)
+
+    asyncio.run(drop_body(receive, 100))
+    assert len(list(pieces)) == 9
+
+
+def test_refused_bodies_take_no_room_from_others() -> None:
+    async def play() -> None:
+        stage = LimitedApplication(QueryLimits(bodies={"/judge": 15}, held_bytes=25))
+        stage.go.set()
+        for _ in range(3):
+            assert (await stage.ask("/judge", b"0123456789", more=(b"0123456789",)))["status"] == 413
+        assert (await stage.ask("/judge", b"0123456789"))["status"] == 200
+
+    asyncio.run(play())
+
+
 def test_answers_that_clients_have_not_taken_count_among_the_bodies() -> None:
     async def play() -> None:
         stage = LimitedApplication(QueryLimits(held_bytes=25), answer=bytes(20))
@@ -434,7 +505,7 @@ def test_answers_that_clients_have_not_taken_count_among_the_bodies() -> None:
         assert (await stage.ask("/judge", b"0123456789"))["status"] == 503
         taken.set()
         await slow
-        assert (await stage.ask("/judge", b"0123"))["status"] == 200
+        assert (await stage.ask("/judge", b"0123456789"))["status"] == 200
 
     asyncio.run(play())
 
