@@ -432,6 +432,20 @@ def test_the_number_of_queued_links_that_may_leave_is_bounded(monkeypatch: pytes
     assert len(links._at_risk) == 10
 
 
+def test_the_number_of_links_that_left_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router_module, "MAX_AT_RISK", 10)
+    links = router(links="drop")
+    linking = begun(links, page("copy/1"), None, is_awaited=True)
+    queued = [links.route(Request(f"https://a.example/article/{number}"), linking) for number in range(30)]
+    links.learn_late(linking.number, linking.origin, verdict("near_duplicate"))
+    assert all(request is not None and links.is_pruned(request) for request in queued)
+    assert len(links._pruned) == 10
+
+
+def test_a_resumed_crawl_takes_no_numbers_of_the_one_before() -> None:
+    assert router().number() != router().number()
+
+
 def test_a_crawl_that_has_ended_leaves_nothing_in_memory() -> None:
     crawler = get_crawler(Spider)
     router = weakref.ref(router_of(crawler))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 from scrapy import Request
+from scrapy.exceptions import DontCloseSpider
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
 
-from simstream.crawlers.middleware import page_of
+from simstream.crawlers.middleware import SKIP, VERDICT, FrontierMiddleware, page_of
 from simstream.crawlers.options import CrawlOptions, options_of
+from simstream.crawlers.origin import origin_of
 from simstream.crawlers.page_decision import LinkDecision, decide, is_duplicate
 from simstream.crawlers.waiting_links import WaitingLinks
 from simstream.errors import SettingsError
@@ -56,6 +61,10 @@ def test_links_may_lose_priority_with_each_duplicate_in_a_row() -> None:
     options = CrawlOptions(links="deprioritize", priority=-10, duplicate_depth=1)
     found = [decide(True, chain, options) for chain in range(3)]
     assert [(decision.drop, decision.priority) for decision in found] == [(False, 0), (False, -10), (False, -20)]
+
+
+def test_links_that_are_fetched_last_wait_whatever_the_priority() -> None:
+    assert decide(True, 0, CrawlOptions(links="deprioritize", priority=0)).priority == -1
 
 
 def test_links_of_near_duplicates_may_be_followed() -> None:
@@ -120,6 +129,34 @@ def test_what_is_no_text_or_empty_is_not_sent() -> None:
     assert page_of(Response("https://a.example/1.png", headers={"Content-Type": "image/png"}, body=b"\x89")) is None
     assert page_of(HtmlResponse("https://a.example/1", body=b"")) is None
     assert page_of(HtmlResponse("https://a.example/1", body=b"", status=500)) is None
+
+
+def test_the_answer_to_a_form_is_no_page_but_that_of_a_renderer_is() -> None:
+    for url, is_page in (("https://a.example/1", False), ("http://renderer.example/", True)):
+        response = HtmlResponse("https://a.example/1", body=b"page", request=Request(url, method="POST"))
+        assert (page_of(response) is not None) == is_page
+
+
+def middleware_over(**options: Any) -> FrontierMiddleware:
+    """A middleware whose channel sends nothing."""
+    channel = SimpleNamespace(options=CrawlOptions(**options), count=lambda _: None)
+    router: Any = SimpleNamespace(channel=channel)
+    return FrontierMiddleware(router)
+
+
+def test_a_response_that_its_spider_skips_is_not_sent() -> None:
+    request = Request("https://a.example/1", meta={SKIP: True})
+    response = HtmlResponse(request.url, body=b"page", request=request)
+    origin = origin_of(response, "kind")
+    assert asyncio.run(middleware_over()._judge(response, origin, 1)) == (None, False)
+    assert response.meta[VERDICT] is None
+
+
+@pytest.mark.parametrize("drop_items", [False, True])
+def test_items_of_near_duplicates_are_dropped_only_where_this_is_asked(drop_items: bool) -> None:
+    middleware = middleware_over(drop_items=drop_items)
+    assert middleware._item("item", verdict("near_duplicate")) == (None if drop_items else "item")
+    assert middleware._item("item", verdict("new")) == middleware._item("item", None) == "item"
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -189,8 +226,20 @@ def test_no_kind_gets_more_links_than_trials_when_others_join_it() -> None:
 
 def test_held_links_are_bounded() -> None:
     links = held(1)
-    assert links.hold(link(1), 1)
+    assert links.hold(link(1), 2)
     assert not links.hold(link(2), 1)
+    assert links.hold(link(1), 1), "it has its place"
+
+
+def test_a_spider_stays_open_exactly_while_waiting_links_are_given_to_it() -> None:
+    links, given = held(), list[Request]()
+    links._crawler.engine = SimpleNamespace(crawl=given.append)
+    links._crawler.stats = SimpleNamespace(inc_value=lambda *_: None)
+    links.hold(link(1), 1)
+    with pytest.raises(DontCloseSpider):
+        links._idle()
+    links._idle()
+    assert len(given) == 1
 
 
 SPIDER = """

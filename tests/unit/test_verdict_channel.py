@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,29 @@ from scrapy.statscollectors import MemoryStatsCollector
 from simstream.crawlers import channel as module
 from simstream.crawlers.channel import VerdictChannel
 from simstream.crawlers.options import CrawlOptions, options_of
-from simstream.errors import LogDamaged, SettingsError
+from simstream.errors import (
+    BrokerUnreachable,
+    ClientFull,
+    LogDamaged,
+    SettingsError,
+    SimstreamError,
+    VerdictLate,
+)
 from simstream.log.options import PAGES
+from simstream.model import PageSource, Verdict
 from tests.kafka_fixtures import TopicPlace
+from tests.manual_clock import ManualClock
 
 PAGE = {"id": "a", "text": "some text"}
+VERDICT = Verdict(
+    "a", None, "new", None, None, None, None, "1", "a", (), None, "0" * 8, 1, 1, PageSource("pages", 0, 0)
+)
 
 
 class EndedClient:
     """Serves one page, then fails for good."""
 
-    made = 0
+    made = closed = 0
 
     def __init__(self, *_: Any, **__: Any) -> None:
         type(self).made += 1
@@ -40,7 +53,7 @@ class EndedClient:
         raise LogDamaged("a record of verdicts is damaged", "check the disk")
 
     async def close(self) -> None:
-        pass
+        type(self).closed += 1
 
 
 class Stats:
@@ -62,7 +75,123 @@ def test_a_connection_that_an_error_has_ended_is_opened_again(monkeypatch: pytes
         await channel.close()
 
     asyncio.run(crawl())
-    assert EndedClient.made == 4
+    assert (EndedClient.made, EndedClient.closed) == (4, 4)
+
+
+class StubClient:
+    """Takes each page with a future that a test completes, or raises `error`."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.error: SimstreamError | None = None
+        self.futures: list[asyncio.Future[Verdict]] = []
+        self.waits: list[float] = []
+        self.timeouts: list[float] = []
+        self.opened = 0
+
+    async def open(self) -> None:
+        self.opened += 1
+        if self.error is not None:
+            raise self.error
+
+    async def submit(self, _: object, *, wait: float, timeout: float) -> asyncio.Future[Verdict]:
+        self.waits.append(wait)
+        self.timeouts.append(timeout)
+        if self.error is not None:
+            raise self.error
+        self.futures.append(asyncio.get_running_loop().create_future())
+        return self.futures[-1]
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> StubClient:
+    made = StubClient()
+    monkeypatch.setattr(module, "AsyncClient", lambda *_, **__: made)
+    return made
+
+
+def test_after_some_pages_without_a_verdict_none_waits_until_one_comes(client: StubClient) -> None:
+    later: list[Verdict] = []
+
+    async def crawl() -> None:
+        channel = VerdictChannel(CrawlOptions("log", "p", wait=0.01, room_wait=7.0, give_up_after=2), Stats())
+        await channel.open()
+        for _ in range(2):
+            assert await channel.judge(PAGE, later.append) is None
+        channel.options = replace(channel.options, wait=3600.0)
+        async with asyncio.timeout(60):
+            assert await channel.judge(PAGE) is None
+        assert client.waits == [7.0, 7.0, 0.0]
+        client.futures[0].set_result(VERDICT)
+        await asyncio.sleep(0)
+        assert later == [VERDICT]
+        judging = asyncio.ensure_future(channel.judge(PAGE))
+        await asyncio.sleep(0.01)
+        client.futures[-1].set_result(VERDICT)
+        assert await judging == VERDICT
+        assert client.waits[-1] == 7.0
+
+    asyncio.run(crawl())
+
+
+def test_pages_hurry_only_while_many_late_verdicts_may_still_come(client: StubClient) -> None:
+    async def crawl() -> None:
+        channel = VerdictChannel(CrawlOptions("log", "p", wait=0.01, in_flight=2, give_up_after=1), Stats())
+        await channel.open()
+        for _ in range(2):
+            await channel.judge(PAGE)
+        for future in client.futures:
+            future.set_exception(VerdictLate("no verdict came in time", "wait"))
+        await asyncio.sleep(0)
+        await channel.judge(PAGE)
+
+    asyncio.run(crawl())
+    assert client.timeouts == [module.MAX_LATE_S, module.HURRIED_LATE_S, module.MAX_LATE_S]
+
+
+def test_a_page_that_finds_no_room_counts_as_one_without_a_verdict(client: StubClient) -> None:
+    async def crawl() -> None:
+        channel = VerdictChannel(CrawlOptions("log", "p", room_wait=7.0, give_up_after=2), Stats())
+        await channel.open()
+        client.error = ClientFull("no room", "wait")
+        for _ in range(3):
+            assert await channel.judge(PAGE) is None
+
+    asyncio.run(crawl())
+    assert client.waits == [7.0, 7.0, 0.0]
+
+
+def test_a_log_that_does_not_answer_is_asked_again_after_a_time_and_once(
+    client: StubClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(module, "time", clock)
+
+    async def crawl() -> None:
+        channel = VerdictChannel(CrawlOptions("log", "p"), Stats())
+        client.error = BrokerUnreachable("no broker answers", "start it")
+        await channel.open()
+        for seconds, opened in ((module.RETRY_S - 1, 1), (1, 2)):
+            clock.now += seconds
+            for _ in range(2):
+                assert await channel.judge(PAGE) is None
+            await asyncio.sleep(0)
+            assert client.opened == opened
+
+    asyncio.run(crawl())
+
+
+def test_where_no_page_waits_no_late_verdict_is_heard(client: StubClient) -> None:
+    async def crawl() -> None:
+        channel = VerdictChannel(CrawlOptions("log", "p", wait=0.0), Stats())
+        await channel.open()
+        later: list[Verdict] = []
+        assert await channel.judge(PAGE, later.append) is None
+        client.futures[0].set_result(VERDICT)
+        await asyncio.sleep(0)
+        assert not later
+
+    asyncio.run(crawl())
 
 
 def test_pages_go_to_a_topic_of_the_users_own(tmp_path: Path) -> None:
