@@ -61,7 +61,8 @@ class WebServer:
         self.stalled = Event()
         """Set once an answer under `/stalling/` comes byte by byte."""
         self.failures = 0
-        """How many further requests get 503."""
+        """How many further requests get `failure`."""
+        self.failure = 503
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -91,7 +92,7 @@ class WebServer:
         codes = {"missing": 404, "refused": 403, "teapot": 418}
         if self.failures or fault in codes:
             self.failures -= bool(self.failures)
-            request.send_error(codes.get(fault, 503))
+            request.send_error(codes.get(fault, self.failure))
         elif fault == "round":
             self._redirect(request, request.path)
         elif fault == "away":
@@ -132,6 +133,8 @@ class WebServer:
         ranged = re.match(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         if ranged and fault not in ("plain", "endless"):
             begin, end = int(ranged[1]), min(size, int(ranged[2]) + 1)
+            if fault == "shifted":
+                begin, end = 0, end - begin
             request.send_response(206)
             request.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
         else:
@@ -140,6 +143,8 @@ class WebServer:
             request.send_header("Transfer-Encoding", "chunked")
         elif fault != "endless":
             request.send_header("Content-Length", str(end - begin))
+        if fault == "packed":
+            request.send_header("Content-Encoding", "gzip")
         if fault != "untagged":
             request.send_header("ETag", f'"{len(self.asked) if fault == "changing" else 1}"')
         request.end_headers()

@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from simstream.cli import output
 from simstream.cli.dedup_outputs import written_rows
 from simstream.cli.output import places_of, refuse_input, written
 from simstream.errors import InputError, InputMissing, NotPut, StoreError, Unavailable, UsageError
-from simstream.sources import web_files
+from simstream.sources import ranges, web_files
 from simstream.sources.addresses import public_address
 from simstream.sources.fields import FieldNames
 from simstream.sources.input_files import InputFile, files_of, opened, shown_path
@@ -140,9 +141,9 @@ def test_an_empty_file_on_a_web_server_has_no_page(web: WebServer) -> None:
     assert values(web.address("plain/p.jsonl")) == []
 
 
-@pytest.mark.parametrize("path", ["short/p.jsonl", "changing/p.jsonl"])
+@pytest.mark.parametrize("path", ["short/p.jsonl", "changing/p.jsonl", "shifted/p.jsonl"])
 def test_an_answer_that_breaks_off_or_changes_is_never_a_shorter_file(web: WebServer, path: str) -> None:
-    with pytest.raises(StoreError, match=r"127\.0\.0\.1.*(broke off at byte|changed while)"):
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1.*(broke off at byte|changed while|be read in parts)"):
         values(web.address(path))
     assert len(web.asked) < 30
 
@@ -155,6 +156,7 @@ def test_an_answer_that_breaks_off_or_changes_is_never_a_shorter_file(web: WebSe
         ("teapot/p.jsonl", StoreError, "418"),
         ("missing/*.jsonl", InputMissing, r"does not exist \(404.*: name each file, because"),
         ("endless/p.jsonl", InputMissing, "does not say how long the file is .*: download the file"),
+        ("packed/p.jsonl", InputMissing, "compresses the file on its way .*: download the file"),
         ("round/p.jsonl", StoreError, "302"),
         ("tofile/p.jsonl", StoreError, "not allowed"),
         ("ranged/p.gif", UsageError, "ending that is not read"),
@@ -191,11 +193,14 @@ def test_an_answer_whose_head_or_chunks_never_end_is_given_up(
     assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
 
 
-def test_a_server_that_fails_for_a_moment_is_asked_again_and_at_most_four_times(web: WebServer) -> None:
-    web.failures = web_files.ATTEMPTS - 1
+@pytest.mark.parametrize("failure", [408, 429, 500])
+def test_a_server_that_fails_for_a_moment_is_asked_again_and_at_most_four_times(
+    web: WebServer, failure: int
+) -> None:
+    web.failures, web.failure = web_files.ATTEMPTS - 1, failure
     assert values(web.address("ranged/p.jsonl")) == LINES
     web.failures = web_files.ATTEMPTS
-    with pytest.raises(StoreError, match=r"4 attempts failed, the last with 503"):
+    with pytest.raises(StoreError, match=f"4 attempts failed, the last with {failure}"):
         files_of([web.address("ranged/p.jsonl")])
 
 
@@ -206,6 +211,40 @@ def test_random_reads_of_an_address_are_those_of_the_bytes(web: WebServer) -> No
             begin, count = dice.randrange(len(BODY) + 10), dice.choice([0, 1, 700, 70_000, 900_000])
             handle.seek(begin)
             assert handle.read(count) == BODY[begin : begin + count]
+
+
+def test_what_a_server_without_ranges_gave_once_is_no_other_part_of_the_file(web: WebServer) -> None:
+    file = web_files.WebFile(web.address("plain/p.jsonl"))
+    assert file.read(0, 9) == file.read(0, 9) == BODY[:9]
+    assert file.read(9, 18) == BODY[9:18]
+    file.close()
+
+
+def test_a_reader_that_goes_straight_on_asks_for_larger_ranges_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ranges, "_MIN_BYTES", 2)
+    monkeypatch.setattr(ranges, "_MAX_BYTES", 8)
+    asked: list[tuple[int, int]] = []
+
+    def read(begin: int, end: int) -> bytes:
+        asked.append((begin, end))
+        return BODY[begin:end]
+
+    reader: Any = SimpleNamespace(size=100, first_stamp=(), read=read, close=lambda: None)
+    with ranges.RemoteFile(reader, "p") as file:
+        assert b"".join(iter(lambda: file.read(1), b"")) == BODY[:100]
+    sizes = [end - begin for begin, end in asked]
+    assert (sizes[:4], max(sizes)) == ([4, 8, 8, 8], 8)
+
+
+def test_a_range_of_which_fewer_bytes_come_is_no_end_of_the_file() -> None:
+    reader: Any = SimpleNamespace(size=100, first_stamp=(), read=lambda *_: b"x", close=lambda: None)
+    with (
+        ranges.RemoteFile(reader, "p") as file,
+        pytest.raises(StoreError, match="p broke off: 1 of 100 bytes came"),
+    ):
+        file.read()
 
 
 def test_a_name_has_neither_password_nor_signature() -> None:

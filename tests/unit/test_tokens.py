@@ -92,6 +92,16 @@ def test_a_present_token_stays_in_use_while_the_function_fails(
     ]
 
 
+def test_an_error_of_the_function_shows_no_secret() -> None:
+    def refused(_: str) -> None:
+        raise ConnectionError("the secret hunter2-hunter2 is refused")
+
+    source = TokenSource("own:function", refused, OAUTH | {"sasl.oauthbearer.client.secret": "hunter2-hunter2"})
+    with pytest.raises(NotAdmitted, match="is refused") as caught:
+        source.token()
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_token_that_has_ended_too_is_left_to_the_brokers_and_another_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
