@@ -100,6 +100,7 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
     [
         (BOMB, "entities"),
         (BOMB.decode().encode("utf-16"), "entities"),
+        (BOMB.lower(), "entities"),
         (b"<html><p>An article</p></html>", "neither RSS nor Atom"),
         (b"", "neither RSS nor Atom"),
         (b"\0" * 5000, "neither RSS nor Atom"),
@@ -314,7 +315,8 @@ def test_a_refused_address_is_no_reason_once_the_name_has_another() -> None:
         return socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, 80)
 
     redirects = fetch._Redirects()
-    redirects.open_socket(place("192.0.43.8")).close()
+    for host in ("192.0.43.8", "10.0.0.1"):  # a name with a public address besides is no private one
+        redirects.open_socket(place(host)).close()
     redirects._is_redirected = True
     with pytest.raises(PermissionError):
         redirects.open_socket(place("10.0.0.1"))
