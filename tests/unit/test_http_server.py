@@ -95,11 +95,20 @@ def test_a_bad_request_is_answered_by_its_status_and_never_repeated(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_client_that_never_finishes_its_request_is_disconnected(server: HttpServer) -> None:
-    with connect(server) as wire:
-        wire.sendall(b"GET /metrics HTTP/1.1\r\n")
-        until(lambda: not sent(wire, b"X"), "it is hung up on")
-    until(lambda: not server._server._open, "its thread ends")
+def test_a_client_that_never_finishes_its_request_is_disconnected() -> None:
+    limits = replace(LIMITS, request_bytes=1 << 20)  # only the time ends it
+    with HttpServer("127.0.0.1", 0, Metrics(), ServiceHealth(), limits) as server:
+        with connect(server) as wire:
+            wire.sendall(b"GET /metrics HTTP/1.1\r\n")
+            until(lambda: not sent(wire, b"X"), "it is hung up on")
+        until(lambda: not server._server._open, "its thread ends")
+
+
+def test_a_process_that_is_not_ready_says_so_by_its_status() -> None:
+    health = ServiceHealth()
+    health.turn("judge", False, "waits for the log")
+    with HttpServer("127.0.0.1", 0, Metrics(), health, LIMITS) as server:
+        assert status(server, b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n") == 503
 
 
 def test_a_client_that_never_reads_its_answer_is_hung_up_on(server: HttpServer) -> None:

@@ -77,6 +77,16 @@ def test_a_service_that_publishes_while_it_is_looked_at_has_no_position_behind_t
     assert not [problem for problem in reader.status.wrong if "the log ends" in problem.what]
 
 
+def test_a_position_of_another_log_needs_a_person(log: Log) -> None:
+    with log.open_publisher() as publisher:
+        publisher.start()
+        publisher.publish([], positions.encode(Position("other", 1, 1, "0" * 16, "P")))
+    reader = StatusReader(log, "log", LogOptions(), "--log log")
+    reader._read_position()
+    assert not reader._look_at_publishing(Settings())
+    assert ["published for the log other" in problem.what for problem in reader.status.wrong] == [True]
+
+
 def test_roles_that_run_are_named_also_while_a_topic_is_missing(log: Log, tmp_path: Path) -> None:
     """Else a person starts a second set of them."""
     with log.join_election() as election, log.open_consumer() as source:
