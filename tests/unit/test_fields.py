@@ -128,6 +128,11 @@ def test_a_named_field_that_no_page_has_is_an_error(tmp_path: Path, missing: Fie
         pages_of(tmp_path / "p.jsonl", b'{"id":"a","text":"x"}\n' * 2000, missing)
 
 
+def test_a_number_of_very_many_digits_in_a_row_stays_text() -> None:
+    digits = "2" * 5_000  # Python refuses to convert more than 4,300
+    assert csv_rows._typed({"status": digits, "time": "12"}) == {"status": digits, "time": 12}
+
+
 @pytest.mark.parametrize("ending", [".csv", ".CSV", ".csv.gz"])
 def test_a_row_is_a_page_whatever_its_quotes_hold(tmp_path: Path, ending: str) -> None:
     data = (
