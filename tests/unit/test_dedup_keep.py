@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simstream import Deduper
 from simstream.deduper import FingerprintedPages
-from simstream.judge.policy import Policy
+from simstream.judge.policy import Policy, make_policy
 from simstream.model import PageKind, Record, Verdict
+from simstream.text.recipe import preset
+from simstream.tools.dedup import keep
 from simstream.tools.dedup.keep import KeepSelector
 from simstream.wire.page import NO_TIME
+from tests.columns import page_columns
 from tests.e2e import pages
 from tests.naive import NaivePage, fingerprinted_pages, match
 
@@ -111,3 +116,27 @@ def test_a_chain_of_bridges_removes_no_kept_page(cache: Path) -> None:
         kept = keeping.choose(0)
     assert any(verdict.merged_clusters for verdict in verdicts), "the bridges tie the victim to the spam"
     assert {0, 1} <= set(kept.ordinals.tolist())
+
+
+def test_a_page_of_the_corpus_that_is_like_another_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keep, "_BATCH_PAGES", 1)
+    policy = make_policy(preset("default"), "0badcafe")
+    near = (1 << policy.distance) - 1
+    chain = np.array([0, near, near | near << policy.distance], np.uint64)  # the last is like the second alone
+    keeping = KeepSelector(policy)
+    keeping.note_pages(
+        page_columns(
+            [b"a", b"b", b"c"],
+            offset=np.arange(3),
+            identity=np.arange(6, dtype=np.uint64).reshape(3, 2),
+            fingerprint=chain,
+            sketch=np.repeat(chain[:, None], policy.sketch_bits // 64, axis=1),
+            words=100,
+            time=0,
+        )
+    )
+    verdict: Any = SimpleNamespace(verdict="new")
+    for _ in range(3):
+        keeping.take(verdict)
+    kept = keeping.choose(2)
+    assert (kept.ordinals.tolist(), kept.left_out) == ([], {"like a page of the corpus": 1})
