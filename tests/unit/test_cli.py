@@ -208,6 +208,21 @@ def test_pages_of_other_fields_are_read_by_every_command_that_shows_words(
     assert re.search(r"\bnew +1 ", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("name", ["own.idf.gz", "own.XZ", "own.zst"])
+@pytest.mark.parametrize("command", ["train-idf", "patterns"])
+def test_what_is_only_read_plain_is_not_written_compressed(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.touch()
+    assert invoke([command, str(pages), "-o", str(tmp_path / name)]) == 2
+    ending = Path(name).suffix.lower()
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{name} names a compressed file" in line
+    assert line.endswith(f": leave out {ending}")
+    assert list(tmp_path.iterdir()) == [pages]
+
+
 def test_the_demo_has_its_own_index_whatever_the_settings_say_of_matchers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

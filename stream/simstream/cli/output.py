@@ -26,6 +26,7 @@ from simstream.errors import InputChanged, InputError, NotPut, OutputError, Sims
 from simstream.files.file_system import FileSystem
 from simstream.files.zstandard import zstd
 from simstream.sources.addresses import is_pattern, is_web, local_path, protocol_of, public_address
+from simstream.sources.lines import COMPRESSIONS
 from simstream.sources.stores import check_writable, put
 from simstream.terminal import json_for, printable_json
 
@@ -180,6 +181,14 @@ def refuse_input(path: str, inputs: Sequence[str]) -> None:
     for place in {path, _beside(path)}:
         if os.path.exists(place) and any(os.path.exists(name) and os.path.samefile(name, place) for name in inputs):
             raise UsageError(f"{path} is an input, too", "give the output another name")
+
+
+def refuse_compressed(path: str, reader: str) -> None:
+    """Raise UsageError if an output would be compressed for its name, but its readers take a file as it is."""
+    for ending in COMPRESSIONS:
+        if path.lower().endswith(ending):
+            what = f"{public_address(path)} names a compressed file, which {reader} cannot read"
+            raise UsageError(what, f"leave out {ending}")
 
 
 def refuse_missing_folder(path: str) -> None:

@@ -11,7 +11,7 @@ import click
 
 from simstream.amounts import nbytes, say_count, say_pages
 from simstream.cli.options import ShareType, log_options, open_log, settings_options, settle
-from simstream.cli.output import refuse_input, written
+from simstream.cli.output import refuse_compressed, refuse_input, written
 from simstream.cli.progress import say
 from simstream.errors import UsageError
 from simstream.terminal import printable
@@ -73,6 +73,8 @@ def command(
     room = nbytes("--memory", memory)
     if verdicts and any(flags[name] is not None for name in ("log", "bootstrap_servers")):
         raise UsageError("files of verdicts and a log are both given", "give one of them")
+    if output:
+        refuse_compressed(output, "a crawler")
     from simstream.sources.input_files import files_of
     from simstream.tools.patterns import verdicts as reading
     from simstream.tools.patterns.learning import PatternLearner

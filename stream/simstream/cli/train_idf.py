@@ -11,7 +11,7 @@ import click
 
 from simstream.amounts import nbytes, say_count, say_pages
 from simstream.cli.options import field_options, make_fingerprinter, recipe_option, settle_on_all_cores
-from simstream.cli.output import refuse_input, written
+from simstream.cli.output import refuse_compressed, refuse_input, written
 from simstream.cli.progress import say, with_progress
 from simstream.errors import InputError, UsageError
 from simstream.processors import cores
@@ -74,6 +74,7 @@ def command(
     options = _options(memory, save_every)
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", "name a file with -o")
+    refuse_compressed(output, "a recipe")
     from simstream.sources.fields import FieldNames
     from simstream.sources.input_files import files_of
     from simstream.sources.read import size_of
