@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 
 import msgspec
@@ -13,6 +14,7 @@ from simstream.cli.main import invoke
 from simstream.errors import SettingsError, UsageError
 from simstream.index.packed import TableBuild, build
 from simstream.index.plan import MAX_DISTANCE, choose
+from simstream.tools.plan import speed
 from simstream.tools.plan.costs import STATE_BYTES, PageLookups, PlanReport, weigh
 from simstream.tools.plan.designs import ALL, TableDesign, cut_into, designs, least_flips, paper_designs
 from simstream.tools.plan.speed import MachineSpeed, SizeCosts
@@ -20,6 +22,7 @@ from simstream.tools.plan.speed import MachineSpeed, SizeCosts
 SPEED = MachineSpeed(0.1, 10.0, (SizeCosts(1 << 20, 10.0, 8.0, 0.1), SizeCosts(1 << 26, 100.0, 32.0, 0.4)))
 ALONE = PageLookups()
 """Pages that are looked up by their fingerprint alone."""
+REST_S = 0.05
 PAPER = {"paper's 4": 4, "paper's 10": 10, "paper's 16": 16, "paper's 20": 20}
 
 
@@ -33,6 +36,16 @@ def differing(rng: np.random.Generator, bits: int, count: int) -> np.ndarray:  #
     """`count` words with exactly so many ones."""
     places = np.argsort(rng.random((count, 64)), axis=1)[:, :bits].astype(np.uint64)
     return np.bitwise_or.reduce(np.uint64(1) << places, axis=1) if bits else np.zeros(count, np.uint64)
+
+
+def test_the_time_of_other_threads_and_processes_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "TURN_S", 0)
+
+    def rests(first: int) -> int:
+        time.sleep(REST_S)
+        return first + 1
+
+    assert speed._each(rests, 1) < REST_S * 1e9 / 2
 
 
 @pytest.mark.parametrize("cut", range(1, 7))

@@ -95,6 +95,7 @@ def test_the_command_marks_the_smallest_fleet_that_fits() -> None:
     done = CliRunner().invoke(main, ["plan", "--pages", "1G", "--matchers", "--memory", "32GB"])
     assert done.exit_code == 0, done.output
     assert "1,000,000,000 pages on matchers" in done.output
+    assert "measured on one core here" in done.output
     assert f"{divided_plan(8).tables} tables" in done.output
     assert any(line.startswith("→") and " 16 " in line for line in done.output.splitlines())
     assert "the judge beside them" in done.output

@@ -135,6 +135,7 @@ def _print_fleets(report: FleetReport, memory_bytes: int | None) -> None:
         f"the judge beside them: {say_bytes(report.judge_bytes)} with the copy for a snapshot; "
         f"the log: {report.log_bytes_a_page} bytes a page, which each matcher reads"
     )
+    console.print("measured on one core here: what the index takes for a page")
     console.print("assumed: one shard and core a matcher, random fingerprints; similar pages bring more candidates")
     console.print(
         f"assumed for the judge: {ANSWER_US:.0f} us an answer of a shard, which covers {ANSWER_PAGES} pages"
