@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import http.client
 import json
 import re
@@ -253,6 +254,13 @@ def test_a_body_in_utf_16_whose_strings_cannot_be_counted_is_never_read(port: in
     for encoding in ("utf-16-le", "utf-16-be", "utf-16", "utf-32"):
         answer = HttpAnswer(port, "POST", "/tokens", text.encode(encoding))
         assert (answer.status, "send it in UTF-8" in answer.json["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/match", "/match/fingerprints", "/tokens"])
+def test_a_compressed_body_is_told_to_be_one(port: int, path: str) -> None:
+    body = gzip.compress(b'{"texts":["hello world"]}')
+    answer = HttpAnswer(port, "POST", path, body, JSON | {"Content-Encoding": "gzip"})
+    assert (answer.status, "send it without content-encoding" in answer.json["detail"]) == (415, True)
 
 
 def test_a_target_without_a_path_is_no_error_of_the_service(port: int, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,7 +56,7 @@ _POSTED: Final = {
     400: "the body is no JSON in UTF-8",
     408: "the body did not come in time",
     413: "the body is too large",
-    415: "the body is compressed, or not declared as JSON",
+    415: "the body is compressed",
     **_ASKED,
 }
 Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]

@@ -213,15 +213,16 @@ def _is_lines(scope: Mapping[str, Any]) -> bool:
 
 
 def _foreign_form(scope: Mapping[str, Any]) -> str:
-    """Return why the body of pages to judge is not read: it is compressed, or not declared as JSON. Empty if it is
-    read."""
-    if scope.get("path", "").rstrip("/") != "/judge" or scope.get("method") != "POST":
+    """Return why a body is not read: it is compressed, or it is for `/judge` and not declared as JSON. Empty if it
+    is read."""
+    if scope.get("method") != "POST":
         return ""
     codings = [value for name, value in scope.get("headers", ()) if name == b"content-encoding"]
     if b",".join(codings).replace(b"identity", b"").strip(b", \t"):
         return "the body is compressed: send it without content-encoding"
     kind = media_type_of(scope)
-    if kind in (JSON, NDJSON) or (kind.startswith("application/") and kind.endswith("+json")):
+    is_json = kind in (JSON, NDJSON) or (kind.startswith("application/") and kind.endswith("+json"))
+    if is_json or scope.get("path", "").rstrip("/") != "/judge":
         return ""
     return f"the body is not declared as JSON: send the header content-type: {JSON} or {NDJSON}"
 
