@@ -119,6 +119,7 @@ def test_files_whose_paths_are_shown_alike_are_listed_each_by_its_own_path(tmp_p
         (["new\nline.html"], "kept.txt", "it has a line end"),
         (["a.csv", "page.html"], "kept.csv", "the inputs are of several formats"),
         (["pages.jsonl"], "kept.csv", "names another format"),
+        (["pages.jsonl"], "kept.jsonl.bz2", "names another format"),
     ],
 )
 def test_a_copy_of_another_form_is_refused(tables: list[str], names: list[str], keep: str, said: str) -> None:

@@ -17,6 +17,7 @@ from simstream.errors import UsageError
 from simstream.model import ENDING_KINDS, Verdict
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import STDIN, InputFile
+from simstream.sources.lines import COMPRESSIONS
 from simstream.tools.dedup.groups import DuplicateGroups
 from simstream.tools.dedup.keep import KeepSelector
 from simstream.tools.dedup.row_layouts import (
@@ -208,7 +209,8 @@ def check(
     for option, path in outputs.items():
         if option != KEEP and names_unwritten_format(path):
             what = f"{option} {path} has the ending of a format that is not written"
-            raise UsageError(what, f"use .jsonl for lines of JSON, or {', '.join(TABLES)} for a table")
+            lines = f".jsonl for lines of JSON (also with {', '.join(COMPRESSIONS)})"
+            raise UsageError(what, f"use {lines}, or {', '.join(TABLES)} for a table")
     if [path for path in outputs.values() if is_table(path)]:
         load_pyarrow("writing a table")
     files = [file.path for file in inputs]

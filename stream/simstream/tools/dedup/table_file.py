@@ -14,7 +14,10 @@ from simstream.sources.input_files import PARQUET
 from simstream.sources.lines import COMPRESSIONS
 
 TABLES: Final = (*PARQUET, ".arrow", ".feather")
-_UNWRITTEN: Final = (".csv", ".tsv", ".orc", ".avro", ".ipc", ".xlsx")
+_UNWRITTEN: Final = (
+    *(".csv", ".tsv", ".orc", ".avro", ".ipc", ".xlsx"),
+    *(".bz2", ".lz4", ".z", ".br", ".zip", ".7z"),
+)
 MAX_GROUP_ROWS: Final = 1 << 16
 MAX_GROUP_BYTES: Final = 32 << 20
 """A row group ends at this many rows or bytes in memory. Readers need many rows in each to be quick."""
