@@ -100,6 +100,11 @@ def test_settings_that_serve_takes_end_with_0(
             "",
             ["no setting 'no_such'", "distance is 'few'", "frame.max_pages is 0", "window is 'soon'", "http://x"],
         ),
+        (
+            'recipe = "nonsense"\nsimilarity = 1.5\nlog = "http://x"\n[kafka]\n"security.protocol" = "SLL"',
+            "",
+            ["no recipe 'nonsense'", "similarity is 1.5", "http://x", '"SLL" for configuration property'],
+        ),
     ],
 )
 def test_each_setting_that_serve_would_refuse_is_a_line_and_ends_with_2(

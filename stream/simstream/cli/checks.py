@@ -7,7 +7,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from simstream.errors import SettingsError, SimstreamError
+from simstream.kafka_settings import KAFKA
 from simstream.settings import Settings, misspelt_variables
 from simstream.telemetry.callers import bound, callers_of
 
@@ -23,8 +26,8 @@ def find_problems(settings: Settings, roles: Sequence[str]) -> Iterator[Simstrea
     from simstream.telemetry.tracing import check_tracing
 
     yield from misspelt_variables().values()
-    yield from _raised(lambda: _check_recipe(settings))
-    yield from _raised(lambda: _check_log(settings))
+    yield from _recipe(settings)
+    yield from _log(settings)
     yield from _raised(lambda: check_registry(settings))
     if "query" in roles:
         yield from _raised(lambda: callers_of(settings.allowed_hosts, settings.query_host, settings.token_file))
@@ -70,16 +73,30 @@ def refuse_bad_state(settings: Settings) -> None:
         check_own(folder, os.listdir(folder))
 
 
-def _check_recipe(settings: Settings) -> None:
+def _recipe(settings: Settings) -> Iterator[SimstreamError]:
     """Check the recipe with its files, and the policy that the settings make of it."""
     from simstream.cli.options import policy_of
     from simstream.text import dictionary, weights
     from simstream.text.fingerprinter import changes_of
+    from simstream.text.recipe import PRESETS
     from simstream.text.recipe_file import load_recipe
 
-    recipe = load_recipe(settings.recipe)
-    policy_of(settings, recipe, "")
-    weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
+    recipe = PRESETS["default"]  # in place of one that cannot be read: it fits every right setting
+    try:
+        recipe = load_recipe(settings.recipe)
+        weights.load(recipe, dictionary.load(settings.cache_folder, changes_of(recipe)), settings.cache_folder)
+    except SimstreamError as error:
+        yield error
+    yield from _raised(lambda: policy_of(settings, recipe, ""))
+
+
+def _log(settings: Settings) -> Iterator[SimstreamError]:
+    """Check the log, and the settings of its client also if the log's address is wrong."""
+    wrong = [*_raised(lambda: _check_log(settings))]
+    yield from wrong
+    if wrong and settings.kafka:
+        elsewhere = structs.replace(settings, log=f"{KAFKA}127.0.0.1:1", log_level=None)
+        yield from _raised(lambda: _check_log(elsewhere))
 
 
 def _check_log(settings: Settings) -> None:
@@ -104,7 +121,7 @@ def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError
     try:
         policy = policy_of(settings, load_recipe(settings.recipe), "")
     except SimstreamError:
-        return  # `_check_recipe` reports it
+        return  # `_recipe` reports it
     yield from _raised(lambda: check_link(policy))
 
 
