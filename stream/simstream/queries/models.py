@@ -42,6 +42,14 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def no_other_fields(cls, fields: object) -> object:
+        """Refuse unknown fields by the names of the known ones: what a stranger sent is never repeated."""
+        if isinstance(fields, dict) and fields.keys() - cls.model_fields.keys():
+            raise ValueError(f"the fields are {', '.join(cls.model_fields)}: leave out all others")
+        return fields
+
 
 class PageContent(Question):
     """A page without a name. The service extracts the text of its HTML as usual."""
@@ -114,8 +122,10 @@ class TokensQuestion(Question):
     top: Annotated[int | None, Field(ge=1, description="only so many of the heaviest words (`weights`)")] = None
 
 
-class PageToJudge(Question):
+class PageToJudge(BaseModel):
     """A page to add, as in the topic `pages`. It needs `id` or `url`, and `text` or `html`."""
+
+    model_config = ConfigDict(extra="forbid")
 
     id: str | StrictInt | None = None
     url: str | None = None
