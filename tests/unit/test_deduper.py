@@ -301,6 +301,8 @@ class Table:
         (STORY, "not one str: put it into a list"),
         (STORY.encode(), "not one bytes: put it into a list"),
         ({"id": "a", "text": STORY}, "not one dict: put it into a list"),
+        (None, "judge takes pages or texts, not NoneType: give a list of them"),
+        (5, "not int: give a list of them"),
         (Table(), r"not a Table: pass its rows: to_dict\('records'\)"),
         ([STORY.encode()], "or a text, not bytes"),
         ([None], "or a text, not NoneType"),

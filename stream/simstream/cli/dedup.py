@@ -127,7 +127,8 @@ def command(config: str | None, **flags: Any) -> None:
     --least-jaccard are refused.
 
     Unless --distance or the settings name a number, it is `auto`: the greatest distance, up to 12, that the index
-    affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance.
+    affords for the size of the input. A line on stderr says which. It finds more than the recipe's distance, which
+    stdin keeps.
 
     --least-jaccard keeps each distinct text in a temporary file, too. All verdicts and outputs then follow from J.
     Fingerprints and sketches only choose which texts are compared, within --distance and

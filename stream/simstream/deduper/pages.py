@@ -106,13 +106,15 @@ def refuse_foreign_number(page: Page, record: Record) -> None:
 
 
 def refuse_single(function: str, wanted: str, given: object) -> None:
-    """Raise TypeError, which says what to pass, for a value that iterates by characters, keys or columns."""
+    """Raise TypeError, which says what to pass, for a value that does not iterate by pages or texts."""
     if isinstance(given, str | bytes | Mapping):
         raise TypeError(f"{function} takes {wanted}, not one {type(given).__name__}: put it into a list")
     if hasattr(given, "columns") or hasattr(given, "column_names"):
         kind = type(given).__name__
         advice = "pass its rows: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of pyarrow"
         raise TypeError(f"{function} takes {wanted}, not a {kind}: {advice}, or one column of texts as a list")
+    if not hasattr(given, "__iter__") and not hasattr(given, "__getitem__"):
+        raise TypeError(f"{function} takes {wanted}, not {type(given).__name__}: give a list of them")
 
 
 def refuse_no_record(given: Record) -> Record:
