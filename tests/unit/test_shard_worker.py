@@ -212,6 +212,16 @@ def test_a_topic_of_answers_that_begins_with_later_frames_is_filled_from_the_fir
         until(lambda: all(end_of(log, shard) == FRAMES for shard in range(SHARDS)), "all frames are answered again")
 
 
+def test_what_a_matcher_says_of_its_states_has_the_name_of_matchers(
+    log: Log, policy: Policy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "simstream")
+    with matching(log, policy, tmp_path / "state"):
+        pass
+    said = [record.name for record in caplog.records if "no state in" in record.getMessage()]
+    assert said == ["simstream.match"] * SHARDS
+
+
 @pytest.mark.parametrize("answered", [FRAMES, FRAMES + 5])
 def test_a_state_of_frames_that_the_log_has_lost_answers_none(
     policy: Policy, tmp_path: Path, caplog: pytest.LogCaptureFixture, answered: int

@@ -37,7 +37,6 @@ from simstream.wire.position import Position
 
 RETRY_S = 2.0
 """Seconds between two tries to write a snapshot that the disk did not take."""
-_logger = logging.getLogger("simstream.judge")
 
 
 class LoadStoppedError(Exception):
@@ -120,6 +119,10 @@ class NoSnapshots(Closing):
 class SnapshotKeeper(NoSnapshots):
     """Takes and loads the snapshots of one judge's state in one folder. For the judge's thread only."""
 
+    reach = "verdicts are published up to frame"
+    """What introduces the frame of `published` in errors."""
+    _logger = logging.getLogger("simstream.judge")
+
     def __init__(
         self,
         path: str,
@@ -127,16 +130,11 @@ class SnapshotKeeper(NoSnapshots):
         log_id: str,
         context: RoleContext,
         files: FileSystem | None = None,
-        reach: str = "verdicts are published up to frame",
     ) -> None:
-        """Lock the folder. In errors, `reach` introduces the frame of `published`.
-
-        Raises StateLocked, StateDamaged, StateFormat, StateUnwritable.
-        """
+        """Lock the folder. Raises StateLocked, StateDamaged, StateFormat, StateUnwritable."""
         self._folder = StateFolder(Path(path), files, mends=True)
         self._state = state
         self._log_id = log_id
-        self._reach = reach
         self._settings = context.settings
         self._metrics = context.metrics
         self._prepared: PreparedSnapshot | None = None
@@ -174,7 +172,7 @@ class SnapshotKeeper(NoSnapshots):
         if loaded is None:
             if not self._folder.snapshots:
                 found = super().load(published, log_begins)
-                _logger.info("no state in %s: starting at the first frame of the log", self._folder.path)
+                self._logger.info("no state in %s: starting at the first frame of the log", self._folder.path)
                 return found
             frames = " and ".join(str(each.manifest.facts["frame"]) for each in self._folder.snapshots)
             if published is None:
@@ -184,7 +182,7 @@ class SnapshotKeeper(NoSnapshots):
                     "folder is another prefix's, give another one. Remove it only if no verdict was published",
                 )
             raise WrongLog(
-                f"the state in {self._folder.path} is at frame {frames}, {self._reach} {end}",
+                f"the state in {self._folder.path} is at frame {frames}, {self.reach} {end}",
                 (self._keep_it() if log_begins else "remove the folder: the log is then read again")
                 + " (was a topic created anew, or restored from an older copy?). Give another folder if another "
                 "process made it",
@@ -193,7 +191,7 @@ class SnapshotKeeper(NoSnapshots):
             self._state.restore(loaded.parts, loaded.facts, self._log_id)
         except StateDamaged:
             if self._give_up(loaded.number):
-                _logger.error("the snapshot is kept aside in %s: start this judge again", self._aside)
+                self._logger.error("the snapshot is kept aside in %s: start this judge again", self._aside)
             raise
         except (WrongLog, WrongPolicy, WrongRecipe) as error:
             raise type(error)(f"cannot use the state in {self._folder.path}: {error.what}", error.todo) from None
@@ -211,11 +209,11 @@ class SnapshotKeeper(NoSnapshots):
             with suppress(StateUnwritable):  # then the next snapshot replaces it
                 self._folder.set_aside(ahead)
                 frame = ahead[0].manifest.facts["frame"]
-                why = f"{self._reach} {end}"
-                _logger.error("the snapshot of frame %d is kept aside in %s: %s", frame, self._aside, why)
+                why = f"{self.reach} {end}"
+                self._logger.error("the snapshot of frame %d is kept aside in %s: %s", frame, self._aside, why)
         where = {"frame": self._frame, "ordinal": self._ordinal}
         seconds = time.monotonic() - began
-        _logger.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
+        self._logger.info("state of frame %d, ordinal %d loaded in %.1f s", *where.values(), seconds, extra=where)
         return True
 
     def _whole(self, end: int, log_begins: int, beat: Beat) -> LoadedSnapshot | None:
@@ -246,7 +244,7 @@ class SnapshotKeeper(NoSnapshots):
 
     def _set_aside(self, bad: Sequence[Snapshot], error: StateDamaged, instead: str) -> None:
         self._folder.set_aside(bad)
-        _logger.error("%s; it is kept aside in %s, and %s", error.what, self._aside, instead)
+        self._logger.error("%s; it is kept aside in %s, and %s", error.what, self._aside, instead)
 
     @property
     def _aside(self) -> Path:
@@ -312,7 +310,7 @@ class SnapshotKeeper(NoSnapshots):
             self._prepare(frame, ordinal)
             self._finish_one(published)
         if self._prepared is not None and self.why:
-            _logger.warning("could not take a last snapshot: %s", self.why)
+            self._logger.warning("could not take a last snapshot: %s", self.why)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -399,7 +397,7 @@ class SnapshotKeeper(NoSnapshots):
         self.why, self._try_at = "", 0.0
         where = {"frame": self._frame, "ordinal": self._ordinal}
         place = self._folder.path
-        _logger.info("took a snapshot of frame %d, ordinal %d, in %s", *where.values(), place, extra=where)
+        self._logger.info("took a snapshot of frame %d, ordinal %d, in %s", *where.values(), place, extra=where)
 
     def _failed(self, error: BaseException) -> None:
         """Plan another try. Raise the error if no try can help, or if none has helped for `give_up_after`."""
@@ -408,7 +406,7 @@ class SnapshotKeeper(NoSnapshots):
         if not isinstance(error, StateUnwritable) or now - self._failing_since > self._settings.give_up_s:
             raise error
         if not self.why:
-            _logger.warning("%s; trying again", error.what)
+            self._logger.warning("%s; trying again", error.what)
         self.why = f"cannot write a snapshot: {error.what}"
         self._try_at = now + RETRY_S
 

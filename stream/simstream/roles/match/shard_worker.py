@@ -83,6 +83,13 @@ class MatcherContext:
     role: RoleContext
 
 
+class ShardSnapshots(SnapshotKeeper):
+    """Takes and loads the snapshots of one shard's state."""
+
+    reach = "its shard must answer from frame"
+    _logger = _logger
+
+
 class ShardWorker(threading.Thread):
     """One shard: its state, its reader, and its snapshots in a folder of its own."""
 
@@ -202,9 +209,7 @@ class ShardWorker(threading.Thread):
         if self.folder is None:
             return NoSnapshots()
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        return SnapshotKeeper(
-            str(self.folder), state, self._log_id, self._role, reach="its shard must answer from frame"
-        )
+        return ShardSnapshots(str(self.folder), state, self._log_id, self._role)
 
     def _look_ahead(self, state: ShardState, snapshots: NoSnapshots, published: Position) -> None:
         """Check where the log leads a loaded state, by its acceptor alone: a wrong answer would count for ever."""
