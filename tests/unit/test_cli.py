@@ -223,6 +223,18 @@ def test_what_is_only_read_plain_is_not_written_compressed(
     assert list(tmp_path.iterdir()) == [pages]
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+def test_the_demo_says_no_time_that_compiling_took(
+    is_first: bool, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIMSTREAM_CACHE", str(cache))
+    if is_first:
+        monkeypatch.setattr("simstream.text.fingerprinter.compiled", lambda _: False)
+    assert invoke(["demo", "--quiet"]) == 0
+    took = "" if is_first else r", in \d+\.\d s"
+    assert re.search(rf"108 verdicts, each published once{took}\. A crawler would", capsys.readouterr().out)
+
+
 def test_the_demo_has_its_own_index_whatever_the_settings_say_of_matchers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

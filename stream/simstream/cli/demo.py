@@ -88,15 +88,19 @@ def _to_the_damage(records: Iterable[Record], damage: list[InputError]) -> Itera
         damage.append(error)
 
 
-def _run(log: Log, settings: Settings, records: Iterable[Record], quiet: bool) -> tuple[list[Verdict], float]:
-    """Feed and serve until every page has its verdict. Returns also the seconds that it took."""
+def _run(
+    log: Log, settings: Settings, records: Iterable[Record], quiet: bool
+) -> tuple[list[Verdict], float | None]:
+    """Feed and serve until every page has its verdict. Returns also the seconds that it took; None at a first
+    start, where HTML waits until its kernels are compiled."""
     from simstream.cli.serve import service
     from simstream.log.options import VERDICTS
     from simstream.roles.context import RoleContext
+    from simstream.text.fingerprinter import compiled
     from simstream.tools.feed.feed import feed
     from simstream.wire import verdict as wire
 
-    context, fed = RoleContext(settings), []
+    context, fed, is_first = RoleContext(settings), [], not compiled(settings.cache_folder)
 
     def feeding() -> None:
         fed.append(feed(log, records, settings.max_record_bytes, refused=say))
@@ -125,10 +129,10 @@ def _run(log: Log, settings: Settings, records: Iterable[Record], quiet: bool) -
             "the demo ended before every page had its verdict",
             "run it again with --debug, and report what it prints",
         )
-    return verdicts, seconds
+    return verdicts, None if is_first else seconds
 
 
-def _summary(verdicts: list[Verdict], largest: list[DuplicateGroup], seconds: float) -> None:
+def _summary(verdicts: list[Verdict], largest: list[DuplicateGroup], seconds: float | None) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -154,7 +158,8 @@ def _summary(verdicts: list[Verdict], largest: list[DuplicateGroup], seconds: fl
         console.print(line, markup=False)
     number = len(verdicts)
     counts = f"{say_pages(number)}, {say_count(number, 'verdict')}, {'' if number == 1 else 'each '}published once"
-    console.print(f"\n{counts}, in {seconds:.1f} s. {_kept(kinds)}".rstrip())
+    took = "" if seconds is None else f", in {seconds:.1f} s"
+    console.print(f"\n{counts}{took}. {_kept(kinds)}".rstrip())
 
 
 MEANINGS = {
