@@ -587,6 +587,18 @@ def test_serve_may_open_as_many_files_as_the_system_allows() -> None:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_long_id_of_a_failed_page_loses_its_middle_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    record = Record("t", 0, 0, None, b"{}", (("added", b""),))
+    letter = DeadLetter(record, 0, "bad_id", "the id is too long", "t", 0, 0, 2, False, False, 1)
+    page_id = "a" * 500 + "b" * 500
+    shown = f"{'a' * 50}…{'b' * 49}" if is_terminal else page_id
+    assert dead_letters._line(letter, page_id).endswith(f"  {shown}: the id is too long")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
 def test_every_command_writes_json_that_cannot_steer_a_terminal_and_leaves_pipes_alone(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from simstream.wire.page import PageLimits
 
 MAX_SHOWN_BYTES = 2000
+MAX_SHOWN_ID = 100
+"""Characters of an id in the table on a terminal; a pipe gets it whole, as from `simstream verdicts`."""
 
 
 @click.group("dead-letters")
@@ -171,6 +173,8 @@ def _line(letter: DeadLetter, page_id: str) -> str:
     ]
     start = f"{_when(letter)}  {letter.reason:<16}  {letter.place:>8}  {letter.size:>9,}  {source:<24}  "
     end = f"  ({', '.join(notes)})" if notes else ""
+    if len(page_id) > MAX_SHOWN_ID and sys.stdout.isatty():
+        page_id = f"{page_id[: MAX_SHOWN_ID // 2]}…{page_id[1 - MAX_SHOWN_ID // 2 :]}"
     return printable(f"{start}{page_id}: {letter.error}{end}")
 
 
