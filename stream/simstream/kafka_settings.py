@@ -75,8 +75,6 @@ SERVICE_LINK: Final = re.compile(
 setting of the client ends so."""
 _UNDERSCORED = {"log.level": "log_level", "oauth.cb": "oauth_cb"}
 """The client's only names with an underscore, as variables spell them."""
-_READ_BY_CLIENTS: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.crl.location", "ssl.key.location")
-"""Settings that name a file. Each client that is made reads it, and says of a missing one only `system lib`."""
 _SECRET = ("password", "passphrase", "secret", "token", "key", "jaas", "credential", "oauthbearer.config", "pem")
 _NO_SECRET = (".location", ".file", ".type")
 
@@ -142,13 +140,8 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, SettingValue]:
 
 
 def find_refused(values: Mapping[str, SettingValue]) -> list[SettingsError]:
-    """Return an error for each setting that only the service itself may set, and for each unreadable file."""
-    unreadable = [
-        SettingsError(f"kafka.{name} ({origin}) names {value}, which cannot be read", "name a readable file")
-        for name, (value, origin) in values.items()
-        if name in _READ_BY_CLIENTS and value != "probe" and not os.access(str(value), os.R_OK)
-    ]
-    return unreadable + [
+    """Return an error for each setting that only the service itself may set."""
+    return [
         SettingsError(
             f"kafka.{name} ({values[name].origin}) is a setting that only the service sets",
             OWN[name],

@@ -190,7 +190,7 @@ def test_without_pyarrow_a_table_is_refused_before_anything_is_read(
         ("-o v.csv", "--output v.csv has the ending of a format that is not written: use .jsonl for lines of JSON"),
         *(
             (f"-o v{ending}", f"--output v{ending} has the ending of a format that is not written")
-            for ending in (".ORC", ".avro", ".ipc", ".xlsx", ".bz2", ".jsonl.lz4", ".Z", ".br", ".zip", ".7z")
+            for ending in (".ORC", ".avro", ".ipc", ".xlsx", ".bz2", ".jsonl.lz4", ".Z", ".zip", ".7z")
         ),
         ("--clusters c.TSV.gz", "or .parquet, .pq, .arrow, .feather for a table"),
         ("--keep kept.csv", "kept.csv names another format, but --keep writes lines of JSONL"),

@@ -51,6 +51,22 @@ def test_a_page_that_waits_for_a_whole_ready_round_is_shown_by_its_address() -> 
     assert (again.counts.untitled, again.versions["https://s0.example/0"].title) == (1, "https://s0.example/0")
 
 
+def test_pages_that_come_again_at_the_places_of_others_get_their_own_titles() -> None:
+    """The topic `pages` was made anew, and the same pages came again behind another one."""
+    fold = VerdictFold({})
+    for ordinal, number in enumerate([0, 1, 2]):
+        fold.apply(msgspec.structs.replace(verdict(number, number), ordinal=ordinal))
+    came = [3, 0, 1, 2]
+    for offset, number in enumerate(came):
+        source = msgspec.structs.replace(verdict(0, 0).source, offset=offset)
+        fold.apply(msgspec.structs.replace(verdict(number, number), ordinal=10 + offset, source=source))
+    for offset, number in enumerate(came):
+        fold.read(place(0, offset), PageSheet(f"title {number}", TIME, page_id=verdict(number, number).id))
+    assert {name[-1]: version.title for name, version in fold.versions.items()} == {
+        str(number): f"title {number}" for number in came
+    }
+
+
 @pytest.mark.parametrize("pages_first", [True, False])
 def test_the_record_of_another_page_at_a_page_s_place_gives_no_title(pages_first: bool) -> None:
     """The verdicts are of a topic `pages` that is gone, or of which this one is a copy without its beginning."""

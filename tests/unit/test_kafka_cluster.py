@@ -7,13 +7,14 @@ import logging
 import time
 import weakref
 from concurrent.futures import Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Uuid
+from confluent_kafka import KafkaException, Producer, Uuid
 
-from simstream.errors import LogError
+from simstream.errors import LogError, SettingsError
 from simstream.log.kafka import cluster as kafka_cluster
 from simstream.log.kafka.client_log import RareMessages
 from simstream.log.kafka.cluster import KafkaCluster
@@ -24,6 +25,16 @@ from tests.manual_clock import ManualClock
 END_S = 120.0
 NO_OFFSET = -1001
 """A broker's answer for a partition whose leader was just killed."""
+
+
+def test_a_file_that_a_client_cannot_read_is_named_by_its_setting_alone(tmp_path: Path) -> None:
+    ours = tmp_path / "our.crt"
+    ours.touch()
+    key = "-----BEGIN PRIVATE KEY-----"  # in place of its file's name
+    files = {"ssl.ca.location": "probe", "ssl.certificate.location": f" {ours}", "ssl.key.location": key}
+    with pytest.raises(SettingsError, match=r"name a readable file in ssl\.key\.location$") as caught:
+        kafka_cluster.make(Producer, {"security.protocol": "ssl", **files})
+    assert key not in str(caught.value)
 
 
 def test_the_client_is_heard_once_in_half_a_minute_and_not_about_short_waits() -> None:

@@ -299,14 +299,6 @@ def test_an_error_about_the_kafka_table_hides_its_values(file: Path, table: str)
     assert SECRET not in str(caught.value)
 
 
-def test_a_file_of_the_kafka_client_must_be_readable(file: Path) -> None:
-    (file.parent / "our.crt").touch()
-    file.write_text('[kafka]\n"ssl.ca.location" = "probe"\n"ssl.certificate.location" = "our.crt"')
-    resolve({}, {})
-    with pytest.raises(SettingsError, match=r"kafka\.ssl\.key\.location \(variable .*\) names our\.key, which"):
-        resolve({}, {"SIMSTREAM_KAFKA_SSL_KEY_LOCATION": "our.key"})
-
-
 def test_what_is_printed_of_settings_has_no_secret() -> None:
     settings = Settings(kafka={"sasl.password": SECRET, "ssl.key.pem": SECRET})
     assert SECRET not in repr(settings)

@@ -268,7 +268,8 @@ class VerdictFold:
         if version is None or not version.is_live:
             return
         for source in (*version.doubts, version.source):
-            self._awaited.pop(source, None)
+            if self._awaited.get(source) == page_id:  # in a new topic, another page's record may be there
+                del self._awaited[source]
         self._places.discard(version.source)
         self.lists -= version.is_list
         if version.is_shown:

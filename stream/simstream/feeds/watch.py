@@ -112,6 +112,7 @@ class TitleDeadline:
         if given_up:
             _logger.warning(
                 "the topic `pages` has no records of %d pages, so their titles are their addresses: check whether "
-                "the topic was deleted and created again, or has a short retention",
+                "the topic was deleted and created again, or has a short retention, and whether [fields] is that "
+                "of the service",
                 len(given_up),
             )

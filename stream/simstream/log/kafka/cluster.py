@@ -68,6 +68,11 @@ If the client ends such a request while the coordinator is away, it still sends 
 then an assertion (`eonce->refcnt > 0`) ends the whole process (confluentinc/librdkafka, issue 4605). Until this
 time has passed, a client without answers has been replaced, and its open requests ended with it.
 """
+_FILES: Final = (
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.crl.location", "ssl.key.location"),
+    "ssl.keystore.location",
+)
+"""Settings that name a file. Each client reads it, and says of a missing one perhaps only `system lib`."""
 COMMON: Mapping[str, Any] = {
     "socket.timeout.ms": SOCKET_MS,
     "allow.auto.create.topics": False,
@@ -423,6 +428,10 @@ def make(client: Any, config: dict[str, Any]) -> Any:
     except (KafkaException, TypeError, ValueError) as error:
         cause = error.args[0]
         what = without_secrets(cause.str() if isinstance(cause, KafkaError) else str(cause), config)
-        raise SettingsError(
-            f"the Kafka client refuses its settings: {what}", "correct [kafka] in the settings"
-        ) from None
+        files = [name for name in _FILES if _is_unreadable(str(config.get(name, "")).strip())]
+        advice = f"name a readable file in {' and '.join(files)}" if files else "correct [kafka] in the settings"
+        raise SettingsError(f"the Kafka client refuses its settings: {what}", advice) from None
+
+
+def _is_unreadable(path: str) -> bool:
+    return path not in ("", "probe") and not os.access(path, os.R_OK)

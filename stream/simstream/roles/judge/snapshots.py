@@ -191,7 +191,7 @@ class SnapshotKeeper(NoSnapshots):
             self._state.restore(loaded.parts, loaded.facts, self._log_id)
         except StateDamaged:
             if self._give_up(loaded.number):
-                self._logger.error("the snapshot is kept aside in %s: start this judge again", self._aside)
+                self._logger.error("the snapshot is kept aside in %s: start this process again", self._aside)
             raise
         except (WrongLog, WrongPolicy, WrongRecipe) as error:
             raise type(error)(f"cannot use the state in {self._folder.path}: {error.what}", error.todo) from None

@@ -16,7 +16,7 @@ from simstream.sources.lines import COMPRESSIONS
 TABLES: Final = (*PARQUET, ".arrow", ".feather")
 _UNWRITTEN: Final = (
     *(".csv", ".tsv", ".orc", ".avro", ".ipc", ".xlsx"),
-    *(".bz2", ".lz4", ".z", ".br", ".zip", ".7z"),
+    *(".bz2", ".lz4", ".z", ".zip", ".7z"),
 )
 MAX_GROUP_ROWS: Final = 1 << 16
 MAX_GROUP_BYTES: Final = 32 << 20
