@@ -142,7 +142,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_for_room_takes_none(
         log.go_on.set()
 
 
-def test_an_error_that_ends_a_client_is_what_later_callers_get_though_there_is_no_room(
+def test_later_callers_get_the_error_that_ended_a_client_although_there_is_no_room(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)

@@ -150,7 +150,7 @@ def test_early_verdicts_wait_until_all_pages_of_their_id_are_acknowledged() -> N
         assert page.future.result(0).source.offset == offset
 
 
-def test_of_many_early_verdicts_of_one_id_the_last_are_kept() -> None:
+def test_the_last_of_many_early_verdicts_of_one_id_are_kept() -> None:
     held, pages = HeldPages(), [entry(), entry()]
     for page in pages:
         held.pending.add(page)

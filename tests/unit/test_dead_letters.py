@@ -271,7 +271,7 @@ def test_a_letter_whose_page_only_the_broker_refuses_is_not_marked(
         assert [letter.replayed for letter in letters(log, LetterFilter())] == [False, True]
 
 
-def test_of_a_letter_that_came_meanwhile_nobody_knows_whether_its_page_came_again(tmp_path: Path) -> None:
+def test_a_letter_that_comes_during_a_replay_counts_as_unknown(tmp_path: Path) -> None:
     with open_log(str(tmp_path), LogOptions()) as log:
         log.create_topics()
         later = LaterVersions(log, [], PageLimits())

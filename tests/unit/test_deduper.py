@@ -418,7 +418,7 @@ def test_a_disk_that_takes_no_state_costs_no_verdict(
             patched.setattr(SavedState, "save", failing_save)
             assert [verdict.verdict for verdict in deduper.judge([STORY])] == ["new"]
             deduper.judge([OTHER])  # it is too soon to try again
-        assert said == ["no room: make some"]
+        assert [line for line in said if "compiling" not in line] == ["no room: make some"]
 
 
 def failing_save(state: SavedState) -> None:

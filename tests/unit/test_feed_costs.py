@@ -213,7 +213,7 @@ def found_while(feed: FeedState, query: CardQuery, moment: int, changes: list[Ve
     raise AssertionError
 
 
-@pytest.mark.parametrize("moment", range(6))
+@pytest.mark.parametrize("moment", range(4))
 def test_a_story_that_loses_its_rank_during_a_search_is_found_once(
     moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,13 +226,13 @@ def test_a_story_that_loses_its_rank_during_a_search_is_found_once(
     assert sorted(found_while(feed, CardQuery("largest", since=0), moment, gone)) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("moment", range(6))
+@pytest.mark.parametrize("moment", range(5))
 def test_two_stories_that_become_one_during_a_search_are_found_once(
     moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = feed_of(4, lambda number: min(number, 1))
     monkeypatch.setattr(cards, "SLICE_PAGES", 1)
-    assert found_while(feed, CardQuery(words="title"), moment, [verdict(4, 0, merged=(1,))]) in ([0], [1, 0])
+    assert found_while(feed, CardQuery(words="title"), moment, [verdict(4, 0, merged=(1,))]) == [0]
 
 
 def test_a_story_says_how_many_pages_its_timeline_leaves_out() -> None:

@@ -315,7 +315,7 @@ def test_a_refused_address_is_no_reason_once_the_name_has_another() -> None:
         return socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, 80)
 
     redirects = fetch._Redirects()
-    for host in ("192.0.43.8", "10.0.0.1"):  # a name with a public address besides is no private one
+    for host in ("192.0.43.8", "10.0.0.1"):  # a name that also has a public address is not private
         redirects.open_socket(place(host)).close()
     redirects._is_redirected = True
     with pytest.raises(PermissionError):

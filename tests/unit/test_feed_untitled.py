@@ -69,7 +69,7 @@ def test_pages_that_come_again_at_the_places_of_others_get_their_own_titles() ->
 
 @pytest.mark.parametrize("pages_first", [True, False])
 def test_the_record_of_another_page_at_a_page_s_place_gives_no_title(pages_first: bool) -> None:
-    """The verdicts are of a topic `pages` that is gone, or of which this one is a copy without its beginning."""
+    """The verdicts are of an older topic `pages`: this one was created anew, or is a copy without its beginning."""
     fold = VerdictFold(table := {})
     old, new = verdict(0, 0), verdict(1, 1)
     new = msgspec.structs.replace(new, source=old.source)

@@ -231,7 +231,7 @@ def test_a_replay_waits_for_a_slow_log_and_ends_at_the_published_position(log: L
         assert judge.next_frame == 2, "what it judges beyond that place would never be published"
 
 
-def test_of_frames_that_are_judged_together_each_has_its_own_verdicts(log: Log, policy: Policy) -> None:
+def test_frames_that_are_judged_together_have_their_own_verdicts(log: Log, policy: Policy) -> None:
     append_frames(log, policy, 0, 3)
     with LogJudge(policy, RoleContext(Settings()), "judge") as judge:
         judged = judge.take(read_topic(log, FINGERPRINTS))

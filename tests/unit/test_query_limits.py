@@ -18,7 +18,6 @@ from typing import Any, cast
 from urllib.request import urlopen
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from simstream.judge.lookups import Match
 from simstream.queries import words
 from simstream.queries.app import make_app
 from simstream.queries.connection import MAX_FREE_PIECES, MIN_PIECE_BYTES
-from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError, drop_body
+from simstream.queries.limits import MAX_TOKEN_BYTES, BodyLimiter, QueryLimits, SlowReaderError
 from simstream.queries.request_bodies import has_few_values
 from simstream.queries.server import QueryServer
 from simstream.roles import query
@@ -61,7 +60,7 @@ class HttpAnswer:
         answer = connection.getresponse()
         self.status, self.headers, self.body = answer.status, answer.headers, answer.read()
         connection.close()
-        operation = operations_of(port).get(re.sub(r"[?].*|(?<=/cluster/)[0-9]+", "", path), {}).get(method.lower())
+        operation = operations_of(port).get(re.sub(r"[?].*|(?<=/cluster/)[^/]+", "", path), {}).get(method.lower())
         assert operation is None or str(self.status) in operation["responses"], f"{method} {path}: {self.status}"
 
     @property
@@ -72,20 +71,17 @@ class HttpAnswer:
 @pytest.fixture(scope="module")
 def health() -> ServiceHealth:
     """Of the role `query` and of a judge beside it."""
-    health = ServiceHealth()
-    for role in ("query", "judge"):
-        health.turn(role)
-    return health
+    return ServiceHealth()
 
 
 @pytest.fixture(scope="module")
-def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
+def served_port(cache: Path, health: ServiceHealth) -> Iterator[int]:
     """An API over no log: what needs the state is not asked."""
 
     async def close() -> None: ...
 
     def cluster(number: int, _: int) -> None:
-        np.int64(number)  # a state has no greater numbers
+        assert 0 <= number < 1 << 63, "a state has no such number"
 
     policy = SimpleNamespace(id="p", sketch_bits=64, fingerprints=1)
     nothing = {name: lambda *_: None for name in ("page", "verdict")}
@@ -100,9 +96,15 @@ def port(cache: Path, health: ServiceHealth) -> Iterator[int]:
         yield server.port
 
 
-def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: int, health: ServiceHealth) -> None:
+@pytest.fixture
+def port(served_port: int, health: ServiceHealth) -> int:
+    """The port of the API, whose roles have just turned: after 10 s they would be unready."""
     for role in ("query", "judge"):
         health.turn(role)
+    return served_port
+
+
+def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: int, health: ServiceHealth) -> None:
     assert HttpAnswer(port, "GET", "/ready").status == HttpAnswer(port, "HEAD", "/ready").status == 200
     health.turn("judge", False, "a gap is open")
     assert HttpAnswer(port, "GET", "/page?id=a").status == 404
@@ -110,7 +112,6 @@ def test_questions_are_answered_while_a_judge_of_the_same_process_waits(port: in
     assert HttpAnswer(port, "HEAD", "/ready").status == 503
     health.turn("query", False, "replaying")
     assert HttpAnswer(port, "GET", "/page?id=a").json == {"detail": "not ready: query: replaying"}
-    health.turn("query")
 
 
 @pytest.mark.parametrize(
@@ -486,7 +487,10 @@ def test_a_refused_body_is_read_to_a_limit() -> None:
     async def receive() -> Message:
         return next(pieces)
 
-    asyncio.run(drop_body(receive, 100))
+    async def send(_: Message) -> None: ...
+
+    bounded = BodyLimiter(cast(Any, None), QueryLimits(other_body=15, read_bytes=100))
+    asyncio.run(bounded({"type": "http", "path": "/x", "method": "POST", "headers": []}, receive, send))
     assert len(list(pieces)) == 9
 
 

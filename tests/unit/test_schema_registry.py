@@ -381,7 +381,7 @@ def test_records_that_come_meanwhile_wait_for_a_round_of_their_own(server: Answe
         assert admitted(wait, []) == records(1, partition=1)
 
 
-def test_whoever_drops_its_records_stops_asking(server: AnsweringServer) -> None:
+def test_nothing_is_asked_once_the_records_are_dropped(server: AnsweringServer) -> None:
     server.answers["*"] = 500, b""
     with waiting(server) as wait:
         assert wait.admit(records(1)) == ()

@@ -140,11 +140,12 @@ def test_a_matcher_prepares_the_types_before_its_first_shard(
 def test_frames_gather_while_a_shard_that_has_answered_waits(
     log: Log, policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_worker, "ANSWER_GAP_S", 2.0 / SHARDS)
     with matching(log, policy, tmp_path / "state"), judging(log, policy):
-        for frame in (0, 1):  # the first answer of a process takes longer than the gap
+        for frame in (0, 1):
             append_frames(log, policy, frame, frame + 1)
             until(lambda one=frame: set(log.end_offsets(MATCHES).values()) == {one + 1}, "all answer it")  # type: ignore[misc]
+            # not before: the first answer of a process takes longer than this
+            monkeypatch.setattr(shard_worker, "ANSWER_GAP_S", 2.0 / SHARDS)
         for frame in (2, 3, 4):
             append_frames(log, policy, frame, frame + 1)
             time.sleep(0.05)  # one poll brings all that was written at once
