@@ -60,7 +60,7 @@ def test_a_crashed_feed_does_not_stand_still_and_ends_with_1(
 
 
 def record(value: bytes, offset: int) -> Record:
-    return Record("t", 0, offset, b"k", value, (), 1_750_000_000_000)
+    return Record("t", 0, offset, b"page %d" % offset, value, (), 1_750_000_000_000)
 
 
 def test_a_page_that_raises_costs_its_own_title_alone(
