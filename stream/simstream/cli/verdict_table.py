@@ -41,8 +41,7 @@ def line(verdict: Verdict) -> str:
     start = f"{verdict.ordinal:>8}  {word}  {alike:>7}  {bits:>4}  {verdict.cluster_id or '':>8}  "
     names = [printable(name) for name in (verdict.id, verdict.near_duplicate_of) if name is not None]
     more, room = _more(verdict), _room(HEAD)
-    wide = cell_len(_LIKE.join(names) + more) - sum(max(0, cell_len(name) - _WIDE_NAME_CELLS) for name in names)
-    if room is not None and room < wide:
+    if room is not None and room < _wanted(names, more):
         start, room = start.rstrip() + "\n" + _INDENT, _room(_INDENT)
     return start + _fit(_page(names, more, room), room)
 
@@ -59,6 +58,12 @@ def _more(verdict: Verdict) -> str:
         clusters = "cluster" if len(verdict.merged_clusters) == 1 else "clusters"
         more += f"  merges {clusters} {', '.join(verdict.merged_clusters)}"
     return more
+
+
+def _wanted(names: list[str], more: str) -> int:
+    """Return the cells in which no name loses much."""
+    cells = sum(min(cell_len(name), _WIDE_NAME_CELLS) for name in names)
+    return cells + cell_len(_LIKE) * (len(names) - 1) + cell_len(more)
 
 
 def _page(names: list[str], more: str, room: int | None) -> str:
