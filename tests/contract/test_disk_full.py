@@ -68,7 +68,7 @@ def test_an_append_without_room_is_no_torn_record_in_the_middle(local_place: Top
     *told, error = limited(local_place, FULL_FOR_APPENDS)
     assert told == ["1", "2", "3", "4"]
     assert "no room to write" in error
-    assert "File too large): make room" in error
+    assert error.endswith("File too large): make room")
     assert [len(r.value or b"") for r in read_all(local_log, FINGERPRINTS)] == [7_000] * 4 + [5]
 
 
@@ -152,7 +152,7 @@ def test_an_appender_that_failed_once_takes_no_more(local_log: Log, monkeypatch:
         appender.append(b"two")
     monkeypatch.undo()
     for use in (lambda: appender.append(b"three"), appender.acknowledged, lambda: appender.flush(1)):
-        with pytest.raises(DeliveryFailed, match="no room to write"):
+        with pytest.raises(DeliveryFailed, match=r"no room to write .*: make room$"):
             use()
     appender.close()
     assert [r.value for r in read_all(local_log, FINGERPRINTS)] == [b"one"]
