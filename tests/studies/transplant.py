@@ -52,9 +52,7 @@ class TransplantedPage(NamedTuple):
 
 def run(context: StudyContext) -> dict[str, Any]:
     random = context.random("transplant")
-    pages = _pages()
-    found = _articles(pages)
-    pages = {name: html for name, html in pages.items() if name in found}
+    pages, found = pages_with_articles()
     articles = list(_different(found.values()))[: context.some(len(pages))]
     made = list(_transplanted(articles, pages, random))
     own = [shingles(article.text) for article in articles]
@@ -84,10 +82,12 @@ def _site(name: str) -> str:
     return name.split("__")[0]
 
 
-def _articles(pages: dict[str, str]) -> dict[str, sites.SiteArticle]:
-    """The articles by their page's name; pages without one long enough are left out."""
+def pages_with_articles() -> tuple[dict[str, str], dict[str, sites.SiteArticle]]:
+    """HTML and articles by the page's name, of the pages whose article is long enough."""
+    pages = _pages()
     found = {name: sites.article_of(name, html) for name, html in pages.items()}
-    return {name: article for name, article in found.items() if len(article.text) >= MIN_CHARACTERS}
+    found = {name: article for name, article in found.items() if len(article.text) >= MIN_CHARACTERS}
+    return {name: pages[name] for name in found}, found
 
 
 def _different(articles: Iterable[sites.SiteArticle]) -> Iterator[sites.SiteArticle]:

@@ -1,0 +1,244 @@
+"""Pages in other languages: recall by J, false matches, and articles in real sites' templates.
+
+    SIMSTREAM_CORPORA=FOLDER python -m tests.studies.languages ru=PATH ko=PATH
+
+The pages are versions of translated manuals: each Markdown file of a git repository, as each commit left it. The
+translations of React's documentation (`github.com/reactjs/ru.react.dev`) are such repositories. Code, addresses and
+markup are left out. A version counts if half of its words have a letter beyond ASCII, so that untranslated pages do
+not count.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import defaultdict
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from simstream.settings import default_cache
+from simstream.text.extraction.fast import extract_fast
+from tests import corpora
+from tests.studies import report, sites, transplant
+from tests.studies.context import FRONT_MATTER, CorpusPage, StudyContext, rows
+from tests.studies.measure import (
+    BIN_NAMES,
+    StudyTable,
+    StudyTally,
+    bin_of,
+    cell,
+    jaccard,
+    pair_jaccards,
+    share,
+    shingles,
+)
+
+MIN_LETTERS: Final = 300
+MAX_PAIRS: Final = 40
+"""Pairs of versions of one page."""
+UNRELATED: Final = 20_000
+BEGINNING: Final = 600
+"""Characters of the shorter pages: the beginnings of the whole ones."""
+ARTICLES: Final = 60
+TEMPLATES: Final = 6
+BINS_SHOWN: Final = BIN_NAMES[:4]
+_BESIDE_PROSE: Final = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        FRONT_MATTER.pattern,
+        r"```.*?(?:```|\Z)",
+        r"<!--.*?-->",
+        r"</?[A-Za-z][^>\n]*>",
+        r"(?<=\])\([^)\n]*\)",
+        r"\{[/#][^}\n]*\}",
+        r"https?://\S+",
+        r"[`*_#>|\[\]]+",
+    )
+)
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+class VersionPairs(NamedTuple):
+    """Pairs of texts by their places: versions of one page, and pages that have nothing to do with one another."""
+
+    near: NDArray[np.int64]  # (n, 2)
+    unrelated: NDArray[np.int64]  # (m, 2)
+
+
+def versions(repository: Path) -> list[CorpusPage]:
+    """Return the translated versions of each Markdown file, the earliest first; `group` is the end of its path."""
+    found, blobs = [], _Blobs(repository)
+    for path, names in sorted(_history(repository).items()):
+        texts = dict.fromkeys(prose_of(blobs.read(name)) for name in reversed(names))
+        translated = [text for text in texts if is_translated(text)]
+        found += [CorpusPage(f"{path}@{number}", path, "", text) for number, text in enumerate(translated)]
+    blobs.close()
+    return found
+
+
+def _history(repository: Path) -> dict[str, list[str]]:
+    """Return the blobs of each Markdown file, the newest first. Files of one name in folders of one name are one
+    file, as manuals move as a whole."""
+    command = (
+        "git",
+        "-C",
+        str(repository),
+        "log",
+        "--raw",
+        "--no-abbrev",
+        "--no-merges",
+        "--no-renames",
+        "--format=",
+    )
+    listed = subprocess.run((*command, "--", "*.md"), capture_output=True, text=True, check=True).stdout
+    found: dict[str, list[str]] = defaultdict(list)
+    for line in listed.splitlines():
+        if line.startswith(":"):
+            facts, path = line.split("\t", 1)
+            blob = facts.split()[3]
+            if blob.strip("0"):  # otherwise the file was removed
+                found["/".join(path.split("/")[-2:])].append(blob)
+    return found
+
+
+class _Blobs:
+    """The contents of a repository's blobs, by one process."""
+
+    def __init__(self, repository: Path) -> None:
+        command = ("git", "-C", str(repository), "cat-file", "--batch")
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def read(self, blob: str) -> str:
+        """Return a blob as text; "" if the repository lacks it."""
+        asked, answered = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answered is not None
+        asked.write(f"{blob}\n".encode())
+        asked.flush()
+        _, kind, *size = answered.readline().split()
+        return answered.read(int(size[0]) + 1).decode("utf-8", "replace") if kind == b"blob" else ""
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def prose_of(markdown: str) -> str:
+    """Return what a reader sees of a page in Markdown, without its code."""
+    for pattern in _BESIDE_PROSE:
+        markdown = pattern.sub("" if pattern.pattern == FRONT_MATTER.pattern else " ", markdown)
+    lines = (" ".join(line.split()) for line in markdown.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def is_translated(text: str) -> bool:
+    words = _WORD.findall(text)
+    foreign = sum(not word.isascii() for word in words)
+    return sum(map(len, words)) >= MIN_LETTERS and 2 * foreign >= len(words)
+
+
+def pairs_of(pages: list[CorpusPage], random: Random, unrelated: int = UNRELATED) -> VersionPairs:
+    """Return up to MAX_PAIRS pairs of versions of each page, and random pairs of versions of different pages."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, page in enumerate(pages):
+        places[page.group].append(place)
+    near: list[tuple[int, int]] = []
+    for own in places.values():
+        pairs = list(combinations(own, 2))
+        near += random.sample(pairs, min(len(pairs), MAX_PAIRS))
+    groups = list(places.values())
+    apart = [tuple(random.choice(group) for group in random.sample(groups, 2)) for _ in range(unrelated)]
+    return VersionPairs(*(np.array(pairs, np.int64).reshape(-1, 2) for pairs in (near, apart)))
+
+
+def measure(context: StudyContext, texts: list[str], pairs: VersionPairs, sketch_lookups: int) -> dict[str, Any]:
+    """Recall by bin of J, without equal texts, and the share of unrelated pairs with a J below .3 that match."""
+    recipe = replace(context.recipe, sketch_lookups=sketch_lookups)
+    prints, recall = context.prints(texts, recipe), StudyTally()
+    changed = np.array([texts[a] != texts[b] for a, b in pairs.near], np.bool_)
+    pairs = VersionPairs(pairs.near[changed], pairs.unrelated)
+    near, apart = (
+        context.matched(rows(prints, chosen[:, 0]), rows(prints, chosen[:, 1]), recipe) for chosen in pairs
+    )
+    similar, unlike = (pair_jaccards(texts, chosen) for chosen in pairs)
+    for similarity, hit in zip(similar.tolist(), near.tolist(), strict=True):
+        recall.add(bin_of(similarity), hit)
+    return {"recall": recall.by_bin(), "false": share(int(apart[unlike < 0.3].sum()), int((unlike < 0.3).sum()))}
+
+
+def extraction(pages: list[CorpusPage], templates: list[sites.SiteTemplate], random: Random) -> dict[str, Any]:
+    """How many articles, put into real sites' pages, are found with a J of at least .8 to the article alone."""
+    newest = list({page.group: page for page in pages}.values())
+    found = StudyTally()
+    for page in random.sample(newest, min(ARTICLES, len(newest))):
+        article = sites.SiteArticle(page.id, page.group, page.text.splitlines()[:14])
+        own = shingles(article.text)
+        for template in random.sample(templates, min(TEMPLATES, len(templates))):
+            text = extract_fast(sites.transplant(template, article, random), "text/html").text or ""
+            found.add("found", jaccard(shingles(text), own) >= 0.8)
+    return found.share("found")
+
+
+def run(context: StudyContext, pages: list[CorpusPage], templates: list[sites.SiteTemplate]) -> dict[str, Any]:
+    """Return the numbers of one language."""
+    random = context.random("languages")
+    pairs = pairs_of(pages, random, context.some(UNRELATED))
+    result: dict[str, Any] = {"pages": len({page.group for page in pages}), "versions": len(pages)}
+    for name, length in (("whole", None), ("beginning", BEGINNING)):
+        texts = [page.text[:length] for page in pages]
+        result[name] = {lookups: measure(context, texts, pairs, lookups) for lookups in (1, 2)}
+    return result | {"extraction": extraction(pages, templates, random)}
+
+
+def tables(found: dict[str, dict[str, Any]]) -> list[StudyTable]:
+    """Return a table for whole pages, one for their beginnings, and one of articles, with a line a language."""
+    made = []
+    for name, title in (("whole", "Whole pages"), ("beginning", f"Their first {BEGINNING} characters")):
+        lines = [
+            (
+                f"{language} ({result['pages']} pages, {result['versions']:,} versions)",
+                *(_both(result[name], lambda part, which=which: part["recall"][which]) for which in BINS_SHOWN),
+                cell(result[name][1]["false"], 1_000_000),
+            )
+            for language, result in found.items()
+        ]
+        head = ("language", *(f"J {which}" for which in BINS_SHOWN), "false, a million")
+        made.append(StudyTable(f"{title}: found % with one lookup by the sketch / with two", head, lines))
+    lines = [(language, cell(result["extraction"])) for language, result in found.items()]
+    made.append(StudyTable("Articles in real sites' templates: found with a J of .8", ("language", "%"), lines))
+    return made
+
+
+def _both(by_lookups: dict[int, Any], part: Any) -> str:
+    one, two = (part(by_lookups[lookups]) for lookups in (1, 2))
+    return f"{cell(one)} / {100 * two['share']:.1f}" if one["n"] else "-"
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("repositories", nargs=-1, required=True, metavar="NAME=PATH...")
+@click.option("--recipe", default="default", show_default=True, help="A recipe's name or file.")
+@click.option("--limit", type=click.IntRange(1), help="Take at most this many unrelated pairs, for a quick look.")
+def main(repositories: tuple[str, ...], recipe: str, limit: int | None) -> None:
+    """Print how exact the recipe is in other languages; each NAME=PATH is a git repository of one language."""
+    if corpora.folder() is None:
+        raise click.UsageError("SIMSTREAM_CORPORA names no folder: set it to the folder of the corpora")
+    context = StudyContext(recipe, default_cache(), limit)
+    templates = [sites.template_of(html) for html in transplant.pages_with_articles()[0].values()]
+    found = {}
+    for named in repositories:
+        language, _, path = named.partition("=")
+        if not (pages := versions(Path(path))):
+            raise click.BadParameter(f"{path} has no translated page", param_hint=named)
+        found[language] = run(context, pages, templates)
+    report.show(Console(), tables(found))
+
+
+if __name__ == "__main__":
+    main()
