@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from functools import cache
@@ -45,6 +46,53 @@ def decode(utf8: bytes) -> str:
 def fold(text: str, script: str = "as-is") -> str:
     folded = "".join(traits(char)[0] for char in text)
     return folded.translate(simplified()) if script == "simplified" else folded
+
+
+def read(text: str, recipe: Recipe) -> str:
+    """A text as the recipe reads it."""
+    folded = fold(text, recipe.script)
+    return compose(folded) if recipe.normalization == "nfc" else folded
+
+
+def compose(text: str) -> str:
+    """Normalization form C of a folded text, but a mark passes at most 16 others."""
+    parts: list[str] = []
+    for char, after in zip(text, text[1:] + " ", strict=False):
+        apart = joins(after) or (char in COMPOSING and not COMPOSING[char][1])
+        for part in unicodedata.normalize("NFD", char) if apart and char in COMPOSING else char:
+            at = len(parts)
+            while at and len(parts) - at < 16 and mark_class(parts[at - 1]) > mark_class(part) > 0:
+                at -= 1
+            parts.insert(at, part)
+    out: list[str] = []
+    starter, last = -1, 0
+    for char in parts:
+        own = mark_class(char)
+        if joins(char) and starter >= 0 and (starter == len(out) - 1 or last < own):
+            joined = unicodedata.normalize("NFC", out[starter] + char)
+            if len(joined) == 1:
+                out[starter] = joined
+                continue
+        starter, last = (starter if own else len(out)), own
+        out.append(char)
+    return "".join(out)
+
+
+COMPOSING = {
+    chr(point): (mark, bool(composed))
+    for point, mark, _, _, composed in np.load(TABLES / "composition.npy").tolist()
+}
+"""The canonical combining class of each character that has a part in composing, and whether it stays composed."""
+SECONDS = {unicodedata.normalize("NFD", char)[-1] for char, (_, composed) in COMPOSING.items() if composed}
+
+
+def mark_class(char: str) -> int:
+    return COMPOSING.get(char, (0, True))[0]
+
+
+def joins(char: str) -> bool:
+    """Whether a character may be composed with one before it; Hangul's vowels and last consonants among them."""
+    return mark_class(char) > 0 or char in SECONDS or "\u1161" <= char <= "\u1175" or "\u11a8" <= char <= "\u11c2"
 
 
 @cache
@@ -171,7 +219,7 @@ class NaiveRecipe:
     def _table(self) -> dict[str, int]:
         shares: dict[str, float] = {}
         for word, share in self._shares():
-            key = casefold(fold(word, self.recipe.script))
+            key = casefold(read(word, self.recipe))
             if any(traits(char)[3] for char in key):
                 shares[key] = shares.get(key, 0.0) + share
         return {word: self.scaled(max(0.0, -math.log(share))) for word, share in shares.items()}
@@ -195,14 +243,12 @@ class NaiveRecipe:
         ]
         lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
         return {
-            casefold(fold(line.strip(), self.recipe.script))
-            for line in lines
-            if line.strip() and not line.startswith("#")
+            casefold(read(line.strip(), self.recipe)) for line in lines if line.strip() and not line.startswith("#")
         }
 
     def words(self, utf8: bytes) -> list[str]:
         """The casefolded words of a text in their order."""
-        recipe, text = self.recipe, fold(decode(utf8), self.recipe.script)
+        recipe, text = self.recipe, read(decode(utf8), self.recipe)
         words = regroup(self.tokenizer.lcut(text, HMM=recipe.hmm))
         if recipe.mode != "accurate":
             search = recipe.mode == "search"
@@ -297,7 +343,7 @@ class NaiveRecipe:
 
     def runs(self, utf8: bytes) -> set[int]:
         """The hashes of all runs of so many successive letters and digits, whatever stands between them."""
-        text = "".join(traits(char)[1] for char in fold(decode(utf8), self.recipe.script) if traits(char)[3])
+        text = "".join(traits(char)[1] for char in read(decode(utf8), self.recipe) if traits(char)[3])
         size, salt = self.recipe.sketch_characters, mix(self.recipe.seed ^ BASE)
         found = set()
         for run in {text[i : i + size] for i in range(max(1, len(text) - size + 1))} - {""}:

@@ -27,7 +27,7 @@ from simstream.text.fingerprinter import Fingerprinter, _join
 from simstream.text.recipe import PRESETS, Recipe
 from simstream.text.weights import Weights
 from tests import corpora
-from tests.naive_text import NaiveRecipe, decode, fold, traits
+from tests.naive_text import NaiveRecipe, decode, fold, read, traits
 from tests.short import examples
 
 place = kernel(hashing.place.py_func)
@@ -73,6 +73,8 @@ RECIPES = [
         sketch_fill="mixed",
     ),
     replace(PRESETS["default"], name="two", fingerprints=2, min_words=1),
+    replace(PRESETS["default"], name="nfc", normalization="nfc", min_words=1),
+    Recipe(name="nfc full", normalization="nfc", mode="full", least_chars=2, script="simplified", min_words=1),
     Recipe(name="three", fingerprints=3, sketch_bits=0, similarity=None, ties=1, top=5, min_words=2),
     Recipe(name="odd", sketch_bits=192, seed=0xDEADBEEF, hmm=False, tf_power=0.5, min_words=2, number_weight=0),
 ]
@@ -108,7 +110,9 @@ SCRIPTS = (
     "中国人民研究生命起源的是不了乒乓球拍卖完永和服装饰品有限公司",
     "abcXYZ0123456789.%+#&_-",
     " \t\r\n\u3000\u00a0\u2028，。！?、…",
-    "éàßçñÆİıǅ\u0301\u0308\u0345\u200d",
+    "éàßçñÆİıǅ\u0301\u0308\u0345\u0323\u200d",
+    "ếǖᾂ\u0344\u0316\u0958\u09c7\u09be\u0f71\ufb2c\U0001d15f",
+    "\u1112\u1161\u11ab하",
     "абвЁжЯ",
     "한국어도서관",
     "ひらがなカタカナーゝヶﾊﾟﾋﾞｱ\u3099",
@@ -249,7 +253,7 @@ def test_the_words_shown_are_the_words_counted(both: tuple[Fingerprinter, NaiveR
 @given(text=MIXED)
 def test_tokens_are_those_of_jieba_on_the_folded_text(both: tuple[Fingerprinter, NaiveRecipe], text: str) -> None:
     fast, naive = both
-    folded, hmm = fold(text, fast.recipe.script), fast.recipe.hmm
+    folded, hmm = read(text, fast.recipe), fast.recipe.hmm
     expected = {
         "accurate": naive.tokenizer.lcut(folded, HMM=hmm),
         "search": naive.tokenizer.lcut_for_search(folded, HMM=hmm),

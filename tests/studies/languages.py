@@ -1,4 +1,4 @@
-"""Pages in other languages: recall by J, false matches, and articles in real sites' templates.
+"""Pages in other languages: recall by J, false matches, Unicode's two forms, and articles in sites' templates.
 
     SIMSTREAM_CORPORA=FOLDER python -m tests.studies.languages ru=PATH ko=PATH
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import unicodedata
 from collections import defaultdict
 from dataclasses import replace
 from itertools import combinations
@@ -173,11 +174,22 @@ def measure(context: StudyContext, texts: list[str], pairs: VersionPairs, sketch
     return {"recall": recall.by_bin(), "false": share(int(apart[unlike < 0.3].sum()), int((unlike < 0.3).sum()))}
 
 
+def forms(context: StudyContext, texts: list[str]) -> dict[str, Any]:
+    """How many texts match themselves with letters and marks as one character in one and as two in the other."""
+    both = [[unicodedata.normalize(form, text) for text in texts] for form in ("NFC", "NFD")]
+    differ = [one != two for one, two in zip(*both, strict=True)]
+    found: dict[str, Any] = {}
+    for value in ("as-is", "nfc"):
+        recipe = replace(context.recipe, normalization=value)
+        hits = context.matched(*(context.prints(form, recipe) for form in both), recipe)[differ]
+        found[value] = share(int(hits.sum()), len(hits))
+    return found
+
+
 def extraction(pages: list[CorpusPage], templates: list[sites.SiteTemplate], random: Random) -> dict[str, Any]:
     """How many articles, put into real sites' pages, are found with a J of at least .8 to the article alone."""
-    newest = list({page.group: page for page in pages}.values())
     found = StudyTally()
-    for page in random.sample(newest, min(ARTICLES, len(newest))):
+    for page in random.sample(pages, min(ARTICLES, len(pages))):
         article = sites.SiteArticle(page.id, page.group, page.text.splitlines()[:14])
         own = shingles(article.text)
         for template in random.sample(templates, min(TEMPLATES, len(templates))):
@@ -194,11 +206,13 @@ def run(context: StudyContext, pages: list[CorpusPage], templates: list[sites.Si
     for name, length in (("whole", None), ("beginning", BEGINNING)):
         texts = [page.text[:length] for page in pages]
         result[name] = {lookups: measure(context, texts, pairs, lookups) for lookups in (1, 2)}
-    return result | {"extraction": extraction(pages, templates, random)}
+    newest = list({page.group: page for page in pages}.values())
+    result["forms"] = forms(context, [page.text for page in newest])
+    return result | {"extraction": extraction(newest, templates, random)}
 
 
 def tables(found: dict[str, dict[str, Any]]) -> list[StudyTable]:
-    """Return a table for whole pages, one for their beginnings, and one of articles, with a line a language."""
+    """Return a table for whole pages, one for their beginnings, and one of forms and articles."""
     made = []
     for name, title in (("whole", "Whole pages"), ("beginning", f"Their first {BEGINNING} characters")):
         lines = [
@@ -211,8 +225,12 @@ def tables(found: dict[str, dict[str, Any]]) -> list[StudyTable]:
         ]
         head = ("language", *(f"J {which}" for which in BINS_SHOWN), "false, a million")
         made.append(StudyTable(f"{title}: found % with one lookup by the sketch / with two", head, lines))
-    lines = [(language, cell(result["extraction"])) for language, result in found.items()]
-    made.append(StudyTable("Articles in real sites' templates: found with a J of .8", ("language", "%"), lines))
+    lines = [
+        (language, *(cell(result["forms"][value]) for value in ("as-is", "nfc")), cell(result["extraction"]))
+        for language, result in found.items()
+    ]
+    head = ("language", "both forms match: as-is", "normalization nfc", "articles, J >= .8")
+    made.append(StudyTable("Unicode's two forms, and articles in real sites' templates: found %", head, lines))
     return made
 
 

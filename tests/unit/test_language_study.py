@@ -16,7 +16,7 @@ from tests.unit.test_study_sites import OTHER, site
 
 WORDS = (
     ("мельница", "река", "мост", "лодка", "берег", "хлеб", "старый", "город"),
-    ("утро", "снег", "окно", "лампа", "письмо", "сад", "дорога", "поле"),
+    ("утро", "снег", "окно", "лампа", "письмо", "сад", "дорога", "чай"),
 )
 
 
@@ -67,6 +67,7 @@ def test_near_versions_match_and_other_pages_do_not(repository: Path) -> None:
     assert sum(part["count"] for part in whole["recall"].values()) == 1  # the pair of versions matches
     assert whole["false"]["count"] == 0
     assert whole["false"]["n"] > 0
+    assert result["forms"]["nfc"]["count"] == result["forms"]["nfc"]["n"] == 2
     assert result["extraction"]["count"] == result["extraction"]["n"] == 2
     by_title = {table.title.split(":")[0]: table for table in languages.tables({"ru": result})}
     assert by_title["Whole pages"].rows[0][0] == "ru (2 pages, 3 versions)"

@@ -26,7 +26,6 @@ from simstream.kernels.text.fingerprint import (
     make_work,
     weigh_page,
 )
-from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.frequencies import WordCounts, count_batch, count_variants, make_counts, with_more_room
 from simstream.kernels.text.modes import ACCURATE, FULL, SEARCH
 from simstream.kernels.text.other_hashes import FNV1, JENKINS, MMH3
@@ -37,6 +36,7 @@ from simstream.kernels.text.words import PageWords
 from simstream.model import REASONS, U64, FingerprintColumns, Page, PageKind
 from simstream.text import dictionary, probes, weights
 from simstream.text import unicode_tables as tables
+from simstream.text.composition import composition_digests, read_text
 from simstream.text.dictionary import Mode
 from simstream.text.extraction.extract import extract_one, is_plain
 from simstream.text.extraction.extractor import extraction_digests, extraction_process, make_extractor
@@ -157,10 +157,7 @@ class Fingerprinter(Closing):
 
         In accurate mode the tokens, joined, are the folded text.
         """
-        utf8 = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-        points = np.empty(len(utf8), np.uint32)
-        n = fold_utf8(utf8, 0, len(utf8), self._weights.lexicon.fold, points)
-        return self.jieba_tokens(points[:n].tobytes().decode("utf-32-le"))
+        return self.jieba_tokens(read_text(text, self.recipe))
 
     def jieba_tokens(self, text: str, mode: Mode | None = None, hmm: bool | None = None) -> list[str]:
         """Return exactly what jieba gives for the text as it is written, which is not folded first.
@@ -220,6 +217,7 @@ class Fingerprinter(Closing):
         output = b"".join(array.tobytes() for array in result)
         digests = (
             *(tables.digest(self.recipe.script), self._weights.digest, self._dictionary.key),
+            *composition_digests(self.recipe.normalization),
             *extraction_digests(self.recipe.extract),
         )
         return recipe_id(self.recipe, digests, output)
@@ -306,7 +304,7 @@ class Fingerprinter(Closing):
 def changes_of(recipe: Recipe) -> tuple[WordChange, ...]:
     """Return the changes to jieba's dictionary, folded as texts are, so that folded texts match them."""
     changes = read_changes(recipe.user_dictionaries, recipe.add_words, recipe.remove_words)
-    return tuple(WordChange(tables.fold_text(word, recipe.script), frequency) for word, frequency in changes)
+    return tuple(WordChange(read_text(word, recipe), frequency) for word, frequency in changes)
 
 
 def _variant(recipe: Recipe) -> RecipeVariant | None:

@@ -14,6 +14,7 @@ from simstream.errors import SettingsError
 from simstream.text.word_lists import SHIPPED, content_digest
 
 Script = Literal["as-is", "simplified"]
+Normalization = Literal["as-is", "nfc"]
 HtmlPart = Literal["main", "prose", "fast"]
 TF_CAP: Final = 4095
 """The default limit of a word's occurrences in a page; further ones do not count."""
@@ -52,6 +53,7 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "remove_words": (),
     "least_chars": 1,
     "script": "as-is",
+    "normalization": "as-is",
     "features": "words",
     "shingle_words": 4,
     "hash": "mmh3",
@@ -133,6 +135,9 @@ class Recipe:
     """Words with fewer characters do not count at all."""
     script: Script = "as-is"
     """`simplified`: traditional characters are folded to simplified ones, one to one, before segmentation."""
+    normalization: Normalization = "as-is"
+    """`nfc`: a letter and its marks become one character where Unicode has it, as in normalization form C. Without
+    it a text with é as one character and a text with e and a mark have different words."""
     features: Literal["words", "shingles"] = "words"
     """What the fingerprint is made of: words, or windows of `shingle_words` words. Windows split ASCII words at
     every character that is no letter."""
@@ -234,6 +239,7 @@ class Recipe:
             ("remove_words", all(word.strip() for word in self.remove_words), "words"),
             ("least_chars", 1 <= self.least_chars <= MAX_WORDS, f"1 to {MAX_WORDS}"),
             ("script", self.script in ("as-is", "simplified"), "as-is or simplified"),
+            ("normalization", self.normalization in ("as-is", "nfc"), "as-is or nfc"),
             ("features", self.features in ("words", "shingles"), "words or shingles"),
             ("features", shingles_weigh, 'words, or weights = "none" and no top: shingles weigh by their number'),
             ("shingle_words", 1 <= self.shingle_words <= most, f"1 to {most}"),

@@ -18,14 +18,15 @@ from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
 from simstream.text import jieba_tables, word_lists
 from simstream.text import unicode_tables as tables
 from simstream.text.cached_file import cached
+from simstream.text.composition import composition, read_text
 from simstream.text.dictionary import Dictionary
-from simstream.text.recipe import Recipe, Script
+from simstream.text.recipe import Recipe
 
 FORMAT: Final = 7
 ONE: Final = 1 << 16
 """An integer weight is the weight times this, rounded."""
 _BUILT_FROM: Final = (
-    *("weights", "seed", "weight_cap"),
+    *("weights", "seed", "weight_cap", "normalization"),
     *("number_weight", "number_step", "default_weight", "default_step"),
 )
 """The settings on which the arrays of a lexicon depend."""
@@ -79,7 +80,8 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | N
     fold, traits = tables.fold_table(recipe.script), tables.unicode_table().traits
     factors = tf_factors(recipe.tf_power, recipe.tf_cap)
     placed = _place(arrays.hashes, arrays.weights, secret)
-    lexicon = Lexicon(fold, traits, arrays.slots, *placed, arrays.unknown, factors, secret)
+    known = (arrays.slots, *placed, arrays.unknown, factors, secret)
+    lexicon = Lexicon(fold, traits, *known, composition(recipe.normalization))
     digest = mmh3.mmh3_x64_128_digest(arrays.content.tobytes() + _digest(lexicon.tf_factor))
     return Weights(lexicon, digest[:8].hex())
 
@@ -138,12 +140,12 @@ def _build(
 ) -> CachedWeights:
     """Build the arrays of a cache file. `secret` only protects the tables of this computation."""
     seed = np.uint64(recipe.seed)
-    hashes, counts = _hash_folded(source.words, seed, recipe.script)
+    hashes, counts = _hash_folded(source.words, recipe)
     unique, which = np.unique(hashes[counts], return_inverse=True)
     shares = np.bincount(which, source.share[counts], len(unique))
     weights = np.rint(ONE * np.minimum(np.maximum(0.0, -np.log(shares)), recipe.weight_cap)).astype(np.int32)
     unknown = _unknown(recipe, weights)
-    unique, weights = _stop(unique, weights, _hash_folded(stopped, seed, recipe.script))
+    unique, weights = _stop(unique, weights, _hash_folded(stopped, recipe))
     content = np.frombuffer(_digest(unique) + _digest(weights) + _digest(unknown), np.uint8)
     slots = _slots(dictionary, seed, (*_place(unique, weights, secret), unknown), secret)
     return CachedWeights(slots, unique, weights, unknown, content)
@@ -159,11 +161,10 @@ def _place(
     return keys, values
 
 
-def _hash_folded(words: list[str], seed: np.uint64, script: Script) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the hash of each word, folded and casefolded, and whether it is a word: has a letter or a number."""
-    points, ends = _flat(words)
-    folded = tables.fold_table(script)[points]
-    hashes, kinds = hash_words(folded, ends, tables.unicode_table().traits, seed)
+def _hash_folded(words: list[str], recipe: Recipe) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the hash of each word, as the recipe reads it, and whether it is a word: has a letter or a number."""
+    folded, ends = _flat(read_text("\n".join(words), recipe).split("\n") if words else [])
+    hashes, kinds = hash_words(folded, ends, tables.unicode_table().traits, np.uint64(recipe.seed))
     return hashes, kinds & 0x80 != 0
 
 

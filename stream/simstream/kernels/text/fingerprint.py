@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simstream.kernels.jit import lean_helper, lean_kernel
-from simstream.kernels.text.fold import fold_utf8
+from simstream.kernels.text.compose import fold_page, room_for
 from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
 from simstream.kernels.text.sketch import sketch, sketch_runs
 from simstream.kernels.text.tokenize import HiddenMarkovModel, TokenizeScratch, cut, make_scratch
@@ -76,7 +76,7 @@ def make_work(n_bytes: int, sketch_bits: int) -> FingerprintWork:
         np.empty(size + 1, i32),
     )
     return FingerprintWork(
-        np.empty(size, np.uint32),
+        np.empty(room_for(size), np.uint32),
         np.empty(size, i32),
         np.empty(size, i32),
         make_scratch(size),
@@ -104,7 +104,7 @@ def _find_words(
     work: FingerprintWork,
 ) -> int:
     """Fold, segment and regroup `utf8[start:end]` into `work.words`, and return how many words it has."""
-    n = fold_utf8(utf8, start, end, lexicon.fold, work.points)
+    n = fold_page(utf8, start, end, lexicon.fold, lexicon.composition, work.points)
     tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
     return regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
 
@@ -127,7 +127,8 @@ def fingerprint_batch(
     for, and `work` must be fresh. Cost: linear in the bytes, without the GIL and without allocation.
     """
     for page in range(len(offsets) - 1):
-        points = fold_utf8(utf8, offsets[page], offsets[page + 1], lexicon.fold, work.points)
+        start, end = offsets[page], offsets[page + 1]
+        points = fold_page(utf8, start, end, lexicon.fold, lexicon.composition, work.points)
         tokens = cut(work.points, points, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
         m = regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
         n = weigh(count_words(work.words, m, page + 1, work.distinct, lexicon.secret), lexicon, work.distinct)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import hash_word
 from simstream.kernels.jit import helper, kernel
+from simstream.kernels.text.compose import fold_page
 from simstream.kernels.text.fingerprint import FingerprintResult, FingerprintWork, RecipeRules
-from simstream.kernels.text.fold import fold_utf8
 from simstream.kernels.text.modes import ACCURATE, SEARCH, full_tokens, search_tokens
 from simstream.kernels.text.other_hashes import FNV1, MMH3, cyclic, fnv1, jenkins
 from simstream.kernels.text.simhash import DistinctWords, count_words, keep_heaviest, rehash, simhash, weigh
@@ -181,7 +181,7 @@ def find_words(
 
     The folded text itself stays in `work.points`.
     """
-    n = fold_utf8(utf8, 0, len(utf8), lexicon.fold, work.points)
+    n = fold_page(utf8, 0, len(utf8), lexicon.fold, lexicon.composition, work.points)
     tokens = cut(work.points, n, trie, hmm, rules.hmm, work.scratch, work.ends, work.slots)
     m = regroup(work.points, work.ends, work.slots, tokens, lexicon, rules.seed, work.words)
     points, words = work.points, work.words

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simstream.hash_secret import Secret
 from simstream.kernels.hashing import hash_word
 from simstream.kernels.jit import inlined, lean_helper
+from simstream.kernels.text.compose import Composition
 
 OTHER: Final = 0
 BIGRAM: Final = 5
@@ -43,6 +44,7 @@ class Lexicon(NamedTuple):
     unknown: NDArray[np.int32]
     tf_factor: NDArray[np.int64]  # (cap + 1,) round(2^16 tf^p)
     secret: Secret  # the secret of all tables by word hash; no result depends on it
+    composition: Composition
 
 
 class PageWords(NamedTuple):

@@ -1,6 +1,7 @@
 """Generates the shipped Unicode tables, and the table from traditional to simplified.
 
     python stream/simstream/text/tables/generate.py unicode
+    python stream/simstream/text/tables/generate.py composition
     python stream/simstream/text/tables/generate.py simplified      # needs `pip install OpenCC==1.4.2`
 
 Run once, with the Unicode version named in `text/unicode_tables.py`. A run with another version changes
@@ -85,6 +86,20 @@ def rows() -> list[tuple[int, int, int, int]]:
     return out
 
 
+def composition() -> list[tuple[int, int, int, int, bool]]:
+    """Return the folded characters that have a part in composing, in rows: code point, canonical combining class,
+    its two parts (0 for none), and whether form C keeps it."""
+    out = []
+    for char in map(chr, range(sys.maxunicode + 1)):
+        parts = unicodedata.decomposition(char)
+        parts = "" if parts.startswith("<") else parts
+        if fold(char) == char and (parts or unicodedata.combining(char)):
+            first, second = (*(int(part, 16) for part in parts.split()), 0, 0)[:2]
+            is_composed = unicodedata.normalize("NFC", char) == char
+            out.append((ord(char), unicodedata.combining(char), first, second, is_composed))
+    return out
+
+
 SIMPLIFIED_HEADER = """\
 # Traditional characters and the simplified one that stands for each, the first where there are several.
 # Made by generate.py from the dictionary TSCharacters of OpenCC 1.4.2 (https://github.com/BYVoid/OpenCC),
@@ -107,8 +122,8 @@ def main(table: str) -> None:
     if table == "simplified":
         (folder / "simplified.txt").write_text(simplified(), encoding="utf-8")
         return
-    path = folder / "unicode.npy"
-    np.save(path, np.array(rows(), np.int32))
+    path = folder / f"{table}.npy"
+    np.save(path, np.array(rows() if table == "unicode" else composition(), np.int32))
     print(f"{path.name}: Unicode {unicodedata.unidata_version}, {path.stat().st_size} bytes")  # noqa: T201
 
 
