@@ -30,7 +30,7 @@ MAX_TEXTS = 256
 MAX_LISTED = 1_000
 MAX_MATCHES = 100_000
 """The greatest number of matches in one answer."""
-Limit = Annotated[int, Field(ge=1, le=MAX_LISTED)]
+Limit = Annotated[StrictInt, Field(ge=1, le=MAX_LISTED)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
 Fingerprint = Annotated[
     str, Field(pattern=r"^([0-9a-f]{16}){1,3}$", description="16 hex digits for each fingerprint of a page")
@@ -119,7 +119,7 @@ class TokensQuestion(Question):
         Field(description="jieba's three modes; `weights`: the words that count, with their weights"),
     ] = "accurate"
     hmm: StrictBool = True
-    top: Annotated[int | None, Field(ge=1, description="only so many of the heaviest words (`weights`)")] = None
+    top: Annotated[StrictInt | None, Field(ge=1, description="how many of the heaviest words (`weights`)")] = None
 
 
 class PageToJudge(BaseModel):
