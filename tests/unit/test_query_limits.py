@@ -263,10 +263,19 @@ def test_a_body_in_utf_16_whose_strings_cannot_be_counted_is_never_read(port: in
 
 
 @pytest.mark.parametrize("path", ["/match", "/match/fingerprints", "/tokens"])
-def test_a_compressed_body_is_told_to_be_one(port: int, path: str) -> None:
+def test_a_compressed_body_is_told_to_have_a_content_encoding(port: int, path: str) -> None:
     body = gzip.compress(b'{"texts":["hello world"]}')
     answer = HttpAnswer(port, "POST", path, body, JSON | {"Content-Encoding": "gzip"})
     assert (answer.status, "send it without content-encoding" in answer.json["detail"]) == (415, True)
+
+
+def test_text_with_a_content_encoding_is_not_called_compressed(port: int) -> None:
+    body = b'{"texts":["hello"]}'
+    plain, named = (
+        HttpAnswer(port, "POST", "/tokens", body, JSON | {"Content-Encoding": coding})
+        for coding in ("identity", "utf-8")
+    )
+    assert (plain.status, named.status, b"compressed" in named.body) == (200, 415, False)
 
 
 def test_a_target_without_a_path_is_no_error_of_the_service(port: int, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,7 +56,7 @@ _POSTED: Final = {
     400: "the body is no JSON in UTF-8",
     408: "the body did not come in time",
     413: "the body is too large",
-    415: "the body is compressed",
+    415: "the body has a content-encoding",
     **_ASKED,
 }
 Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]
@@ -227,7 +227,7 @@ def _judging(judge: VerdictCaller) -> APIRouter:
         400: "the body is no JSON in UTF-8, or has more lines than one body may have",
         401: "without the service's token, if it has one",
         413: "the page, or the body, is too large",
-        415: "the body is compressed, or not declared as JSON or NDJSON",
+        415: "the body has a content-encoding, or is not declared as JSON or NDJSON",
         422: "the body is no page",
         503: "the service cannot judge now",
         504: "no verdict came in time; the page may still be judged",

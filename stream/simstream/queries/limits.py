@@ -213,13 +213,15 @@ def _is_lines(scope: Mapping[str, Any]) -> bool:
 
 
 def _foreign_form(scope: Mapping[str, Any]) -> str:
-    """Return why a body is not read: it is compressed, or it is for `/judge` and not declared as JSON. Empty if it
-    is read."""
+    """Return why a body is not read: it has a content-encoding, or it is for `/judge` and not declared as JSON.
+
+    Empty if it is read.
+    """
     if scope.get("method") != "POST":
         return ""
     codings = [value for name, value in scope.get("headers", ()) if name == b"content-encoding"]
     if b",".join(codings).replace(b"identity", b"").strip(b", \t"):
-        return "the body is compressed: send it without content-encoding"
+        return "the body has a content-encoding other than identity: send it without content-encoding"
     kind = media_type_of(scope)
     is_json = kind in (JSON, NDJSON) or (kind.startswith("application/") and kind.endswith("+json"))
     if is_json or scope.get("path", "").rstrip("/") != "/judge":
