@@ -262,6 +262,16 @@ def test_a_body_in_utf_16_whose_strings_cannot_be_counted_is_never_read(port: in
         assert (answer.status, "send it in UTF-8" in answer.json["detail"]) == (400, True)
 
 
+@pytest.mark.parametrize("path", ["/ready", "/page?id=a", "/cluster/1"])
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"\0", 400), (b"1," * 100_000, 422), (b" " * (QueryLimits().other_body + 1), 413)]
+)
+def test_the_description_has_the_refusals_of_a_question_that_needs_no_body(
+    port: int, path: str, body: bytes, status: int
+) -> None:
+    assert HttpAnswer(port, "GET", path, body).status == status  # it looks into the description
+
+
 @pytest.mark.parametrize("path", ["/match", "/match/fingerprints", "/tokens"])
 def test_a_compressed_body_is_told_to_have_a_content_encoding(port: int, path: str) -> None:
     body = gzip.compress(b'{"texts":["hello world"]}')

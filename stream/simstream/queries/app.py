@@ -46,19 +46,17 @@ from simstream.wire.page import PageLimits, decode
 SHOWN = "simstream: questions"
 MAX_WAIT_S = 60.0
 _LIMITS = PageLimits(max_record_bytes=MAX_BYTES * 6)  # every character may be escaped
-_FOREIGN: Final = {
-    403: "a web page of another origin may not ask",
-    421: "this port does not answer to the name in Host",
-}
-_UNREADY: Final = {503: "it is not ready yet, or has too much to answer now"}
-_ASKED: Final = {422: "the question has a wrong form", **_UNREADY}
-_POSTED: Final = {
+_REFUSALS: Final = {
     400: "the body is no JSON in UTF-8",
+    403: "a web page of another origin may not ask",
     408: "the body did not come in time",
     413: "the body is too large",
-    415: "the body has a content-encoding",
-    **_ASKED,
+    421: "this port does not answer to the name in Host",
+    422: "the question has a wrong form",
+    503: "it is not ready yet, or has too much to answer now",
 }
+"""Why any question may be refused, also a GET: it may have a body."""
+_POSTED: Final = {415: "the body has a content-encoding"}
 Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]
 Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]
 
@@ -79,7 +77,7 @@ def make_app(
         lifespan=life,
         docs_url=None,
         redoc_url=None,
-        responses=_refusals(_FOREIGN),
+        responses=_refusals(_REFUSALS),
         generate_unique_id_function=lambda route: route.name,  # what generated clients call it
         redirect_slashes=False,  # behind a proxy with TLS, a redirect would name a plain http address
     )
@@ -120,7 +118,7 @@ def make_app(
 
     @app.get(
         "/ready",
-        **_asking("Tell whether the process is ready, and how many pages are live", models.ReadyAnswer, _UNREADY),
+        **_asking("Tell whether the process is ready, and how many pages are live", models.ReadyAnswer, {}),
     )
     def ready() -> dict[str, object]:
         check_ready(None)
@@ -163,7 +161,7 @@ def make_app(
         **_asking(
             "Show a page's cluster with its members, and its verdict if it is recent",
             models.PageAnswer,
-            {404: "no live page and no recent verdict has this id", **_ASKED},
+            {404: "no live page and no recent verdict has this id"},
         ),
     )
     def page(
@@ -184,7 +182,7 @@ def make_app(
         **_asking(
             "Show a cluster and its oldest members",
             models.ClusterAnswer,
-            {404: "no cluster of pages has this id", **_ASKED},
+            {404: "no cluster of pages has this id"},
         ),
     )
     def cluster(cluster_id: int, limit: Listed = 100) -> KnownCluster:
@@ -223,7 +221,6 @@ def _judging(judge: VerdictCaller) -> APIRouter:
         return StreamingResponse(judge_lines(lines, judge, timeout), media_type=NDJSON)
 
     refusals = {
-        **_POSTED,
         400: "the body is no JSON in UTF-8, or has more lines than one body may have",
         401: "without the service's token, if it has one",
         413: "the page, or the body, is too large",
