@@ -9,6 +9,7 @@ import pytest
 from simstream.cli.main import invoke
 from simstream.cli.options import make_fingerprinter, policy_of
 from simstream.errors import UsageError, WrongLog
+from simstream.judge.policy import Policy
 from simstream.log import open_log
 from simstream.log.base import Log, OutgoingVerdict
 from simstream.log.options import FINGERPRINTS, LogOptions
@@ -38,6 +39,11 @@ def both(folder: Path) -> tuple[Log, Log]:
     old.create_topics(3)
     new.create_topics()
     return old, new
+
+
+def default_policy() -> Policy:
+    with make_fingerprinter(Settings(), print, workers=0) as fingerprinter:
+        return policy_of(Settings(), fingerprinter.recipe, fingerprinter.recipe_id)
 
 
 def test_verdicts_in_any_order_are_paired_by_ordinal_and_single_ones_counted(tmp_path: Path) -> None:
@@ -104,8 +110,7 @@ def test_a_replay_has_its_own_index_whatever_the_settings_say_of_matchers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else it would wait for matchers of the new prefix, which nobody starts."""
-    with make_fingerprinter(Settings(), print, workers=0) as fingerprinter:
-        policy = policy_of(Settings(), fingerprinter.recipe, fingerprinter.recipe_id)
+    policy = default_policy()
     old, new = both(tmp_path / "log")
     new.create_topics(shards=4)
     append_frames(old, policy, 0, 1)
@@ -114,3 +119,16 @@ def test_a_replay_has_its_own_index_whatever_the_settings_say_of_matchers(
     said = capsys.readouterr()
     assert said.out.startswith("1 verdict in b.verdicts")
     assert "--shards 0" in said.err.splitlines()[-1]
+
+
+def test_a_frame_that_does_not_count_is_not_called_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = default_policy()
+    old, _ = both(tmp_path)
+    append_frames(old, policy, 0, 1)
+    with old.open_appender(FINGERPRINTS) as out:
+        out.append(b"damaged")
+        out.flush(10)
+    assert invoke(["replay", "--to", "b", "--log", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"1 verdict in b.verdicts, policy {policy.id}, up to frame 2\n"

@@ -98,7 +98,7 @@ def _replay(old: Settings, settings: Settings, policy_flags: Mapping[str, object
     with open_log(settings, patience=settings.give_up_s) as log, counting("judging frames") as tick:
         done = replay(log, policy, context, frames, tick)
     click.echo(
-        f"{say_count(done.ordinal, 'verdict')} in {done.topic}, policy {policy.id}; frames judged: {done.frame:,}"
+        f"{say_count(done.ordinal, 'verdict')} in {done.topic}, policy {policy.id}, up to frame {done.frame}"
     )
     if done.frame < done.frames:
         left = say_count(done.frames - done.frame, "frame")
