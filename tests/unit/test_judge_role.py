@@ -29,7 +29,7 @@ from simstream.roles.judge.late_share import LATE_PAGES
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge
 from simstream.roles.judge.outbox import VerdictOutbox
-from simstream.roles.judge.role import JudgeCandidacy, JudgeRole
+from simstream.roles.judge.role import JudgeCandidacy, JudgeRole, open_snapshots
 from simstream.roles.judge.snapshots import NoSnapshots, SnapshotKeeper
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
 from simstream.settings import Settings
@@ -356,6 +356,18 @@ def test_a_replay_does_not_count_ignored_frames_again(log: Log, policy: Policy) 
             until(lambda elected=elected: elected.get() == 1, "it publishes")  # type: ignore[misc]
             until(lambda: sum(log.end_offsets(VERDICTS).values()) == 2, "all is published")
         assert context.metrics.frames_ignored.labels("gap")._value.get() == counted
+
+
+@pytest.mark.parametrize("name", ["judge", "query"])
+def test_what_roles_share_logs_under_the_name_of_the_role(
+    policy: Policy, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    caplog.set_level("INFO", "simstream")
+    context = RoleContext(Settings(state=str(tmp_path)))
+    with LogJudge(policy, context, name) as judge, open_snapshots(judge, "log", context) as snapshots:
+        judge.take([Record(FINGERPRINTS, 0, 0, None, b"damaged")])
+        snapshots.load(None, 0)
+    assert {record.name for record in caplog.records} == {f"simstream.{name}"}
 
 
 @pytest.mark.parametrize(("kept", "told"), [(True, []), (False, ["replaying 1 frame of the log"])])

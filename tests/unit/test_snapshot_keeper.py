@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import math
 import os
 import shutil
@@ -752,7 +753,7 @@ def test_all_shards_of_a_process_share_one_rate_of_verifying(tmp_path: Path) -> 
             """Leave the verifying to the test."""
 
     def watching() -> IdleWatch:
-        return IdleWatch(FileSystem(), tmp_path, list, Metrics())
+        return IdleWatch(FileSystem(), tmp_path, list, Metrics(), logging.getLogger())
 
     with watching() as watch:
         watch._closed = noted = NotedWaits()

@@ -75,7 +75,7 @@ class QueryRole:
             with self._turns():
                 load(NAME, snapshots, published, self._log, self._context)
             with (
-                RetentionWatch(self._log, snapshots, self._context),
+                RetentionWatch(self._log, snapshots, self._context, logger=_logger),
                 self._log.open_reader(FINGERPRINTS, self._log_judge.next_frame) as reader,
             ):
                 follower = LogFollower(

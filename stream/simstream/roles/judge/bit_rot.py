@@ -1,4 +1,4 @@
-"""Looks for bit rot: verifies the judge's mapped files again and again.
+"""Looks for bit rot: verifies the mapped files of a state again and again.
 
 A start verifies segments once, and chunks of pages record by record when they are read. Both stay mapped while the
 judge runs. So a thread of its own reads them slowly, from the first to the last, and then begins again.
@@ -26,23 +26,28 @@ a process share it: a matcher has one for each of its shards."""
 REST_S: Final = 60.0
 """Seconds between two passes."""
 CLOSE_S: Final = 1.0
-_logger = logging.getLogger("simstream.judge")
 _watches: weakref.WeakSet[RotWatch] = weakref.WeakSet()
 """All watches of this process that are not closed."""
 
 
 class _StoppedError(Exception):
-    """The judge has ended: stop verifying."""
+    """The role has ended: stop verifying."""
 
 
 class RotWatch(Closing):
     """Verifies the immutable files of the newest snapshot again and again."""
 
     def __init__(
-        self, files: FileSystem, folder: Path, named: Callable[[], Sequence[ManifestFile]], metrics: Metrics
+        self,
+        files: FileSystem,
+        folder: Path,
+        named: Callable[[], Sequence[ManifestFile]],
+        metrics: Metrics,
+        logger: logging.Logger,
     ) -> None:
         """Start the thread. It calls `named`, which returns the files that are in use now."""
         self._files, self._folder, self._named, self._metrics = files, folder, named, metrics
+        self._logger = logger
         self._closed = threading.Event()
         self._error: StateDamaged | None = None
         self._thread = threading.Thread(target=self._run, name="rot", daemon=True)
@@ -81,7 +86,7 @@ class RotWatch(Closing):
                 return
             if isinstance(error, StateDamaged):
                 raise
-            _logger.warning("%s cannot be verified now: %s", file.file, error.what)
+            self._logger.warning("%s cannot be verified now: %s", file.file, error.what)
 
     def _pace(self, size: int) -> None:
         """Count verified bytes, and wait so that MAX_BYTES_A_SECOND holds for all watches together."""

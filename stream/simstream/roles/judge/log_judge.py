@@ -25,7 +25,6 @@ from simstream.wire.position import Position
 
 MAX_BATCH_BYTES = 512 << 10
 """The bytes of frames that are judged together: some 3,000 pages."""
-_logger = logging.getLogger("simstream.judge")
 
 
 class JudgedFrame(NamedTuple):
@@ -65,7 +64,8 @@ class LogJudge(Closing):
     """The acceptor and the resolver on their way through one log. For one thread."""
 
     def __init__(self, policy: Policy, context: RoleContext, name: str, book: AnswerBook | None = None) -> None:
-        """`name` is the role in health: it beats in a long step. With a `book` shards find matches."""
+        """`name` is the role in health and log: it beats in a long step. With a `book` shards find matches."""
+        self.logger = logging.getLogger(f"simstream.{name}")
         self._policy = policy
         self._context = context
         alert, beat = context.settings.cluster_alert, partial(context.health.beat, name)
@@ -165,7 +165,7 @@ class LogJudge(Closing):
         articles."""
         live = self._resolver.live_pages
         for cluster_id, pages, canonical in self._resolver.outgrown():
-            _logger.warning(
+            self.logger.warning(
                 "cluster %d has grown to %d pages, %.1f %% of all live pages; its oldest is %r: check whether "
                 "these are error pages, login walls or one template",
                 cluster_id,
@@ -195,4 +195,4 @@ class LogJudge(Closing):
             if reason in (IgnoreReason.GAP, IgnoreReason.UNBEGUN):
                 awaited = say_offset(self._acceptor.positions.get((header.topic_id, header.partition)))
                 why += f": pages of partition {header.partition} from {awaited} to {header.start - 1} are missing"
-        _logger.log(level, "frame %d of the log was ignored: %s", record.offset, why, extra=where)
+        self.logger.log(level, "frame %d of the log was ignored: %s", record.offset, why, extra=where)

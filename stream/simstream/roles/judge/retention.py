@@ -28,13 +28,19 @@ class RetentionWatch(Closing):
     """Sets the metrics of the log's first frame, and reports the settings of topics."""
 
     def __init__(
-        self, log: Log, snapshots: NoSnapshots, context: RoleContext, topics: Sequence[str] = JUDGED
+        self,
+        log: Log,
+        snapshots: NoSnapshots,
+        context: RoleContext,
+        topics: Sequence[str] = JUDGED,
+        logger: logging.Logger = _logger,
     ) -> None:
         """`topics` are those whose settings are watched."""
         self._log = log
         self._snapshots = snapshots
         self._watch = TopicWatch(log, topics, context)
         self._metrics = context.metrics
+        self._logger = logger
         self._retention_s: float | None = None
         self._first = 0
         self._closed = threading.Event()
@@ -72,10 +78,10 @@ class RetentionWatch(Closing):
                 missing = ""
             except TopicMissing as error:  # a judge without pages would notice it only with the next one
                 if error.what != missing:
-                    _logger.warning("%s: %s", error.what, error.todo)
+                    self._logger.warning("%s: %s", error.what, error.todo)
                 missing = error.what
             except SimstreamError as error:
-                _logger.debug("cannot read how long the log is kept: %s", error.what)
+                self._logger.debug("cannot read how long the log is kept: %s", error.what)
             except Exception:  # an error of the client must not stop the metrics
-                _logger.exception("cannot read the settings of the topics")
+                self._logger.exception("cannot read the settings of the topics")
             self._closed.wait(ASK_EVERY_S)

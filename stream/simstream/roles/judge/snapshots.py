@@ -35,6 +35,7 @@ from simstream.roles.context import RoleContext
 from simstream.roles.judge.bit_rot import RotWatch
 from simstream.wire.position import Position
 
+_logger = logging.getLogger("simstream.judge")
 RETRY_S = 2.0
 """Seconds between two tries to write a snapshot that the disk did not take."""
 
@@ -121,7 +122,6 @@ class SnapshotKeeper(NoSnapshots):
 
     reach = "verdicts are published up to frame"
     """What introduces the frame of `published` in errors."""
-    _logger = logging.getLogger("simstream.judge")
 
     def __init__(
         self,
@@ -130,12 +130,14 @@ class SnapshotKeeper(NoSnapshots):
         log_id: str,
         context: RoleContext,
         files: FileSystem | None = None,
+        logger: logging.Logger = _logger,
     ) -> None:
         """Lock the folder. Raises StateLocked, StateDamaged, StateFormat, StateUnwritable."""
         self._folder = StateFolder(Path(path), files, mends=True)
         self._state = state
         self._log_id = log_id
         self._settings = context.settings
+        self._logger = logger
         self._metrics = context.metrics
         self._prepared: PreparedSnapshot | None = None
         """The snapshot in work."""
@@ -292,7 +294,7 @@ class SnapshotKeeper(NoSnapshots):
         StateUnwritable after `give_up_after`, and StateDamaged, also for a file that was damaged on the disk.
         """
         if self._rot is None:
-            self._rot = RotWatch(self._folder.files, self._folder.path, self._in_use, self._metrics)
+            self._rot = RotWatch(self._folder.files, self._folder.path, self._in_use, self._metrics, self._logger)
         self._rot.check()
         if self._prepared is None:
             if self._is_due(frame, ordinal):

@@ -87,7 +87,6 @@ class ShardSnapshots(SnapshotKeeper):
     """Takes and loads the snapshots of one shard's state."""
 
     reach = "its shard must answer from frame"
-    _logger = _logger
 
 
 class ShardWorker(threading.Thread):
@@ -209,7 +208,7 @@ class ShardWorker(threading.Thread):
         if self.folder is None:
             return NoSnapshots()
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        return ShardSnapshots(str(self.folder), state, self._log_id, self._role)
+        return ShardSnapshots(str(self.folder), state, self._log_id, self._role, logger=_logger)
 
     def _look_ahead(self, state: ShardState, snapshots: NoSnapshots, published: Position) -> None:
         """Check where the log leads a loaded state, by its acceptor alone: a wrong answer would count for ever."""
