@@ -13,6 +13,7 @@ from simstream.kafka_settings import OWN
 from simstream.log import open_log
 from simstream.log.kafka import polled_member
 from simstream.log.kafka import reader as kafka_reader
+from simstream.log.kafka.cluster import KafkaCluster
 from simstream.settings import misspelt_variables, resolve
 
 KAFKA = 'log = "kafka://127.0.0.1:1"\n'
@@ -118,6 +119,23 @@ def test_each_setting_that_serve_would_refuse_is_a_line_and_ends_with_2(
     for line, words in zip(lines, wrong, strict=True):
         assert words in line
         assert line.count(": ") >= 2, "it does not say what to do"
+
+
+def test_settings_that_the_client_refuses_are_tried_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token of OAuth may have to be fetched each time."""
+    checked: list[KafkaCluster] = []
+    check = KafkaCluster.check
+
+    def counted(self: KafkaCluster) -> None:
+        checked.append(self)
+        check(self)
+
+    monkeypatch.setattr(KafkaCluster, "check", counted)
+    (folder / "simstream.toml").write_text(KAFKA + '[kafka]\n"security.protocol" = "SLL"')
+    code, lines = told(capsys)
+    assert (code, len(lines), len(checked)) == (2, 1, 1)
 
 
 @pytest.mark.parametrize(

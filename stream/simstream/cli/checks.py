@@ -92,18 +92,16 @@ def _recipe(settings: Settings) -> Iterator[SimstreamError]:
 
 def _log(settings: Settings) -> Iterator[SimstreamError]:
     """Check the log, and the settings of its client also if the log's address is wrong."""
-    wrong = [*_raised(lambda: _check_log(settings))]
-    yield from wrong
-    if wrong and settings.kafka:
-        elsewhere = structs.replace(settings, log=f"{KAFKA}127.0.0.1:1", log_level=None)
-        yield from _raised(lambda: _check_log(elsewhere))
-
-
-def _check_log(settings: Settings) -> None:
     from simstream.cli.options import open_log
 
-    with open_log(settings) as log:
-        log.check()
+    def check() -> None:
+        with open_log(settings) as log:
+            log.check()
+
+    if wrong := [*_raised(lambda: open_log(settings).close())]:
+        yield from wrong
+        settings = structs.replace(settings, log=f"{KAFKA}127.0.0.1:1", log_level=None)
+    yield from _raised(check)
 
 
 def _shards(settings: Settings, roles: Sequence[str]) -> Iterator[SimstreamError]:
