@@ -542,7 +542,7 @@ def test_a_folder_that_is_removed_under_a_judge_ends_it_and_only_a_whole_log_giv
             until(keeper, state, 3, lambda: False)
     assert "delete it (unless it is the state of a log that was cut)" in caught.value.todo
     if log_begins:
-        with pytest.raises(WrongLog, match="no state reaches that far"):
+        with pytest.raises(WrongLog, match="no state reaches that far: give the folder of this role's last state"):
             loaded(folder, 9, log_begins)
     else:
         assert loaded(folder, 9) is None
@@ -629,7 +629,7 @@ def test_without_a_whole_snapshot_the_log_is_judged_again(folder: Path, caplog: 
     turn_over(folder / "manifest")
     turn_over(next(folder.glob("seen-3.*.sealed")))
     assert loaded(folder, 7) is None
-    assert "judged again from its beginning" in caplog.text
+    assert "read again from its beginning" in caplog.text
     saved(folder, 8)
     assert loaded(folder, 8) == 8
 

@@ -1,11 +1,12 @@
-"""Takes snapshots of the judge's state while it works, and loads one at a start.
+"""Takes snapshots of a state while its role works, and loads one at a start.
 
-    judge's thread    turn: prepare ───────────────┐            turn: commit, once its frame is published
+    role's thread     turn: prepare ───────────────┐            turn: commit, once its frame is published
     its own thread                     write ──────┴─ waits ──┘
 
-The keeper takes a snapshot between two polls and writes it while the judge goes on. It puts the snapshot in place
-once the verdicts up to it are committed. So no snapshot is ahead of the published position, unless the log loses a
-commit. `prepare` takes the longer the more pages are live; it takes at most a twentieth of the time.
+A judge and a role `query` have one state, a matcher one for each shard. The keeper takes a snapshot between two
+polls and writes it while the role goes on. It puts the snapshot in place once the verdicts up to it are committed.
+So no snapshot is ahead of the published position, unless the log loses a commit. `prepare` takes the longer the
+more pages are live; it takes at most a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ def stoppable(beat: Beat, stop: threading.Event) -> Beat:
 
 
 class NoSnapshots(Closing):
-    """Stands in for a SnapshotKeeper if the state is in memory alone: every restart judges the whole log again."""
+    """Stands in for a SnapshotKeeper if the state is in memory alone: every restart reads the whole log again."""
 
     wanted = 0
     """The frame that must be published before the snapshot in work can be put in place; 0 without one."""
     kept = 0
     """The first frame that a restart needs: that of the newest snapshot in place; 0 without a snapshot."""
     why = ""
-    """Why the disk makes the judge unready; empty if it does not."""
+    """Why the disk makes the role unready; empty if it does not."""
     disowned = False
     """Whether `check` has set the loaded snapshot aside, so that the next start goes on without it."""
     _appended: dict[int, int] | None = None
@@ -84,7 +85,7 @@ class NoSnapshots(Closing):
         if log_begins:
             raise WrongLog(
                 f"the log begins at frame {log_begins}, and no state reaches that far",
-                "give the folder of the last judge's state with --state, or choose another --prefix",
+                "give the folder of this role's last state with --state, or choose another --prefix",
             )
         return False
 
@@ -118,7 +119,7 @@ class NoSnapshots(Closing):
 
 
 class SnapshotKeeper(NoSnapshots):
-    """Takes and loads the snapshots of one judge's state in one folder. For the judge's thread only."""
+    """Takes and loads the snapshots of one state in one folder. For the thread of this state only."""
 
     reach = "verdicts are published up to frame"
     """What introduces the frame of `published` in errors."""
@@ -241,7 +242,7 @@ class SnapshotKeeper(NoSnapshots):
         if error is not None:
             if log_begins or len(bad) < len(folder.snapshots):
                 raise error
-            self._set_aside(bad, error, "the log is judged again from its beginning")
+            self._set_aside(bad, error, "the log is read again from its beginning")
         return None
 
     def _set_aside(self, bad: Sequence[Snapshot], error: StateDamaged, instead: str) -> None:
@@ -440,5 +441,5 @@ class _SnapshotWrite(threading.Thread):
         try:
             self._prepared.write()
             self.seconds = time.perf_counter() - began
-        except BaseException as error:  # noqa: BLE001  # the judge's thread raises it
+        except BaseException as error:  # noqa: BLE001  # the state's thread raises it
             self.error = error
