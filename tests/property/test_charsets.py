@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simstream.kernels.text import charsets
 from simstream.kernels.text.charsets import EAST_ASIAN_CODECS, to_utf8
 from simstream.text.decode import decode
 from simstream.text.extraction.html_bytes import html_in_utf8
@@ -60,6 +61,29 @@ def strict(raw: bytes, codec: str) -> tuple[bytes | None, bool]:
     except UnicodeDecodeError:
         return None, True
     return found, found is not None
+
+
+def kind_of_pair(raw: bytes, codec: str) -> int:
+    """The code point of two bytes, or their mark, as newlines after them show it."""
+    text, alone = ((part + b"\n\n\n").decode(codec, "replace") for part in (raw, raw[:1]))
+    text = text[: text.index("\n")]
+    if (codec == "gb18030" and raw[1] in range(0x30, 0x3A)) or (codec == "euc_jp" and raw[0] == 0x8F):
+        return charsets._TO_PYTHON
+    if raw[1] == 0:
+        return charsets._INVALID if alone[0] == "\ufffd" else ord(alone[0])
+    if len(text) == 1:
+        return ord(text) if 0x80 <= ord(text) <= 0xFFFF else charsets._TO_PYTHON
+    if text[0] == "\ufffd":
+        return charsets._INVALID
+    return charsets._SINGLE if text[0] == alone[0] else charsets._TO_PYTHON
+
+
+@pytest.mark.parametrize("codec", EAST_ASIAN_CODECS)
+def test_the_table_of_pairs_has_what_python_reads_pair_by_pair(codec: str) -> None:
+    pairs = charsets._make_pairs(codec)
+    for lead, trail in product(range(128, 256), range(256)):
+        raw = bytes((lead, 11 if trail == 10 else trail))  # neither is a second byte
+        assert pairs[lead - 128, trail] == kind_of_pair(raw, codec)
 
 
 @pytest.mark.parametrize("codec", EAST_ASIAN_CODECS)
