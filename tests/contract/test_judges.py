@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived
+from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived, WrongLog
 from simstream.log.base import Log
 from simstream.log.kafka.claim import PublisherClaim
 from simstream.log.kafka.publisher import KafkaPublisher
@@ -158,6 +158,25 @@ def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Top
     other = PublisherClaim(cluster_of(kafka_place))
     with pytest.raises(TakenOver):
         other.check()  # the claim was written again
+    check_published(kafka_log, b"one")
+
+
+def test_an_earlier_claim_in_the_place_of_its_own_is_an_older_copy_and_no_rival(
+    kafka_place: TopicPlace, kafka_log: Log
+) -> None:
+    admin, group = kafka_place.admin(), f"{kafka_place.prefix}.judge-claim"
+    where = ConsumerGroupTopicPartitions(group, [TopicPartition(f"{kafka_place.prefix}.positions", 0)])
+    KafkaPublisher(cluster_of(kafka_place)).start()
+    kept = admin.list_consumer_group_offsets([where])[group].result(10)
+    with KafkaPublisher(cluster_of(kafka_place)) as publisher:
+        publisher.start()
+        publisher.publish(batch(1), b"one")
+        admin.alter_consumer_group_offsets([kept])[group].result(10)
+        with pytest.raises(WrongLog, match="restored from an older copy"):
+            publisher.check()
+        publisher._unsure = True
+        with pytest.raises(WrongLog, match="restored from an older copy"):
+            publisher.publish(batch(2), b"two")
     check_published(kafka_log, b"one")
 
 

@@ -296,7 +296,7 @@ class Publisher(Closing):
         `start`."""
 
     def check(self) -> None:
-        """Raise TakenOver if a newer publisher has started.
+        """Raise TakenOver if a newer publisher has started, WrongLog if the log was restored from an older copy.
 
         A publisher with nothing to publish would not notice otherwise. Read-only and quick: returns if the broker
         does not answer.

@@ -3,7 +3,8 @@
 A fenced producer cannot tell a rival from a transaction of its own that outlived its time: the client reports both
 alike. So a publisher commits a sign before it fences its predecessor. The sign is the metadata of an offset of the
 group `PREFIX.judge-claim`: a random word, the machine and the process. Reading and writing it fences no publisher.
-The publisher that wrote there last has taken over.
+The publisher that wrote there last has taken over. The offset counts the claims: an earlier claim in the place of a
+later one comes from an older copy of the brokers.
 
 The broker forgets such an offset after `offsets.retention.minutes` (a week). If there is no offset, no publisher
 started for that long. Then the committed position alone says whether another judge publishes.
@@ -19,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from simstream.errors import BrokerUnreachable, TakenOver
+from simstream.errors import BrokerUnreachable, TakenOver, WrongLog
 from simstream.log.kafka.cluster import KafkaCluster
 from simstream.log.kafka.groups import ask_group
 from simstream.log.options import POSITIONS
@@ -39,32 +40,34 @@ class PublisherClaim:
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
         self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
+        self._number = 0
 
     def make(self) -> None:
         """Write the sign: this publisher is now the last that started.
 
         Takes a few ms. Raises BrokerUnreachable, LogError.
         """
-        mine = [TopicPartition(self._cluster.name(POSITIONS), 0, 0, self._sign)]
 
         def claim(consumer: Any, timeout: float) -> None:
             # Ask something first that fails quickly: without permission for the group a commit takes most of a
             # minute.
-            consumer.committed(_where(self._cluster), timeout=min(timeout, FIRST_TRY_S))
-            consumer.commit(offsets=mine, asynchronous=False)
+            [last] = consumer.committed(_where(self._cluster), timeout=min(timeout, FIRST_TRY_S))
+            self._number = max(0, last.offset) + 1
+            mine = TopicPartition(last.topic, last.partition, self._number, self._sign)
+            consumer.commit(offsets=[mine], asynchronous=False)
 
         ask_group(self._cluster, claim_group(self._cluster), claim)
 
     def check(self) -> None:
         """Raise TakenOver if another publisher started later; write the sign again if none is left.
 
-        Takes a few ms. Also raises BrokerUnreachable, LogError.
+        Takes a few ms. Also raises WrongLog if the brokers were restored, BrokerUnreachable, LogError.
         """
         if not self._is_left():
             self.make()
 
     def look(self, patience: float) -> None:
-        """Raise TakenOver if another publisher started later.
+        """Raise TakenOver if another publisher started later, and WrongLog if the brokers were restored.
 
         Read-only, and takes a few ms: returns if there is no answer in time. Also raises LogError.
         """
@@ -72,28 +75,30 @@ class PublisherClaim:
             self._is_left(patience)
 
     def _is_left(self, patience: float | None = None) -> bool:
-        """Return whether the broker still has this publisher's sign. Raises TakenOver if it has another one."""
-        found = _last_sign(self._cluster, patience)
-        if found and found != self._sign:
-            raise taken_over(self._cluster)
-        return bool(found)
+        """Return whether the broker still has this publisher's sign.
+
+        Raises TakenOver if it has a later one, WrongLog if it has an earlier one.
+        """
+        found = _last_claim(self._cluster, patience)
+        if found.metadata and found.metadata != self._sign:
+            raise taken_over(self._cluster) if found.offset >= self._number else _restored(self._cluster)
+        return bool(found.metadata)
 
 
 def last_claim(cluster: KafkaCluster) -> str | None:
     """Return the machine and process of the last publisher that started; None if the broker has forgotten it."""
-    return _last_sign(cluster).partition(" ")[2] or None
+    return (_last_claim(cluster).metadata or "").partition(" ")[2] or None
 
 
-def _last_sign(cluster: KafkaCluster, patience: float | None = None) -> str:
-    """Return the sign that was written last; empty if the broker has forgotten it."""
+def _last_claim(cluster: KafkaCluster, patience: float | None = None) -> Any:
+    """Return the last claim as an offset with its metadata, which is empty if the broker has forgotten it."""
     [found] = ask_group(
         cluster,
         claim_group(cluster),
         lambda consumer, timeout: consumer.committed(_where(cluster), timeout=timeout),
         patience,
     )
-    sign: str = found.metadata or ""
-    return sign
+    return found
 
 
 def _where(cluster: KafkaCluster) -> list[TopicPartition]:
@@ -105,4 +110,13 @@ def taken_over(cluster: KafkaCluster) -> TakenOver:
     return TakenOver(
         f"another judge publishes to {cluster.name(POSITIONS)} now",
         "start this one again if you want a standby: it then waits",
+    )
+
+
+def _restored(cluster: KafkaCluster) -> WrongLog:
+    """Return the error for a publisher that finds an earlier claim than its own."""
+    return WrongLog(
+        f"the last claim to publish to {cluster.name(POSITIONS)} is older than this judge's: the brokers were "
+        "restored from an older copy",
+        "start this judge again: it goes on from a state that fits, or says what it lacks",
     )
