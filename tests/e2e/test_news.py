@@ -400,6 +400,7 @@ def test_probe_and_page_tell_of_a_silent_broker_and_missed_pages_are_shown_later
         browser.until(lambda: "No Kafka broker" in "".join(browser.texts("#notice.away p")), "the page tells")
         status, answer = room.get("api/compare", a="https://a.example/9", b="https://a.example/9")
         assert (status, "no broker answers" in answer["error"]) == (503, True)
+        assert "waiting up to" not in room.news.output  # it waits for ever
     finally:
         broker.resume()
     room.tell(page("b.example/9", "After the silence", told, now + HOUR))

@@ -8,7 +8,6 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,8 +63,10 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
             warm_news(words)
         limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
         feed = FeedState(limits, words)
-        options = replace(options_of(settings, READ_S), logs_silence=False)
-        impatient = stack.enter_context(open_log(settings.log, options))
+        followed, impatient = (  # once it reads, the condition alone tells of a silence, which may last for ever
+            stack.enter_context(open_log(settings.log, options_of(settings, patience, logs_silence=False)))
+            for patience in (settings.give_up_s, READ_S)
+        )
         of_pages = PageLimits(settings.max_record_bytes, settings.field_paths)
         metrics = NewsMetrics(judged_prefix(settings))
         web_app = web.Application()
@@ -75,7 +76,9 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
         if webhook is not None:
             events = StoryEvents(feed, webhook.updates)
             beside.append(WebhookSender(webhook.target, events, metrics).run)
-        intake = stack.enter_context(NewsIntake(log, feed, of_pages, partial(_open_table, settings, log, feed)))
+        intake = stack.enter_context(
+            NewsIntake(followed, feed, of_pages, partial(_open_table, settings, log, feed))
+        )
         deadline = stack.enter_context(StopDeadline("the news page", settings.stop_timeout_s))
         asyncio.run(_serve(web_app, listening, intake, beside, deadline))
 

@@ -314,5 +314,6 @@ def table_cluster(settings: Settings, name: str, pages: TopicInfo) -> KafkaClust
             settings, prefix=name, publish_to=None, verdicts_topic=None, pages_topic=pages.name
         ),
         settings.give_up_s,
+        logs_silence=False,  # the news page tells of a silence itself
     )
     return KafkaCluster(settings.log.removeprefix(KAFKA), options)

@@ -18,12 +18,13 @@ _SCHEME = re.compile(r"(kafka|https?|file|tcp)s?:", re.IGNORECASE)
 """An address that begins like this is a URL, never a folder."""
 
 
-def options_of(settings: Settings, patience: float) -> LogOptions:
+def options_of(settings: Settings, patience: float, logs_silence: bool = True) -> LogOptions:
     """Return the options of the log that the settings name; `patience` is the seconds to wait for a broker."""
     return LogOptions(
         prefix=settings.prefix,
         client=settings.kafka,
         patience=patience,
+        logs_silence=logs_silence,
         max_record_bytes=settings.max_record_bytes,
         matches=settings.matches,
         shards=settings.shards,
