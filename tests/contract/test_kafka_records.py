@@ -93,6 +93,18 @@ def test_many_records_do_not_crash_the_interpreter(
     assert sorted(record.headers for record in read_all(kafka_log, PAGES)) == [(), *[(("good", b"1"),)] * 100]
 
 
+def test_a_page_without_a_timestamp_came_when_it_was_read(kafka_log: Log) -> None:
+    """Before 0.10, Kafka's producers sent no timestamps."""
+    with kafka_log.open_appender(PAGES) as appender:
+        appender.append(b"{}", timestamp=-1)
+    [unread] = read_all(kafka_log, PAGES)
+    assert unread.timestamp == 0  # whoever reads it again gets the same
+    began = int(time.time() * 1000)
+    with kafka_log.open_consumer() as source:
+        [record] = read_source(source, 1).records
+    assert began <= record.timestamp <= time.time() * 1000
+
+
 def total(records: list[Record]) -> int:
     return sum(len(record.value or b"") for record in records)
 

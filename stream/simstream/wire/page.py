@@ -80,7 +80,8 @@ class PageFields(msgspec.Struct, gc=False):
     """The page as HTML, if it has no `text`: its main content is judged."""
     time: int | float | str | None = None
     """ISO 8601 (UTC if it names no zone), or milliseconds since 1970. Without it, or if its text
-    cannot be read, the time of the record counts."""
+    cannot be read, the time of the record counts. If a record in Kafka has none, the time at which it is read
+    counts."""
     status: int | Annotated[str, msgspec.Meta(pattern=_STATUS_TEXT)] | None = None
     """The HTTP status, as a number or as text; a page with any but 2xx is `too_short`. Blank text counts as
     absent."""

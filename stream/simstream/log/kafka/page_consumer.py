@@ -116,11 +116,12 @@ class KafkaPageConsumer(PageConsumer):
             raise self._error
         records: list[Record] = []
         stray: set[int] = set()
+        now_ms = int(time.time() * 1000)  # the time of a page that came without one
         for message in messages:
             if message.error() is not None:
                 self._on_message_error(message)
                 continue
-            record = to_record(message)
+            record = to_record(message, now_ms)
             if record.partition in self._moved or record.partition not in self._next:
                 stray.add(record.partition)  # read before the partition came or went: drop it
             else:

@@ -63,13 +63,14 @@ def seek(consumer: Any, place: TopicPartition) -> None:
         consumer.incremental_assign([place])
 
 
-def to_record(message: Any) -> Record:
-    """Return a client's message as a record. Cost: about 1.5 us."""
+def to_record(message: Any, untimed_ms: int = 0) -> Record:
+    """Return a client's message as a record; one without a timestamp gets `untimed_ms`. Cost: about 1.5 us."""
     try:
         found = _HEADERS(message)
         headers = tuple((name, value or b"") for name, value in found) if found else ()
     except (SystemError, UnicodeDecodeError):
         headers = _readable_headers(message)
+    timestamp = message.timestamp()[1]
     return Record(
         message.topic(),
         message.partition(),
@@ -77,7 +78,7 @@ def to_record(message: Any) -> Record:
         message.key(),
         message.value(),
         headers,
-        max(0, message.timestamp()[1]),
+        timestamp if timestamp >= 0 else untimed_ms,
     )
 
 
