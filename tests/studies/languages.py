@@ -4,8 +4,8 @@
 
 The pages are versions of translated manuals: each Markdown file of a git repository, as each commit left it. The
 translations of React's documentation (`github.com/reactjs/ru.react.dev`) are such repositories. Code, addresses and
-markup are left out. A version counts if half of its words have a letter beyond ASCII, so that untranslated pages do
-not count.
+markup are left out. A version counts if half of its words have a letter of the language's own: the repositories
+have untranslated pages, too, and pages of other languages.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import unicodedata
 from collections import defaultdict
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -64,6 +65,21 @@ _BESIDE_PROSE: Final = tuple(
         r"[`*_#>|\[\]]+",
     )
 )
+LETTERS: Final = {
+    "ar": "ARABIC",
+    "bn": "BENGALI",
+    "fa": "ARABIC",
+    "he": "HEBREW",
+    "hi": "DEVANAGARI",
+    "ja": "HIRAGANA",
+    "ko": "HANGUL",
+    "ru": "CYRILLIC",
+    "ta": "TAMIL",
+    "th": "THAI",
+    "uk": "CYRILLIC",
+    "vi": "LATIN",
+}
+"""How the names of a language's letters begin in Unicode; ASCII's are no language's own."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
@@ -74,12 +90,12 @@ class VersionPairs(NamedTuple):
     unrelated: NDArray[np.int64]  # (m, 2)
 
 
-def versions(repository: Path) -> list[CorpusPage]:
+def versions(repository: Path, language: str) -> list[CorpusPage]:
     """Return the translated versions of each Markdown file, the earliest first; `group` is the end of its path."""
     found, blobs = [], _Blobs(repository)
     for path, names in sorted(_history(repository).items()):
         texts = dict.fromkeys(prose_of(blobs.read(name)) for name in reversed(names))
-        translated = [text for text in texts if is_translated(text)]
+        translated = [text for text in texts if is_translated(text, LETTERS[language])]
         found += [CorpusPage(f"{path}@{number}", path, "", text) for number, text in enumerate(translated)]
     blobs.close()
     return found
@@ -139,10 +155,15 @@ def prose_of(markdown: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def is_translated(text: str) -> bool:
+def is_translated(text: str, letters: str) -> bool:
     words = _WORD.findall(text)
-    foreign = sum(not word.isascii() for word in words)
-    return sum(map(len, words)) >= MIN_LETTERS and 2 * foreign >= len(words)
+    own = sum(any(_is_own(letter, letters) for letter in word) for word in words)
+    return sum(map(len, words)) >= MIN_LETTERS and 2 * own >= len(words)
+
+
+@cache
+def _is_own(letter: str, letters: str) -> bool:
+    return not letter.isascii() and unicodedata.name(letter, "").startswith(letters)
 
 
 def pairs_of(pages: list[CorpusPage], random: Random, unrelated: int = UNRELATED) -> VersionPairs:
@@ -252,7 +273,9 @@ def main(repositories: tuple[str, ...], recipe: str, limit: int | None) -> None:
     found = {}
     for named in repositories:
         language, _, path = named.partition("=")
-        if not (pages := versions(Path(path))):
+        if language not in LETTERS:
+            raise click.BadParameter(f"use one of {', '.join(LETTERS)}", param_hint=named)
+        if not (pages := versions(Path(path), language)):
             raise click.BadParameter(f"{path} has no translated page", param_hint=named)
         found[language] = run(context, pages, templates)
     report.show(Console(), tables(found))

@@ -51,14 +51,15 @@ def git(folder: Path, *command: str) -> None:
 
 
 def test_versions_are_read_without_code_and_addresses_and_only_where_they_are_translated(repository: Path) -> None:
-    found = languages.versions(repository)
+    found = languages.versions(repository, "ru")
     assert [page.id for page in found] == ["content/mill.md@0", "content/mill.md@1", "content/snow.md@0"]
     assert found[0].text == text(0).replace("\n\n", "\n") + "\nlink"
+    assert languages.versions(repository, "ko") == []
     assert not any("code" in page.text or "example" in page.text for page in found)
 
 
 def test_near_versions_match_and_other_pages_do_not(repository: Path) -> None:
-    pages = languages.versions(repository)
+    pages = languages.versions(repository, "ru")
     result = languages.run(
         StudyContext("default", default_cache(), 40), pages, [sites.template_of(site("乙报", OTHER))]
     )
