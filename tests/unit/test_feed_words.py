@@ -33,6 +33,9 @@ WORDS = TitleWords(default_cache())
         ("a.example", "www title a.example", True),
         ("サッカー", "サッカー日本代表", True),
         ("iphone15", "新款iPhone15发布", True),
+        ("tàu", "Chuyến ta\u0300u đêm", True),
+        ("ta\u0300u", "Chuyến tàu đêm", True),
+        ("tau", "Chuyến tàu đêm", False),
     ],
 )
 def test_a_title_is_found_by_its_words_and_not_by_other_runs_of_characters(

@@ -1,13 +1,14 @@
 """Cuts titles and questions into the words that a search compares.
 
 Chinese is cut as jieba cuts it: a title in search mode, so that 长江大桥 is also found by 大桥, and a question in
-accurate mode. So 市长 does not find 南京市长江大桥. Case, width of letters and traditional characters do not count.
-Scripts without spaces, such as kana, give pairs of characters.
+accurate mode. So 市长 does not find 南京市长江大桥. Case, width of letters and traditional characters do not count, nor
+whether a letter and its mark are one character. Scripts without spaces, such as kana, give pairs of characters.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import pairwise
@@ -61,6 +62,7 @@ class TitleWords:
         return parts
 
     def _cut(self, text: str, mode: Mode) -> Iterator[str]:
+        text = unicodedata.normalize("NFC", text)
         points = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
         lower, classes = _tables()
         lowered = lower[points].tobytes().decode("utf-32-le")
