@@ -1,8 +1,9 @@
-"""Counts the processors of this machine, and shares work among them."""
+"""Counts the processors of this machine, and shares work among threads."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,24 @@ Result = TypeVar("Result")
 def cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def call_in_daemon(work: Callable[[], Result], name: str) -> Future[Result]:
+    """Return the outcome of `work`, called in a thread that does not hold up the end of the process.
+
+    For what may take minutes, as questions to brokers that are away: no thread can be cancelled.
+    """
+    outcome: Future[Result] = Future()
+    outcome.set_running_or_notify_cancel()  # nobody can cancel it then
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # whoever asked gets it
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return outcome
 
 
 def in_parts(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

@@ -388,7 +388,7 @@ def test_nothing_is_asked_once_the_records_are_dropped(server: AnsweringServer) 
         inquiry = wait._inquiry
         assert inquiry is not None
         wait.forget()
-        assert inquiry.done.wait(30)
+        inquiry.outcome.result(30)
 
 
 def test_each_silence_of_the_registry_is_told_once(

@@ -6,11 +6,13 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from simstream.errors import BrokerUnreachable
 from simstream.log.base import Appender, Log, Reader
 from simstream.log.options import PAGES, VERDICTS
+from simstream.processors import call_in_daemon
 
 
 class ServiceConnection(NamedTuple):
@@ -50,28 +52,22 @@ async def connect_async(log: Log, seconds: float) -> ServiceConnection:
 
 
 def _begin(log: Log) -> Future[ServiceConnection]:
-    made: Future[ServiceConnection] = Future()
-    made.set_running_or_notify_cancel()  # asyncio cannot cancel it then, so that it is always closed
-    threading.Thread(target=_connect, args=(log, made), name="simstream-connect", daemon=True).start()
-    return made
+    return call_in_daemon(partial(_connect, log), "simstream-connect")
 
 
-def _connect(log: Log, made: Future[ServiceConnection]) -> None:
+def _connect(log: Log) -> ServiceConnection:
+    name = log.topic(PAGES).name
+    verdicts = log.open_reader(VERDICTS, "end")
     try:
-        name = log.topic(PAGES).name
-        verdicts = log.open_reader(VERDICTS, "end")
-        try:
-            made.set_result(ServiceConnection(name, verdicts, log.open_appender(PAGES)))
-        except BaseException:
-            verdicts.close()
-            raise
-    except BaseException as error:  # noqa: BLE001  # carried over to the thread that asked, whatever it is
-        made.set_exception(error)
+        return ServiceConnection(name, verdicts, log.open_appender(PAGES))
+    except BaseException:
+        verdicts.close()
+        raise
 
 
 def _abandon(log: Log, made: Future[ServiceConnection]) -> None:
     """Close a connection for which nobody waits, as soon as it is there, by a thread of its own; then the log."""
-    threading.Thread(target=_close, args=(log, made), name="simstream-connect", daemon=True).start()
+    call_in_daemon(partial(_close, log, made), "simstream-connect")
 
 
 def _close(log: Log, made: Future[ServiceConnection]) -> None:

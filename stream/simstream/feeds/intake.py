@@ -19,12 +19,12 @@ from typing import Any, Final, TypeVar
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, LogError, LogLocked
 from simstream.feeds.condition import FeedPartition
-from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState, take_page, take_verdict
 from simstream.feeds.table import Changes, NewsMembership, NewsTable, TableAccess, TableTopic
 from simstream.log.base import Log, Reader
 from simstream.log.options import PAGES, VERDICTS
 from simstream.model import Record
+from simstream.processors import call_in_daemon
 from simstream.wire.page import PageLimits
 
 T = TypeVar("T")
@@ -248,7 +248,7 @@ class NewsIntake(Closing):
         """
         if self._stopping.is_set():
             raise _StoppedError
-        answer = asyncio.ensure_future(call_in_daemon(work))
+        answer = asyncio.wrap_future(call_in_daemon(work, "question"))
         stopping = asyncio.ensure_future(self._stopping.wait())
         either: list[asyncio.Future[Any]] = [answer, stopping]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -17,7 +17,6 @@ from simstream.compiling import announced
 from simstream.errors import LogError, SimstreamError, UsageError
 from simstream.feeds.comparison import READ_S, PageTexts
 from simstream.feeds.connections import BoundedRunner
-from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.fold import FoldLimits
 from simstream.feeds.intake import NewsIntake
 from simstream.feeds.reasons import REASONS
@@ -34,6 +33,7 @@ from simstream.log import KAFKA, judged_prefix, open_log, options_of
 from simstream.log.base import Log
 from simstream.log.kafka.topics import create_table
 from simstream.log.options import PAGES, VERDICTS
+from simstream.processors import call_in_daemon
 from simstream.roles.stop_deadline import StopDeadline
 from simstream.settings import Settings
 from simstream.telemetry.callers import bound, callers_of, url_of
@@ -127,7 +127,8 @@ async def _serve(
             one.cancel()
         await asyncio.wait([reading, stopping, *others])
         await runner.cleanup()
-        await call_in_daemon(intake.close)  # here, where a second signal does not end it
+        # Here, where a second signal does not end it.
+        await asyncio.wrap_future(call_in_daemon(intake.close, "question"))
     if failed is None and (late := reading.exception()) is not None:
         failed = _named(late)
     if failed is not None:
@@ -181,7 +182,7 @@ class _ComparisonRunner:
         self._waiting += 1
         try:
             async with self._turn:
-                return await call_in_daemon(partial(self._texts.compare, *pages))
+                return await asyncio.wrap_future(call_in_daemon(partial(self._texts.compare, *pages), "question"))
         finally:
             self._waiting -= 1
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from simstream.errors import SimstreamError
 from simstream.feeds.condition import Ends, FeedCondition, FeedPartition
-from simstream.feeds.daemon_call import call_in_daemon
 from simstream.feeds.state import FeedState
 from simstream.log.base import Log
 from simstream.log.options import PAGES, VERDICTS
+from simstream.processors import call_in_daemon
 
 _logger = logging.getLogger("simstream.news")
 _EVENTS: Final = {"ready": "the stories are up to date", "reading": "the news page reads its table"}
@@ -45,7 +45,7 @@ class FeedWatch:
         """Look every EVERY_S seconds."""
         while True:
             try:
-                self._condition.hear(await call_in_daemon(self._ends))
+                self._condition.hear(await asyncio.wrap_future(call_in_daemon(self._ends, "question")))
             except SimstreamError as error:
                 _logger.debug("the ends of the topics are not known: %s", error)
             self._note_ready()

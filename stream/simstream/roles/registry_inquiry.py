@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from simstream.errors import RegistryFailed
+from simstream.processors import call_in_daemon
 from simstream.registry.client import TIMEOUT_S
 from simstream.telemetry.metrics import Metrics
 
@@ -25,14 +26,12 @@ class RegistryInquiry(ABC):
     def __init__(self, url: str, metrics: Metrics) -> None:
         """Start the thread; the attributes that `work` needs must be there."""
         self.began = self.progress_at = time.monotonic()
-        self.done = threading.Event()
         self.metrics = metrics
         self.stop = threading.Event()
         self.url = url
         self._failure: RegistryFailed | None = None
-        self._error: Exception | None = None
         # A daemon: a registry that answers one byte at a time must not keep the process from ending.
-        threading.Thread(target=self._run, name="schemas", daemon=True).start()
+        self.outcome = call_in_daemon(self.work, "schemas")
 
     @abstractmethod
     def work(self) -> None:
@@ -47,7 +46,7 @@ class RegistryInquiry(ABC):
     def failure(self) -> RegistryFailed | None:
         """What the registry did instead of answering."""
         silent_s = self.silent_s
-        if self._failure is not None or silent_s < SILENT_S or self.done.is_set():
+        if self._failure is not None or silent_s < SILENT_S or self.outcome.done():
             return self._failure
         what = f"the schema registry {self.url} has not answered for {silent_s:.0f} s"
         return RegistryFailed(what, "see whether it runs, and check [registry]")
@@ -55,11 +54,6 @@ class RegistryInquiry(ABC):
     def cancel(self) -> None:
         """End after the current request."""
         self.stop.set()
-
-    def raise_error(self) -> None:
-        """Raise the error that ended the thread, if one did."""
-        if self._error is not None:
-            raise self._error
 
     def insist(self, request: Callable[[], _T]) -> _T | None:
         """Return the answer to a request, for `work`. After a failure it is sent again. None if cancelled."""
@@ -76,10 +70,3 @@ class RegistryInquiry(ABC):
             self._failure, self.progress_at = None, time.monotonic()
             return answer
         return None
-
-    def _run(self) -> None:
-        try:
-            self.work()
-        except Exception as error:  # noqa: BLE001  # the role's thread raises it
-            self._error = error
-        self.done.set()

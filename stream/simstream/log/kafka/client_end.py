@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
+
+from simstream.processors import call_in_daemon
 
 MAX_END_S = 10.0
 """Seconds that `end_client` waits for one client. Most end within a few ms."""
@@ -48,16 +51,6 @@ def drop_producer(held: list[Producer | None]) -> None:
 
 def end_client(end: Callable[[], object]) -> None:
     """Call `end` in a thread, and wait for it, up to MAX_END_S. Raises what it raises."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            end()
-        except BaseException as error:  # noqa: BLE001  # the caller raises it
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="end", daemon=True)
-    thread.start()
-    thread.join(MAX_END_S)
-    if errors:
-        raise errors[0]
+    outcome = call_in_daemon(end, "end")
+    if wait([outcome], MAX_END_S).done:
+        outcome.result()

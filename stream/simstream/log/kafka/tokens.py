@@ -14,11 +14,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from concurrent.futures import wait
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from simstream.errors import NotAdmitted, SettingsError
 from simstream.kafka_settings import without_secrets
+from simstream.processors import call_in_daemon
 
 OAUTH_CB: Final = "oauth_cb"
 MAX_CALL_S: Final = 8.0
@@ -85,14 +87,15 @@ class TokenSource:
         if self._call is None:
             self._call = _Call(self._function, str(self._client.get("sasl.oauthbearer.config", "")))
         call, token = self._call, None
-        if not call.done.wait(0 if call.is_late else MAX_CALL_S):
+        if not wait([call.outcome], 0 if call.is_late else MAX_CALL_S).done:
             call.is_late = True
             trouble = f"has not returned after {time.monotonic() - call.began:.0f} s"
         else:
             self._call = None
-            token, trouble = read_token(call.result, time.time())
-            if call.error is not None:
-                trouble = f"raised {type(call.error).__name__}: {call.error}"
+            if (error := call.outcome.exception()) is not None:  # also SystemExit
+                trouble = f"raised {type(error).__name__}: {error}"
+            else:
+                token, trouble = read_token(call.outcome.result(), time.time())
         if token is None:
             self._fail(trouble)
         else:
@@ -111,19 +114,9 @@ class _Call:
 
     def __init__(self, function: Callable[[str], Any], config: str) -> None:
         self.began = time.monotonic()
-        self.done = threading.Event()
-        self.result: Any = None
-        self.error: BaseException | None = None
+        self.outcome = call_in_daemon(partial(function, config), "oauth")
         self.is_late = False
         """Whether a caller has waited for it in vain. Nobody waits again."""
-        threading.Thread(target=self._run, args=(function, config), name="oauth", daemon=True).start()
-
-    def _run(self, function: Callable[[str], Any], config: str) -> None:
-        try:
-            self.result = function(config)
-        except BaseException as error:  # noqa: BLE001 - also SystemExit: the thread that asked tells
-            self.error = error
-        self.done.set()
 
 
 def token_settings(client: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from concurrent import futures
 from functools import partial
 
 from simstream.errors import RegistryFailed
@@ -82,7 +83,7 @@ class SchemaWait:
     def wait(self, seconds: float) -> None:
         """Wait for the answers, at most so long."""
         if self._inquiry is not None:
-            self._inquiry.done.wait(seconds)
+            futures.wait([self._inquiry.outcome], seconds)
 
     def admit(self, records: Sequence[Record] = ()) -> Sequence[Record]:
         """Return the records whose schemas are known, in order; none while schemas are asked for.
@@ -136,12 +137,12 @@ class SchemaWait:
         """Return whether all answers are there, and keep them."""
         assert self._book is not None
         waited_s = time.monotonic() - inquiry.began
-        if not inquiry.done.is_set():
+        if not inquiry.outcome.done():
             self._metrics.registry_wait.set(waited_s)
             if (failure := inquiry.failure) is not None:
                 self._note_failure(failure, inquiry.silent_s)
             return False
-        inquiry.raise_error()
+        inquiry.outcome.result()
         if self._told:
             _logger.info("the schema registry answers again, after %.1f s: pages are read on", waited_s)
         self._told, self._inquiry = False, None

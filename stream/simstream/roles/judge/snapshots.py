@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,7 @@ from simstream.judge.acceptor import LogPlace
 from simstream.judge.expiry import Beat
 from simstream.judge.pages.store import PageStore
 from simstream.judge.state import LogState
+from simstream.processors import call_in_daemon
 from simstream.roles.context import RoleContext
 from simstream.roles.judge.bit_rot import RotWatch
 from simstream.wire.position import Position
@@ -142,7 +144,7 @@ class SnapshotKeeper(NoSnapshots):
         self._metrics = context.metrics
         self._prepared: PreparedSnapshot | None = None
         """The snapshot in work."""
-        self._writing: _SnapshotWrite | None = None
+        self._writing: Future[float] | None = None
         """Its write, in work or done; None after a failed one."""
         self._frame = self._ordinal = 0
         """The frame of the last snapshot that was prepared or loaded."""
@@ -328,7 +330,7 @@ class SnapshotKeeper(NoSnapshots):
         if self._rot is not None:
             self._rot.close()
         if self._writing is not None:
-            self._writing.join()
+            wait([self._writing])
         self._metrics.forget_snapshots(self)
         self._folder.close()
 
@@ -358,15 +360,15 @@ class SnapshotKeeper(NoSnapshots):
         self._frame, self._ordinal, self._prepared_at = frame, ordinal, time.monotonic()
         self._rest_s = took_s * SHARE
         self.wanted = frame
-        self._writing = _SnapshotWrite(self._prepared)
+        self._writing = _begin_write(self._prepared)
 
     def _go_on(self, published: int) -> None:
         """Take the next step of the snapshot in work, if it is possible now."""
         assert self._prepared is not None
         if self._writing is None:
-            self._writing = _SnapshotWrite(self._prepared)
-        elif not self._writing.is_alive():
-            error = self._writing.error
+            self._writing = _begin_write(self._prepared)
+        elif self._writing.done():
+            error = self._writing.exception()
             if error is not None:
                 self._writing = None
                 self._failed(error)
@@ -379,8 +381,8 @@ class SnapshotKeeper(NoSnapshots):
         """Take the snapshot in work as far as it goes without another try."""
         if self._prepared is not None:
             if self._writing is None:
-                self._writing = _SnapshotWrite(self._prepared)
-            self._writing.join()
+                self._writing = _begin_write(self._prepared)
+            wait([self._writing])
             self._go_on(published)
 
     def _commit(self, prepared: PreparedSnapshot) -> None:
@@ -393,7 +395,7 @@ class SnapshotKeeper(NoSnapshots):
         if self._goes_back_to is not None:
             self._goes_back_to = prepared.number
         if self._writing is not None:
-            self._metrics.batch.labels("snapshot_write").observe(self._writing.seconds)
+            self._metrics.batch.labels("snapshot_write").observe(self._writing.result())
         self._prepared = self._writing = self._failing_since = None
         self._placed_at = time.monotonic()
         self.kept, self.wanted = self._frame, 0
@@ -424,22 +426,12 @@ class SnapshotKeeper(NoSnapshots):
         return max(0.0, time.time() - snapshots[0].modified_ns / 1e9) if snapshots else float("nan")
 
 
-class _SnapshotWrite(threading.Thread):
-    """Writes one snapshot from now on. A daemon: it does not delay the end of the process."""
+def _begin_write(prepared: PreparedSnapshot) -> Future[float]:
+    """Write a snapshot in a thread that does not delay the end of the process. It returns its seconds."""
 
-    def __init__(self, prepared: PreparedSnapshot) -> None:
-        super().__init__(name="snapshot", daemon=True)
-        self._prepared = prepared
-        self.error: BaseException | None = None
-        self.seconds = 0.0
-        """The seconds that the write took."""
-        self.start()
-
-    def run(self) -> None:
-        """See Thread. An error of the write is in `error` then."""
+    def write() -> float:
         began = time.perf_counter()
-        try:
-            self._prepared.write()
-            self.seconds = time.perf_counter() - began
-        except BaseException as error:  # noqa: BLE001  # the state's thread raises it
-            self.error = error
+        prepared.write()
+        return time.perf_counter() - began
+
+    return call_in_daemon(write, "snapshot")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import wait
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -51,7 +52,7 @@ def find_format(topic: str, published: Position | None, context: RoleContext) ->
             return None
     finally:
         inquiry.cancel()
-    inquiry.raise_error()
+    inquiry.outcome.result()
     if inquiry.found is None:
         raise _missing(inquiry, name, earlier)
     schema_id, age = inquiry.found
@@ -71,7 +72,7 @@ def _missing(inquiry: _SchemaInquiry, name: str, earlier: Position | None) -> Si
 def _wait_for(inquiry: RegistryInquiry, context: RoleContext) -> bool:
     """Return true once the inquiry is done, false if the service stops. Raises RegistryFailed in the end."""
     give_up_s, is_told = context.settings.give_up_s, False
-    while not inquiry.done.wait(LOOK_EVERY_S):
+    while not wait([inquiry.outcome], LOOK_EVERY_S).done:
         if context.stop.is_set():
             return False
         failure = inquiry.failure
