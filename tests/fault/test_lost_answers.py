@@ -13,7 +13,7 @@ from simstream.judge.answer_book import AnswerBook
 from simstream.judge.policy import Policy
 from simstream.log.base import Log
 from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
-from simstream.roles.judge.kept_answers import check_kept_answers
+from simstream.roles.judge.role import check_kept_answers
 from simstream.roles.match.answer_writer import AnswerWriter
 from simstream.roles.match.answered_frames import answered_frames, shards_without
 from tests.e2e import eventful_pages

@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from simstream.feeds import link_lists
+from simstream.feeds import titles
 from simstream.feeds.cards import CardQuery, StoryCards
 from simstream.feeds.fold import FoldLimits, VerdictFold
 from simstream.feeds.records import PageSheet, place
@@ -29,7 +29,7 @@ SKIPPED = ("script", "style", "noscript", "template")
 
 
 def is_list_of_links(html: str) -> bool:
-    return link_lists.is_list_of_links(parts_of(html.encode()))
+    return titles.is_list_of_links(parts_of(html.encode()))
 
 
 def headlines(count: int) -> str:

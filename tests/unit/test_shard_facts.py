@@ -42,7 +42,7 @@ def test_a_judge_refuses_offsets_of_another_topic_of_answers() -> None:
 
 
 def test_a_state_without_the_topic_of_its_answers_is_taken_up() -> None:
-    """Such states are of earlier versions; `roles/judge/kept_answers` looks at their offsets."""
+    """Such states are of earlier versions; `roles/judge/role` looks at their offsets."""
     facts = facts_of(answered_judge("old"), answers_topic="")
     with answered_judge("new") as state:
         parts = state.parts()

@@ -12,7 +12,7 @@ from simstream.errors import SettingsError, Unavailable
 from simstream.judge.acceptor import LogPlace
 from simstream.model import PageSource, Record, Verdict, VerdictKind
 from simstream.roles.judge.log_judge import JudgedFrame
-from simstream.roles.judge.traced_pages import traced_pages
+from simstream.roles.judge.verdict_publisher import traced_pages
 from simstream.settings import Settings
 from simstream.telemetry import tracing
 from simstream.telemetry.tracing import MAX_WAITING, PageSpans, TracedPage, check_tracing, is_sampled

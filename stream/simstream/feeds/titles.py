@@ -1,11 +1,23 @@
-"""Reads from a page's record what the news page shows of it: its title and time, or that the page is gone."""
+"""Reads what the news page shows of a page's record: title and time, whether it is gone or a list of links."""
 
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
-from simstream.feeds.link_lists import is_list_of_links
 from simstream.feeds.records import PageSheet
+from simstream.kernels.html.page_parts import (
+    BLOCKS,
+    HEADLINES,
+    HEADLINES_WIDTH,
+    LINKED,
+    MARKS,
+    TEXT_END,
+    TEXT_START,
+    WIDTH,
+    PageParts,
+)
+from simstream.kernels.html.sentences import MIN_LINE_WIDTH
 from simstream.model import Page, PageKind, Record
 from simstream.text.extraction.article import parts_of
 from simstream.text.extraction.html_bytes import html_in_utf8
@@ -16,6 +28,10 @@ HEAD_CHARACTERS = 64 << 10
 """So many bytes or characters of plain text are searched for its first line."""
 HTML_CHARACTERS = 256 << 10
 """So many bytes or characters of HTML are read."""
+MIN_HEADLINES = 20
+"""The fewest linked headlines of a list."""
+MIN_LINKS_TO_PROSE = 8
+"""The headlines of a list are at least so many times as wide as its sentences outside links."""
 
 
 class _TitleFields(msgspec.Struct, gc=False):
@@ -44,6 +60,18 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
     html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
     parts = parts_of(html)
     return PageSheet(title or html_title(html, parts), time, is_list=is_list_of_links(parts), page_id=page.id)
+
+
+def is_list_of_links(parts: PageParts) -> bool:
+    """Return whether a page has many linked headlines, and hardly a sentence outside links."""
+    blocks = parts.blocks[: parts.num[BLOCKS]].astype(np.int64)  # a product of two widths is beyond 32 bits
+    size = blocks[:, TEXT_END] - blocks[:, TEXT_START]
+    width = (blocks[:, WIDTH] >> 1) * (size - blocks[:, LINKED]) // size
+    said = int(width[(blocks[:, MARKS] > 0) & (width >= MIN_LINE_WIDTH)].sum())
+    # HEADLINES_WIDTH is twice a width.
+    return bool(
+        parts.num[HEADLINES] >= MIN_HEADLINES and parts.num[HEADLINES_WIDTH] >= 2 * MIN_LINKS_TO_PROSE * said
+    )
 
 
 def _own_title(record: Record, limits: PageLimits) -> str:

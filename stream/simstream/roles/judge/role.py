@@ -7,9 +7,9 @@ from contextlib import suppress
 from functools import partial
 
 from simstream.closing import Closing
-from simstream.errors import SettingsError, TopicMissing
+from simstream.errors import SettingsError, TopicMissing, WrongLog
 from simstream.index.plan import divided_plan
-from simstream.judge.answer_book import AnswerBook
+from simstream.judge.answer_book import AnswerBook, few_shards
 from simstream.judge.policy import Policy
 from simstream.judge.shard_matcher import check_link
 from simstream.log import setting_for_matchers
@@ -18,13 +18,13 @@ from simstream.log.options import FINGERPRINTS, MATCHES, VERDICTS
 from simstream.roles.context import RoleContext
 from simstream.roles.fingerprint.first_frame import check_recipe
 from simstream.roles.judge.answered_reader import AnsweredReader
-from simstream.roles.judge.kept_answers import check_kept_answers
 from simstream.roles.judge.log_follower import MAX_READY_FRAMES, NAME, LogFollower, PublishedPositionCheck
 from simstream.roles.judge.log_judge import LogJudge
 from simstream.roles.judge.retention import RetentionWatch
 from simstream.roles.judge.snapshots import LoadStoppedError, NoSnapshots, SnapshotKeeper, stoppable
 from simstream.roles.judge.verdict_format import VerdictFormat, find_format
 from simstream.roles.judge.verdict_publisher import VerdictPublisher
+from simstream.roles.match.answered_frames import shards_without
 from simstream.roles.topics import (
     JUDGED,
     JUDGED_WITH_SHARDS,
@@ -214,3 +214,32 @@ def open_snapshots(log_judge: LogJudge, log_id: str, context: RoleContext) -> No
         return SnapshotKeeper(folder, log_judge.state, log_id, context, logger=log_judge.logger)
     log_judge.logger.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
     return NoSnapshots()
+
+
+def check_kept_answers(log: Log, book: AnswerBook, frame: int, published: int) -> None:
+    """Raise WrongLog if a judge at this `frame` would wait for ever for an answer that was removed.
+
+    Matchers that start answer frames from the `published` one on again, and earlier frames never. Asks the log a
+    few questions, and reads answers only of shards that lack some.
+    """
+    topic, needed = log.topic(MATCHES).name, book.offsets(frame)
+    lows, ends = log.low_watermarks(MATCHES), log.end_offsets(MATCHES)
+    for shard, offset in enumerate(needed):
+        if ends[shard] < offset:
+            raise WrongLog(
+                f"{topic} ends at offset {ends[shard]} in partition {shard}, and the state has read up to {offset}",
+                "if that topic was deleted and created again, give judges and matchers empty folders; else check "
+                "that --state belongs to this log",
+            )
+    cut = [shard for shard, offset in enumerate(needed) if offset < lows[shard]]
+    lost = shards_without(log, book.is_own, cut, frame)
+    if not lost:
+        return
+    what = f"{topic} has no answer of shard {few_shards(lost)} to frame {frame} any more"
+    if frame < published:
+        raise WrongLog(
+            f"{what}: no matcher gives it again, and no state reaches that far",
+            "give the folder of the last judge's state with --state, or bring up shards under another --matches",
+        )
+    if frame < log.end_offsets(FINGERPRINTS)[0]:
+        _logger.warning("%s: if this judge waits for it, start the matchers again: they answer it anew", what)

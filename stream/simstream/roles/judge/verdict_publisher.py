@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 
 from simstream.judge.acceptor import LogPlace
 from simstream.log.base import Election, OutgoingVerdict, Publisher, Reader
@@ -15,9 +16,9 @@ from simstream.roles.judge.log_follower import FRAMES_A_POLL, NAME
 from simstream.roles.judge.log_judge import JudgedFrame, LogJudge, in_batches
 from simstream.roles.judge.outbox import CommittedBatch, PendingFrame, VerdictOutbox
 from simstream.roles.judge.snapshots import NoSnapshots
-from simstream.roles.judge.traced_pages import traced_pages
 from simstream.roles.judge.verdict_format import VerdictFormat
 from simstream.telemetry.metrics import RisingCounter
+from simstream.telemetry.tracing import TracedPage, is_sampled
 from simstream.wire import page_headers
 from simstream.wire import position as positions
 from simstream.wire.page_headers import FORMAT, FORMAT_NUMBER, VERDICT, Headers
@@ -198,3 +199,29 @@ class VerdictPublisher:
         elif not why and not answers:
             why = "the log does not answer"
         return not why, why
+
+
+def traced_pages(frame: JudgedFrame, headers: Mapping[int, Headers]) -> list[TracedPage]:
+    """Return the pages with a sampled `traceparent`; `headers` are those of the frame's pages, by their offset.
+
+    A frame of an earlier version does not say when its pages came.
+    """
+    sampled = {offset: own for offset, own in headers.items() if is_sampled(own)}
+    if not sampled:
+        return []
+    appended = frame.record.timestamp
+    came = frame.header.came if frame.header else ()
+    arrivals = list(chain.from_iterable(repeat(ms, pages) for ms, pages in came))
+    skipped = len(arrivals) - len(frame.verdicts)  # pages below the position have no verdict
+    return [
+        TracedPage(
+            sampled[one.source.offset],
+            one.verdict,
+            one.ordinal,
+            one.source,
+            arrivals[skipped + number] if arrivals else appended,
+            appended,
+        )
+        for number, one in enumerate(frame.verdicts)
+        if one.source.offset in sampled
+    ]
