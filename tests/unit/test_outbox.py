@@ -232,7 +232,7 @@ def test_an_error_of_the_publisher_is_raised_by_the_next_call(call: str) -> None
     with VerdictOutbox(publisher, lambda done: None) as outbox:
         outbox.put([frame(1)])
         publisher.may.release(1)
-        outbox._thread.join(60)
+        outbox._publishing.exception(60)
         calls = {"check": outbox.check, "put": lambda: outbox.put([frame(2)]), "finish": outbox.finish}
         with pytest.raises(TakenOver):
             calls[call]()

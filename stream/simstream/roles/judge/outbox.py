@@ -12,11 +12,13 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import wait
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from simstream.errors import DiskFull, TransactionOutlived
 from simstream.log.base import OutgoingVerdict, Publisher
+from simstream.processors import call_in_daemon
 from simstream.roles.judge.transaction_room import TransactionRoom
 from simstream.telemetry.tracing import TracedPage
 
@@ -90,12 +92,10 @@ class VerdictOutbox:
         self._bytes = 0
         self._changed = threading.Condition()
         self._ending = self._failed = False
-        self._error: BaseException | None = None
         self._since: float | None = None
         self.obstacle = ""
         """Why the current transaction is tried again; empty if it is not."""
-        self._thread = threading.Thread(target=self._run, name="publish", daemon=True)
-        self._thread.start()
+        self._publishing = call_in_daemon(self._run, "publish")
 
     def put(self, frames: Sequence[PendingFrame]) -> None:
         """Hand over frames. Waits while the queue is full."""
@@ -114,8 +114,8 @@ class VerdictOutbox:
 
     def check(self) -> None:
         """Raise the publisher's error, if it failed."""
-        if self._error is not None:
-            raise self._error
+        if self._publishing.done():
+            self._publishing.result()
 
     @property
     def busy_s(self) -> float:
@@ -126,8 +126,7 @@ class VerdictOutbox:
     def finish(self) -> None:
         """Wait until all frames are committed."""
         self._end()
-        self._thread.join()
-        self.check()
+        self._publishing.result()
 
     def _end(self) -> None:
         with self._changed:
@@ -140,8 +139,7 @@ class VerdictOutbox:
                 self._since = time.monotonic()
                 self._publish(frames)
                 self._since = None
-        except BaseException as error:  # noqa: BLE001  # the judge's thread raises it
-            self._error = error
+        finally:
             with self._changed:
                 self._changed.notify_all()
 
@@ -195,11 +193,11 @@ class VerdictOutbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and self._thread.is_alive():
+        if kind is not None and not self._publishing.done():
             # The judge failed: queued frames must not be published after it. The thread is a daemon.
             self._failed = True
             self._end()
-            self._thread.join(timeout=10)
+            wait([self._publishing], 10)
 
 
 def _committed(frames: Sequence[PendingFrame], seconds: float) -> CommittedBatch:
