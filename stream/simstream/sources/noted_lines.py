@@ -25,6 +25,21 @@ from simstream.sources.ranges import RemoteFile
 ValueOf = Callable[[bytes], bytes]
 
 
+class NoNotes:
+    """Remembers nothing of records, for a second reading that finds each by its number."""
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records unchanged."""
+        return iter(records)
+
+    def notes(self, begin: int, end: int) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
+        """Do nothing."""
+
+
 class RecordNotes(ABC):
     """A 64-bit hash of each record, in their order, for a second reading of the inputs, also in another process.
 

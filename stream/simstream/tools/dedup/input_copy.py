@@ -25,7 +25,7 @@ from simstream.sources.input_files import (
     shown_path,
 )
 from simstream.sources.lines import COMPRESSIONS, CountedFile, unpacked
-from simstream.sources.noted_lines import NotedLines, NotedRows
+from simstream.sources.noted_lines import NoNotes, NotedLines, NotedRows
 from simstream.tools.dedup.archive_copy import ArchiveCopier
 from simstream.tools.dedup.parquet_copy import ParquetCopier
 from simstream.tools.dedup.table_file import is_table, names_unwritten_format
@@ -95,7 +95,7 @@ class RowCopier:
             out.write(row + b"\n")
 
 
-class PathCopier:
+class PathCopier(NoNotes):
     """Writes the paths or addresses of HTML and text files, one a line. Memory: the paths.
 
     Raises UsageError if a part of an address may be secret, or a path has a line end.
@@ -113,17 +113,6 @@ class PathCopier:
                 reason = "a part of this address may be secret" if has_secret else "it has a line end"
                 raise UsageError(f"--keep cannot list {shown}: {reason}", "leave it out, or --keep")
             self._paths.append(file.path)
-
-    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records unchanged."""
-        return iter(records)
-
-    def notes(self, _begin: int, _end: int) -> bytes:
-        """Return nothing: the number of a record is that of its file."""
-        return b""
-
-    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
-        """Do nothing, for the same reason."""
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the paths, as they were named."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simstream.errors import UsageError
-from simstream.model import PageSource, Record
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.input_files import PARQUET, Inputs, files_of, opened, shown_path
-from simstream.sources.noted_lines import file_stamp, opened_unchanged
+from simstream.sources.noted_lines import NoNotes, file_stamp, opened_unchanged
 from simstream.sources.row_groups import batches_of, open_parquet, parquet_damaged
 from simstream.tools.dedup.table_file import TableFile, finished
 
 
-class ParquetCopier:
+class ParquetCopier(NoNotes):
     """Copies rows of `inputs`, which are Parquet files of one schema, to a Parquet file named `path`.
 
     Memory: a row group of the copy, and 64 rows. Raises Unavailable without pyarrow, UsageError if `path` does not
@@ -38,17 +37,6 @@ class ParquetCopier:
         self._rows: list[int] = []
         """The number of rows of each file."""
         self._schema = self._common_schema()
-
-    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield the records unchanged."""
-        yield from records
-
-    def notes(self, _begin: int, _end: int) -> bytes:
-        """Return nothing: the number of a row says where it is."""
-        return b""
-
-    def restore(self, sources: Iterable[PageSource], notes: bytes) -> None:
-        """Do nothing, for the same reason."""
 
     def copy(self, numbers: NDArray[np.int64], out: BinaryIO) -> None:
         """Write the rows with these numbers, ascending and from 0 over all inputs, and the end of the table.
