@@ -135,13 +135,13 @@ def test_a_long_backlog_of_a_paused_partition_takes_no_memory_on_a_local_log(loc
             take(reader, 10)
         append(local_log, 500, 3)
         reader.poll(1000, 0)
-        followers = reader._follower._followers
+        followers = reader._followers
         assert 1 < len(followers) <= PARTITIONS
         assert sum(len(follower._pending) for follower in followers) <= len(followers)
         reader.pause(())
         while reader.poll(100, 0):
             pass
-        assert len(reader._follower._followers) == 1, "those that meet become one again"
+        assert len(reader._followers) == 1, "those that meet become one again"
 
 
 def test_two_followers_that_never_stand_still_meet(local_log: Log) -> None:
@@ -151,10 +151,10 @@ def test_two_followers_that_never_stand_still_meet(local_log: Log) -> None:
         reader.pause({0})
         take(reader, 60)
         reader.pause(())
-        assert len(reader._follower._followers) == 2
+        assert len(reader._followers) == 2
         assert offsets(take(reader, 20, 3)) == {0: list(range(20))}, "the one behind catches up first"
         take(reader, 1)
-        assert len(reader._follower._followers) == 1
+        assert len(reader._followers) == 1
         assert not reader.caught_up()
 
 

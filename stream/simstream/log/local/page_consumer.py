@@ -96,7 +96,7 @@ class LocalPageConsumer(PageConsumer):
 
     def poll(self, limit: int, timeout: float) -> PollResult:
         started, self._started = self._started, []
-        records = wait_for(self._follower, self._same, limit, 0 if started else timeout) if limit else []
+        records = wait_for(self._follower.take, self._same, limit, 0 if started else timeout) if limit else []
         if records:
             self._follower.sync()
         for record in records:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from simstream.errors import LogError, TopicRecreated
 from simstream.log.base import Reader, ReaderStart
 from simstream.log.local.catalog import TopicCatalog
 from simstream.log.local.following import RecordFollower
-from simstream.log.local.pausing import PausableFollower
 from simstream.log.local.record_groups import POSITION
 from simstream.log.local.topic_file import RecordCounts
 from simstream.log.options import POSITIONS, VERDICTS
@@ -59,32 +58,83 @@ class LocalTopicIdentity:
 
 
 class LocalReader(Reader):
-    """Reads one topic of a local log."""
+    """Reads one topic of a local log; each of its partitions can be paused.
+
+    It begins with one follower for all partitions. A follower of paused and running partitions is split in two. Two
+    followers that meet become one again: the one behind reads up to the place of the next one. So a pause costs a
+    second pass over a part of the file, and no memory for that part.
+    """
 
     def __init__(self, catalog: TopicCatalog, topic: str, start: ReaderStart) -> None:
         self._topic = topic
         self._same = LocalTopicIdentity(catalog, topic)
         first = RecordFollower(catalog, topic, None) if start == "end" else follow_from(catalog, topic, start)
-        self._follower = PausableFollower(first)
+        self._followers = [first]
+        self._paused: frozenset[int] = frozenset()
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
         """See Reader. Looks every 5 ms. Returns positions only once they are on the disk."""
-        records = wait_for(self._follower, self._same, limit, timeout)
+        records = wait_for(self._take, self._same, limit, timeout)
         if records and self._topic == POSITIONS:
-            self._follower.sync()
+            self._followers[0].sync()  # all read the same file
         return records
 
     def caught_up(self) -> bool:
-        return not self._follower.ahead()
+        return not any(follower.ahead() for follower in self._followers)
 
     def passed(self, ends: Mapping[int, int]) -> bool:
-        return self._follower.passed(ends)
+        return all(
+            follower.passed({partition: end for partition, end in ends.items() if partition in follower.partitions})
+            for follower in self._followers
+        )
 
     def pause(self, partitions: Collection[int]) -> None:
-        self._follower.pause(partitions)
+        if self._paused == frozenset(partitions):
+            return
+        self._paused = frozenset(partitions)
+        for follower in list(self._followers):
+            paused = follower.partitions & self._paused
+            if paused and paused != follower.partitions:
+                self._followers.append(follower.split_off(paused))
+        self._join()
+        for follower in self._followers:
+            if self._is_paused(follower):
+                follower.drop_read_ahead()
 
     def close(self) -> None:
-        self._follower.close()
+        for follower in self._followers:
+            follower.close()
+
+    def _take(self, limit: int) -> list[Record]:
+        """Return up to `limit` records, and about MAX_BYTES, of the running follower that is furthest behind."""
+        while True:
+            self._join()
+            running = [follower for follower in self._followers if not self._is_paused(follower)]
+            if not running:
+                return []
+            running.sort(key=lambda follower: (follower.place, follower.is_between_groups))
+            behind, end = running[0], running[1].place if len(running) > 1 else None
+            records = behind.take(limit, end)
+            if records or end is None or behind.place < end:
+                return records
+
+    def _is_paused(self, follower: RecordFollower) -> bool:
+        return follower.partitions <= self._paused
+
+    def _join(self) -> None:
+        """Join followers that stand between the same groups, if they are all paused or all run."""
+        if len(self._followers) == 1:
+            return
+        met: dict[tuple[int, bool], RecordFollower] = {}
+        apart = []
+        for follower in self._followers:
+            if not follower.is_between_groups:
+                apart.append(follower)
+                continue
+            first = met.setdefault((follower.place, self._is_paused(follower)), follower)
+            if first is not follower:
+                first.join(follower)
+        self._followers = [*met.values(), *apart]
 
 
 def follow_from(catalog: TopicCatalog, topic: str, start: OffsetStart) -> RecordFollower:
@@ -115,13 +165,13 @@ def _counted_as(topic: str, partition: int) -> int:
 
 
 def wait_for(
-    follower: RecordFollower | PausableFollower, same: LocalTopicIdentity, limit: int, timeout: float
+    take: Callable[[int], list[Record]], same: LocalTopicIdentity, limit: int, timeout: float
 ) -> list[Record]:
-    """Return up to `limit` records, after at most `timeout` seconds of waiting for the first."""
+    """Return up to `limit` records of `take`, after at most `timeout` seconds of waiting for the first."""
     end = time.monotonic() + timeout
     while True:
         same.check()
-        records = follower.take(limit)
+        records = take(limit)
         left = end - time.monotonic()
         if records or left <= 0:
             return records
