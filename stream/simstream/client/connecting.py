@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -29,30 +30,28 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
     Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted. On a local log raises
     LogLocked if another process writes to `pages`.
     """
-    made = _begin(log)
-    try:
+    with _begun(log, seconds) as made:
         return made.result(min(seconds, threading.TIMEOUT_MAX))
-    except BaseException as error:
-        _abandon(log, made)
-        if isinstance(error, TimeoutError):
-            raise _make_silence_error(seconds) from None
-        raise
 
 
 async def connect_async(log: Log, seconds: float) -> ServiceConnection:
     """Return a connection, as `connect` does, without blocking the loop. It may be cancelled."""
-    made = _begin(log)
-    try:
+    with _begun(log, seconds) as made:
         return await asyncio.wait_for(asyncio.wrap_future(made), seconds)
+
+
+@contextmanager
+def _begun(log: Log, seconds: float) -> Iterator[Future[ServiceConnection]]:
+    """Return a connection that is being made. After any error close it as soon as it is there, and then the log."""
+    made = call_in_daemon(partial(_connect, log), "simstream-connect")
+    try:
+        yield made
     except BaseException as error:
-        _abandon(log, made)
+        call_in_daemon(partial(_close, log, made), "simstream-connect")  # nobody waits for it
         if isinstance(error, TimeoutError):
-            raise _make_silence_error(seconds) from None
+            what = f"the log did not answer within {seconds:g} s"
+            raise BrokerUnreachable(what, "check that the broker runs, and that its address is right") from None
         raise
-
-
-def _begin(log: Log) -> Future[ServiceConnection]:
-    return call_in_daemon(partial(_connect, log), "simstream-connect")
 
 
 def _connect(log: Log) -> ServiceConnection:
@@ -65,19 +64,8 @@ def _connect(log: Log) -> ServiceConnection:
         raise
 
 
-def _abandon(log: Log, made: Future[ServiceConnection]) -> None:
-    """Close a connection for which nobody waits, as soon as it is there, by a thread of its own; then the log."""
-    call_in_daemon(partial(_close, log, made), "simstream-connect")
-
-
 def _close(log: Log, made: Future[ServiceConnection]) -> None:
     with closing(log):
         if made.exception() is None:
             with closing(made.result().verdicts):
                 made.result().appender.discard()
-
-
-def _make_silence_error(seconds: float) -> BrokerUnreachable:
-    return BrokerUnreachable(
-        f"the log did not answer within {seconds:g} s", "check that the broker runs, and that its address is right"
-    )
