@@ -11,6 +11,7 @@ import fcntl
 import mmap
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +40,9 @@ def unlock(descriptor: int, holder: int) -> None:
 
 def write_whole(files: FileSystem, path: Path, data: bytes) -> None:
     """Write a file that a rename will put in its place, and wait for the disk. Raises OSError."""
-    descriptor = files.create(path)
-    try:
+    with files.closing(files.create(path)) as descriptor:
         files.write(descriptor, memoryview(data))
         files.fsync(descriptor)
-    finally:
-        files.close(descriptor)
 
 
 class FileSystem:
@@ -66,6 +64,14 @@ class FileSystem:
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
+
+    @contextlib.contextmanager
+    def closing(self, descriptor: int) -> Iterator[int]:
+        """Return the descriptor; `close` it in the end."""
+        try:
+            yield descriptor
+        finally:
+            self.close(descriptor)
 
     def write(self, descriptor: int, data: memoryview) -> None:
         """Append all of `data`."""

@@ -119,12 +119,10 @@ def read(files: FileSystem, path: Path) -> Snapshot | None:
             descriptor = files.open(path)
         except FileNotFoundError:
             return None
-        try:
+        with files.closing(descriptor):
             size = files.size(descriptor)
             data = files.pread(descriptor, size, 0)
             return Snapshot(path, decode(path, data, files.reads), size, files.modified_ns(descriptor))
-        finally:
-            files.close(descriptor)
 
 
 def read_all(files: FileSystem, folder: Path) -> tuple[Snapshot, ...]:
@@ -177,14 +175,10 @@ def open_named(
 ) -> tuple[SealedFile, SnapshotPart]:
     """Return the named file with its arrays mapped. Raises StateDamaged, also for a whole but different file."""
     path = folder / named.file
-    with reading(path):
-        descriptor = files.open(path)
-        try:
-            found = sealed.check(files, descriptor, path, verify=verify, pace=pace)
-            _same(found, named)
-            return found, sealed.map_part(files, descriptor, found)
-        finally:
-            files.close(descriptor)
+    with reading(path), files.closing(files.open(path)) as descriptor:
+        found = sealed.check(files, descriptor, path, verify=verify, pace=pace)
+        _same(found, named)
+        return found, sealed.map_part(files, descriptor, found)
 
 
 def describe_named(

@@ -84,13 +84,10 @@ def write(files: FileSystem, path: Path, part: SnapshotPart) -> SealedFile:
 
     Writes the file front to back, once, and computes the checksums on the way, at 8 GB/s.
     """
-    descriptor = files.create(path)
-    try:
+    with files.closing(files.create(path)) as descriptor:
         sealed = _write(files, descriptor, path, part)
         files.fsync(descriptor)
         return sealed
-    finally:
-        files.close(descriptor)
 
 
 def _write(files: FileSystem, descriptor: int, path: Path, part: SnapshotPart) -> SealedFile:
@@ -121,24 +118,16 @@ def open(files: FileSystem, path: Path, verify: bool = True) -> SnapshotPart:  #
 
     Always checks header, footer and trailer. With `verify` it also checks the arrays, and so reads the whole file.
     """
-    with reading(path):
-        descriptor = files.open(path)
-        try:
-            return map_part(files, descriptor, check(files, descriptor, path, verify=verify))
-        finally:
-            files.close(descriptor)
+    with reading(path), files.closing(files.open(path)) as descriptor:
+        return map_part(files, descriptor, check(files, descriptor, path, verify=verify))
 
 
 def describe(path: Path, files: FileSystem | None = None, verify: bool = False, pace: Pace = at_once) -> SealedFile:
     """Return what the file says about itself; reads its arrays only to `verify` them. Raises StateDamaged and
     StateFormat."""
     files = files or FileSystem()
-    with reading(path):
-        descriptor = files.open(path)
-        try:
-            return check(files, descriptor, path, verify=verify, pace=pace)
-        finally:
-            files.close(descriptor)
+    with reading(path), files.closing(files.open(path)) as descriptor:
+        return check(files, descriptor, path, verify=verify, pace=pace)
 
 
 def check(files: FileSystem, descriptor: int, path: Path, *, verify: bool, pace: Pace = at_once) -> SealedFile:
