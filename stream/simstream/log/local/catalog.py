@@ -66,11 +66,8 @@ class TopicCatalog:
         """Write all records of these topics to the disk, so that they survive a power cut. Raises TopicMissing,
         LogError."""
         for topic in topics:
-            file = self.open(topic)
-            try:
+            with self.open(topic) as file:
                 file.sync()
-            finally:
-                file.close()
 
     def info(self, topic: str) -> TopicInfo:
         """Return the topic as it exists. Raises TopicMissing."""
@@ -101,8 +98,7 @@ class TopicCatalog:
             self.files.make_folder(self.folder)
         except OSError as error:
             raise cannot_use(self.folder, error) from error
-        lock = FileLock(self.folder / "topics.lock", "makes topics")
-        try:
+        with FileLock(self.folder / "topics.lock", "makes topics"):
             topics = self._read()
             if self.name(topic) in topics:
                 return False
@@ -113,8 +109,6 @@ class TopicCatalog:
             data = json.dumps({"version": 1, "topics": topics}, indent=1).encode()
             replace_file(self._path, data, self.files)
             return True
-        finally:
-            lock.release()
 
     def refuse_records(self, topics: Sequence[str]) -> None:
         """Raise LogDamaged if one of these topics is missing, and its file holds records.

@@ -42,7 +42,7 @@ def ends_before(name: str, end: int, passed: int) -> LogDamaged:
     )
 
 
-class FileLock:
+class FileLock(Closing):
     """An exclusive lock between processes and within one; the file holds the holder's pid."""
 
     def __init__(self, path: Path, what: str, todo: str = "stop it first") -> None:
@@ -73,7 +73,7 @@ class FileLock:
             time.sleep(LOOK_S)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the lock; may be called again. In a forked process the lock stays its parent's."""
         if self._fd >= 0:
             unlock(self._fd, self._holder)
@@ -109,7 +109,7 @@ class AwaitedLock(Closing):
         self._closed = True
         lock, self._lock = self._lock, None
         if lock is not None:
-            lock.release()
+            lock.close()
 
 
 def holder(path: Path) -> str | None:

@@ -143,13 +143,10 @@ class LocalLog(Log):
                 "see the partitions with: simstream status",
             )
         ids = topic_ids(self._catalog)
-        lock = source_lock(self._catalog)
-        try:
+        with source_lock(self._catalog):
             merged = read_commit(self._catalog, ids) | dict(offsets)
             kept = {partition: offset for partition, offset in merged.items() if offset is not None}
             write_commit(self._catalog, ids, kept)
-        finally:
-            lock.release()
 
     def _matchers(self) -> tuple[ShardMember, ...]:
         shards = tuple(range(self.shards() or 0))

@@ -123,7 +123,7 @@ class LocalPageConsumer(PageConsumer):
 
     def close(self) -> None:
         self._follower.close()
-        self._lock.release()
+        self._lock.close()
 
     def _begin(self) -> RecordFollower:
         committed = read_commit(self._catalog, self._ids)

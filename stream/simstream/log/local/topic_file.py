@@ -14,10 +14,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from simstream.closing import Closing
 from simstream.errors import LogDamaged, TopicMissing, TopicRecreated
 from simstream.files.file_system import FileSystem, write_whole
 from simstream.log.base import TopicInfo
@@ -77,7 +78,7 @@ class FoundGroup(NamedTuple):
     end: int
 
 
-class GroupFile:
+class GroupFile(Closing):
     """Reads the groups of one topic's file in order, even while another process appends to it."""
 
     def __init__(self, path: Path, topic: TopicInfo, files: FileSystem) -> None:
@@ -241,7 +242,7 @@ class TopicWriter:
             self.end = self._find_end(topic)
             self._cut_off()
         except BaseException:
-            self._lock.release()
+            self._lock.close()
             raise
 
     @property
@@ -287,7 +288,7 @@ class TopicWriter:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        self._lock.release()
+        self._lock.close()
 
     def _find_end(self, topic: TopicInfo) -> int:
         """Return where the last whole group ends.
@@ -297,7 +298,7 @@ class TopicWriter:
         """
         tally = RecordCounts(self.path, positions_only=True)
         tally.advance()
-        with closing(GroupFile(self.path, topic, self._files)) as file:
+        with GroupFile(self.path, topic, self._files) as file:
             file.seek(tally.firm)
             while file.next():
                 pass

@@ -153,13 +153,10 @@ class LocalPublisher(Publisher):
         tally.advance()
         if tally.last_position is None:
             return None
-        file = self._catalog.open(VERDICTS)
-        try:
+        with self._catalog.open(VERDICTS) as file:
             file.sync()
             file.seek(tally.last_position)
             return _last_position(file) or self._before_a_torn_tail(file)
-        finally:
-            file.close()
 
     @staticmethod
     def _before_a_torn_tail(file: GroupFile) -> bytes | None:

@@ -54,7 +54,7 @@ class FeedPosition(Closing):
         try:
             self._saved = _load(path, topic)
         except BaseException:
-            self._lock.release()
+            self._lock.close()
             raise
         self._done = self._saved
         self._digest = b""
@@ -111,7 +111,7 @@ class FeedPosition(Closing):
 
     def close(self) -> None:
         """Release the file for other processes."""
-        self._lock.release()
+        self._lock.close()
 
 
 def _with(digest: bytes, record: Record) -> bytes:

@@ -113,4 +113,4 @@ class TrainingFolder(Closing):
         """Release the folder for other processes; a folder without a state is removed."""
         if not (self.path / _STATE).exists():
             self.remove()
-        self._lock.release()
+        self._lock.close()
