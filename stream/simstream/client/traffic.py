@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 
@@ -145,15 +146,13 @@ class Traffic(Closing):
             thread.join(max(0.0, end - time.monotonic()))
 
     def _listen(self) -> None:
-        try:
+        with closing(self._reader):
             look_at = 0.0
             while not self._stop.is_set():
                 self._hear(min(LISTEN_S, max(0.0, look_at - time.monotonic())))
                 now = time.monotonic()
                 if now >= look_at:
                     look_at = now + min(LISTEN_S, max(LOOK_EVERY_S, self._pending.expire()))
-        finally:
-            self._reader.close()
 
     def _hear(self, timeout: float) -> None:
         """Take the verdicts that come within `timeout` seconds.

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
+from simstream.closing import Closing
 from simstream.evaluate import fingerprints as stored_fingerprints
 from simstream.evaluate import minhash
 from simstream.evaluate.corpus import Corpus
@@ -87,7 +88,7 @@ class RecipeRun:
         )
 
 
-class _OneSeed:
+class _OneSeed(Closing):
     """One recipe under one seed."""
 
     def __init__(self, run: RecipeRun, recipe: Recipe, watcher: RunWatcher) -> None:
@@ -101,10 +102,7 @@ class _OneSeed:
         self.policy = self._policy("any")
         self._prints: dict[str, CorpusPrints] = {}
 
-    def __enter__(self) -> _OneSeed:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._fingerprinter.close()
 
     def output(self) -> bytes:

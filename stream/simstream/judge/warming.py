@@ -54,14 +54,11 @@ def _main() -> None:
 
 
 def _warm_resolver(policy: Policy, steps: Sequence[tuple[int, int, int]]) -> None:
-    state = JudgeState(replace(policy, window_ms=WINDOW_MS))
-    try:
+    with JudgeState(replace(policy, window_ms=WINDOW_MS)) as state:
         for first, count, time in steps:
             columns = _columns(first, count, time, policy.sketch_words)
             sources = [PageSource("", 0, offset) for offset in columns.offset.tolist()]
             state.resolver.judge(columns, columns.time, first, sources)
-    finally:
-        state.close()
 
 
 def _warm_index(policy: Policy) -> None:

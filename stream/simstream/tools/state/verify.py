@@ -156,8 +156,6 @@ def check(loaded: LoadedSnapshot) -> None:
         resolver = Resolver(policy, make_index(policy, shard))
     except SettingsError as error:
         raise StateDamaged(f"the facts in the manifest do not fit ({error.what})") from error
-    try:
+    with resolver:
         resolver.restore(loaded.parts, known)
         resolver.check()
-    finally:
-        resolver.close()
