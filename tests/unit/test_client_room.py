@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simstream.client.pages import RawPage, sendable
@@ -257,6 +258,7 @@ def test_a_page_is_keyed_by_its_id_else_by_its_url() -> None:
     assert sendable({"id": "a", "url": "b", "text": ""}).key == b"a"
     assert sendable({"id": "a", "text": "\ud83d cut"}).value == b'{"id": "a", "text": "\\ud83d cut"}'
     assert sendable({"url": "b", "text": ""}).key == b"b"
+    assert sendable({"id": np.str_("a"), "text": np.str_("t")})[:2] == (b"a", b'{"id":"a","text":"t"}')
     assert [sendable({"id": number, "url": "b", "text": ""}).key for number in (7, 0)] == [b"7", b"0"]
     raw = sendable(RawPage("https://a.example/", b"<p>", "text/html; charset=gbk", time=5, status=404))
     assert raw.key == raw.verdict_key == b"https://a.example/"

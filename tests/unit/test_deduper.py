@@ -211,6 +211,21 @@ def test_a_limit_may_be_a_number_of_numpy(cache) -> None:
         assert made.judge([STORY])[0].verdict == "new"
 
 
+def test_a_text_may_be_a_subclass_of_str(deduper: Deduper) -> None:
+    """As lxml's XPath, BeautifulSoup and numpy give them."""
+
+    class Text(str):
+        __slots__ = ()
+
+    pages = [{"id": Text("a"), "text": STORY}, {"url": Text("b"), "text": Text(EDITED)}, {"text": Text("\ud800")}]
+    found = [(one.id, one.url, one.verdict) for one in deduper.judge([*pages, Text(STORY)])]
+    assert found[:2] == [("a", None, "new"), ("b", "b", "near_duplicate")]
+    assert [kind for *_, kind in found[2:]] == ["too_short", "near_duplicate"]
+    assert deduper.explain(Text(STORY)).page.text == STORY
+    odd = {"id": np.int64(7), "text": Text(STORY)}  # one field of it is encoded by itself
+    assert deduper.judge([odd])[0].near_duplicate_of == "a"
+
+
 def test_a_cache_may_be_text_and_a_stream_of_no_records_is_refused_in_a_sentence(cache) -> None:
     with Deduper(cache=str(cache), workers=0) as deduper, pytest.raises(TypeError, match="not str: give texts and"):
         list(deduper.stream([STORY]))

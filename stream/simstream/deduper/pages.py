@@ -10,8 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from simstream.errors import UsageError
 from simstream.judge.candidates import Candidate
 from simstream.model import PYTHON, FingerprintColumns, Page, Record
@@ -82,13 +80,11 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
         if name in _WHOLE:
             value = integer_of(value, bits)
         try:
-            msgspec.json.encode(value)
+            encoded({name: value})
         except TypeError:
             raise TypeError(
                 f"the field {name} of a page has the type {type(value).__name__}, which JSON has not"
             ) from None
-        except UnicodeEncodeError:
-            pass
         except (ValueError, RecursionError):  # an integer of too many digits, or nested too deeply
             value = UNUSABLE
         found[name] = value

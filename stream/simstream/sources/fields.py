@@ -158,11 +158,18 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def encoded(page: Mapping[str, Any]) -> bytes:
-    """Return a page as JSON, also with lone surrogates."""
+    """Return a page as JSON, also with lone surrogates, and texts of a subclass of str."""
     try:
-        return msgspec.json.encode(page)
+        return msgspec.json.encode(page, enc_hook=_text)
     except UnicodeEncodeError:
         return json.dumps(dict(page)).encode()  # lone surrogates, which only this encoder escapes
+
+
+def _text(value: object) -> str:
+    """Return a text of a subclass of str, as lxml, BeautifulSoup and numpy have them. Raises TypeError."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"JSON has no type {type(value).__name__}")
 
 
 def _tree(line: bytes) -> dict[str, Any] | None:
