@@ -211,6 +211,14 @@ def test_a_limit_may_be_a_number_of_numpy(cache) -> None:
         assert made.judge([STORY])[0].verdict == "new"
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "us", "ns"])
+def test_a_time_of_numpy_counts_in_each_unit(deduper: Deduper, unit: str) -> None:
+    """pandas keeps times in nanoseconds: `df.time.values`."""
+    times = np.array(["2026-03-02", "NaT"], f"datetime64[{unit}]")
+    verdicts = deduper.judge([{"text": STORY, "time": time} for time in times])
+    assert [one.time for one in verdicts] == [1772409600000, 0]
+
+
 def test_a_text_may_be_a_subclass_of_str(deduper: Deduper) -> None:
     """As lxml's XPath, BeautifulSoup and numpy give them."""
 

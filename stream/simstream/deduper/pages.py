@@ -69,14 +69,15 @@ def _encode_fields(content: Mapping[str, Any]) -> bytes:
     """Return the fields of a page in JSON. Its values may be those of a DataFrame's row. Raises TypeError."""
     found: dict[str, Any] = {}
     for name in PageFields.__struct_fields__:
-        value = content.get(name)
+        value: Any = content.get(name)
         bits = 8 * getattr(getattr(value, "dtype", None), "itemsize", 8)
         if type(value).__name__ in _MISSING:
             continue
         if isinstance(value, datetime):
             value = value.isoformat()
         elif callable(item := getattr(value, "item", None)):  # a scalar of numpy
-            value = item()
+            is_time = getattr(getattr(value, "dtype", None), "kind", "") == "M"
+            value = value.astype("datetime64[ms]").item() if is_time else item()  # of ns, `item` is only a number
         if name in _WHOLE:
             value = integer_of(value, bits)
         try:
