@@ -65,7 +65,7 @@ class SimstreamError(Exception):
         ...     Deduper(distance=99)
         ... except SimstreamError as error:
         ...     print(error.what, "-", error.todo)
-        distance is 99 - use 0 to 16
+        distance is 99 - use a whole number from 0 to 16
     """
 
     exit_code = 1

@@ -19,7 +19,7 @@ from simstream import Deduper, fingerprint
 from simstream.deduper.state import SavedState
 from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
 from simstream.files.save_pace import SavePace
-from simstream.judge.policy import Policy
+from simstream.judge.policy import Policy, make_policy
 from simstream.judge.resolver import Resolver
 from simstream.judge.state import make_index
 from simstream.judge.warming import warm_judge
@@ -193,6 +193,7 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
         {"window": "3 days"},
         {"window": 5},
         {"distance": "3"},
+        {"distance": True},
         {"link": "some"},
         {"workers": -1},
         {"timeout_s": -1},
@@ -206,8 +207,13 @@ def test_what_is_out_of_range_is_refused_by_name(cache) -> None:
 
 def test_a_limit_may_be_a_number_of_numpy(cache) -> None:
     with Deduper(
-        cache=cache, workers=np.int64(0), timeout_s=np.float64(2), max_record_bytes=np.int64(1 << 20)
+        cache=cache,
+        distance=np.int64(8),
+        workers=np.int64(0),
+        timeout_s=np.float64(2),
+        max_record_bytes=np.int64(1 << 20),
     ) as made:
+        assert made.policy.id == make_policy(preset("default"), made.policy.recipe_id, 8).id
         assert made.judge([STORY])[0].verdict == "new"
 
 

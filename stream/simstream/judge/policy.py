@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from hashlib import blake2b
-from typing import Final, Literal, get_args
+from numbers import Integral
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -110,9 +111,9 @@ def make_policy(
 
     It takes over the recipe's rule for short pages, unless `distance` and `similarity` are as strict.
     """
-    distance = recipe.distance if distance is None else distance
-    if not isinstance(distance, int) or not 0 <= distance <= MAX_DISTANCE:
-        raise SettingsError(f"distance is {distance!r}", f"use 0 to {MAX_DISTANCE}")
+    given: Any = recipe.distance if distance is None else distance  # perhaps a number of numpy
+    if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) <= MAX_DISTANCE:
+        raise SettingsError(f"distance is {given!r}", f"use a whole number from 0 to {MAX_DISTANCE}")
     if window_ms is not None and not 0 < window_ms <= MAX_WINDOW_MS:
         raise SettingsError(f"window is {window_ms} ms", f"use 1 to {MAX_WINDOW_MS} ms, or none")
     if link not in ("any", "canonical"):
@@ -124,7 +125,7 @@ def make_policy(
             "leave similarity out, or use a recipe with a sketch",
         )
     chosen = recipe.similarity if similarity is None else similarity
-    limits = MatchLimits(distance, _agreement(chosen, bits))
+    limits = MatchLimits(int(given), _agreement(chosen, bits))
     policy = Policy(
         recipe_id,
         bits,
