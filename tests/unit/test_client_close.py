@@ -249,6 +249,21 @@ def test_tasks_that_open_a_client_at_once_share_its_connection(
     asyncio.run(client.close())
 
 
+def test_a_closed_client_is_not_opened_again(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is kept over two calls of asyncio.run."""
+    monkeypatch.setattr(aio, "log_of", lambda *_, **__: log)
+    log.go_on.set()
+    client = AsyncClient(timeout=5.0)
+
+    async def use() -> None:
+        async with client:
+            pass
+
+    asyncio.run(use())
+    with pytest.raises(ClientClosed, match="the client was closed: make another one"):
+        asyncio.run(use())
+
+
 @pytest.mark.parametrize("seconds", [float("inf"), 1e300])
 def test_a_caller_without_room_may_wait_for_ever(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch, seconds: float

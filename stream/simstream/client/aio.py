@@ -21,7 +21,7 @@ from simstream.model import Verdict
 class AsyncClient:
     """A sender of pages to a running service, for asyncio. It never blocks the loop.
 
-    It connects and closes in `async with`. Everything else is as in `Client`.
+    It connects and closes in `async with`, and opens once. Everything else is as in `Client`.
 
     Args:
         log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
@@ -74,6 +74,7 @@ class AsyncClient:
         self._timeout = timeout
         self._opening = asyncio.Lock()
         self._traffic: Traffic | None = None
+        self._is_closed = False
 
     async def open(self) -> None:
         """Connect, once; `async with` does it for you.
@@ -85,6 +86,7 @@ class AsyncClient:
             NotAdmitted: The brokers refuse this client: TLS or SASL.
             NotPermitted: An access control list forbids writing `pages` or reading `verdicts`.
             LogLocked: Another process writes to the pages of this directory.
+            ClientClosed: The client was closed.
 
         Examples:
             >>> async def connect() -> None:
@@ -94,6 +96,8 @@ class AsyncClient:
             >>> asyncio.run(connect())
         """
         async with self._opening:
+            if self._is_closed:
+                raise ClientClosed("the client was closed", "make another one")
             if self._traffic is None:
                 check_limits(self._in_flight, self._timeout)
                 log, self._log = self._log or self._open_log(), None  # an attempt that fails closes its log
@@ -198,6 +202,7 @@ class AsyncClient:
             >>> asyncio.run(AsyncClient("kafka://127.0.0.1:9092").close())
         """
         if self._traffic is not None:
+            self._is_closed = True
             await asyncio.to_thread(self._traffic.close)
 
     async def __aenter__(self) -> Self:
