@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -66,6 +67,29 @@ def test_importing_the_package_loads_none_of_it() -> None:
     own = [name for name in done.stdout.split() if name.startswith("simstream")]
     assert own == ["simstream", "simstream.version"]
     assert not {"numpy", "numba", "msgspec", "confluent_kafka"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "variables", "said"),
+    [
+        (
+            "from simstream import Deduper",
+            {"NUMBA_DISABLE_JIT": "1"},
+            "simstream.errors.Unavailable: kernels must be compiled, and NUMBA_DISABLE_JIT forbids it: unset it",
+        ),
+        (
+            "import msgspec; del msgspec.Struct; from simstream import Verdict",
+            {},
+            "ImportError: simstream.model cannot be imported: module 'msgspec' has no attribute 'Struct'",
+        ),
+    ],
+    ids=["no compiler", "another msgspec"],
+)
+def test_a_name_that_cannot_be_imported_tells_the_cause(code: str, variables: dict[str, str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].startswith(said)
 
 
 def test_type_checkers_see_the_surface_and_refuse_arguments_without_a_name(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.options import DefaultOptions
 
+from simstream.errors import Unavailable
+
 UNUSED_S: Final = 30 * 86_400
 """Kernels of other sources are removed once nobody has read or written one of them for so many seconds."""
 _HERE = Path(__file__).parent
@@ -50,6 +52,8 @@ LEAN: Final[Mapping[str, Any]] = {"_nrt": False} if hasattr(DefaultOptions, "_nr
 always remove them. A numba without this option only makes kernels slower."""
 
 
+if getattr(config, "DISABLE_JIT", False):
+    raise Unavailable("kernels must be compiled, and NUMBA_DISABLE_JIT forbids it", "unset it")
 _njit: Any = njit  # its types lack some of its options
 _COMMON: Final = {"nogil": True, "no_cfunc_wrapper": True}  # nothing calls a kernel from C
 
