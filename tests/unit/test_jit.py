@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -208,6 +209,28 @@ def test_kernels_answer_if_the_disk_of_their_folder_is_full_and_leave_no_index_o
     [said] = caplog.messages
     assert f"cannot be kept in {kept} (OSError: [Errno 28] No space left on device)" in said
     assert not list(kept.rglob("*.nb*"))
+
+
+@pytest.mark.parametrize("step", ["_load_index", "_save_index"])
+def test_a_time_limit_of_the_program_ends_the_call_and_costs_no_kernel(
+    kept: Path, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def give_up(*_: object) -> None:
+        raise RuntimeError("the time limit of the task")
+
+    assert kernel(doubled)(21) == 42
+    former = signal.signal(signal.SIGUSR1, give_up)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(IndexDataCacheFile, step, lambda *_: signal.raise_signal(signal.SIGUSR1))
+            with pytest.raises(RuntimeError, match="the time limit"):
+                kernel(doubled if step == "_load_index" else tripled)(21)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    again = kernel(doubled)
+    assert again(21) == 42
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert not caplog.messages
 
 
 def test_a_new_folder_of_kernels_takes_the_place_of_those_that_nobody_uses(kept: Path) -> None:

@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -22,6 +23,7 @@ from glob import escape
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryFile
+from traceback import walk_tb
 from typing import Any, Final
 
 from numba import config, njit, types
@@ -105,7 +107,9 @@ class _ForgivingCache:
             return self._kept.load_overload(signature, context)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - half a file of pickle raises errors of many kinds
+        except Exception as error:  # half a file of pickle raises errors of many kinds
+            if _is_of_handler(error):
+                raise
             if not isinstance(error, OSError):
                 self._remove()
             self._say(
@@ -119,8 +123,10 @@ class _ForgivingCache:
         """Keep the kernel's code if the disk takes it."""
         try:
             self._kept.save_overload(signature, compiled)
-        except Exception as error:  # noqa: BLE001 - the kernel is compiled, so it can answer
+        except Exception as error:  # the kernel is compiled, so it can answer
             self._remove()
+            if _is_of_handler(error):
+                raise
             self._say(
                 "compiled kernels cannot be kept in %s (%s), so each start compiles them again: "
                 "make room there, or set NUMBA_CACHE_DIR to a folder that can be written",
@@ -142,6 +148,12 @@ class _ForgivingCache:
         if line not in self.said:
             self.said.add(line)
             _logger.warning(line, self._folder, f"{type(error).__name__}: {error}")
+
+
+def _is_of_handler(error: Exception) -> bool:
+    """Whether a handler of a signal raised it. Such a time limit of the program says nothing of the cache."""
+    handlers = [getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()]
+    return any(frame.f_code in handlers for frame, _ in walk_tb(error.__traceback__))
 
 
 @cache
