@@ -21,13 +21,14 @@ LOADING_S: Final = 5.0
 class CompilingProcess(Closing):
     """A process that calls a function which compiles kernels; it reads `given` from stdin.
 
-    Starts none with fewer than two cores, where it would gain nothing. Whatever becomes of the process, nothing is
+    Starts none with fewer than two cores, where it would gain nothing, nor in a frozen program, which would start
+    itself. Whatever becomes of the process, nothing is
     lost but time: a kernel that it has not compiled is compiled where it is first called.
     """
 
     def __init__(self, module: str, function: str, given: bytes = b"") -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        if cores() < 2:
+        if cores() < 2 or getattr(sys, "frozen", False):
             return
         paths = [path or os.getcwd() for path in sys.path]
         line: list[str] = [sys.executable, "-P", "-c", f"from {module} import {function}; {function}()"]

@@ -118,8 +118,8 @@ class PageUnknown(SimstreamError):
 
 
 class ExtractionNotStarted(SimstreamError):
-    """No process that extracts HTML can start: file descriptors, processes or memory are short, or another version
-    was installed meanwhile."""
+    """No process that extracts HTML can start: file descriptors, processes or memory are short, another version was
+    installed meanwhile, or the program is frozen."""
 
 
 class LogError(SimstreamError):

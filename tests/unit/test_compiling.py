@@ -62,6 +62,13 @@ def test_without_an_interpreter_there_is_no_process(monkeypatch: pytest.MonkeyPa
     assert process._process is None
 
 
+@pytest.mark.usefixtures("two_cores")
+def test_a_frozen_program_does_not_start_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with CompilingProcess(__name__, "_hang") as process:
+        assert process._process is None
+
+
 def test_on_one_core_there_is_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert CompilingProcess(__name__, "_hang")._process is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -316,6 +317,14 @@ def test_a_process_of_a_version_that_was_installed_meanwhile_extracts_nothing(
     with pool, pytest.raises(ExtractionNotStarted, match=r"installed while this process ran \(simstream 0\.0\.1"):
         pool.extract([(PAGE, HTML)])
     with ExtractionPool(1) as pool:
+        assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
+
+
+def test_a_frozen_program_does_not_start_itself_to_extract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with ExtractionPool(1) as pool, pytest.raises(ExtractionNotStarted, match=r"is a frozen program: .*to 0, or"):
+        pool.extract([(PAGE, HTML)])
+    with ExtractionPool(0) as pool:
         assert pool.extract([(PAGE, HTML)]) == [extract_one(PAGE, HTML)]
 
 

@@ -58,6 +58,11 @@ class ExtractionProcess:
         """Start the process unless it runs. Raises ExtractionNotStarted, and OSError for a closed pool."""
         if self._process is not None:
             return
+        if getattr(sys, "frozen", False):
+            raise ExtractionNotStarted(
+                f"{sys.executable} is a frozen program: it would start itself to extract HTML",
+                'set workers (extract.workers) to 0, or use a recipe with extract = "fast"',
+            )
         patience, pause = START_PATIENCE_S, _FIRST_PAUSE_S
         while True:
             try:
