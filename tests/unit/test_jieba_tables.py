@@ -52,3 +52,12 @@ def test_an_installation_without_a_table_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(jieba_tables, "FOLDER", tmp_path)
     with pytest.raises(InputMissing, match=r"dict\.zst cannot be read"):
         dictionary.load(tmp_path)
+
+
+def test_an_installation_in_an_archive_says_that_it_must_be_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "all.zip").write_bytes(b"")
+    monkeypatch.setattr(jieba_tables, "FOLDER", tmp_path / "all.zip" / "tables")
+    with pytest.raises(InputMissing, match=r"all\.zip/tables is not a folder: install simstream as files"):
+        dictionary.load(tmp_path)

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from simstream.errors import InputMissing
 from simstream.kernels.text.modes import full_tokens, search_tokens, separate
 from simstream.kernels.text.tokenize import MIN_FLOAT, HiddenMarkovModel, cut, make_scratch
 from simstream.kernels.text.trie import I32, NO_WORD, NODE, Points, Trie, build
@@ -55,6 +56,10 @@ def load(cache: Path, changes: tuple[WordChange, ...] = ()) -> Dictionary:
     InputMissing if the shipped tables are not there. Cost: about 20 ms if the cache has it (0.2 s with changes),
     else about 1.5 s (once the kernels are compiled).
     """
+    if not jieba_tables.FOLDER.is_dir():
+        raise InputMissing(
+            f"{jieba_tables.FOLDER} is not a folder", "install simstream as files: it does not run from an archive"
+        )
     key = _key(changes)
     arrays = cached(cache, "dictionary", key, lambda: _named(_build_trie(_changed(changes)), _build_hmm()))
     trie, hmm = _from_named(dict(arrays))
