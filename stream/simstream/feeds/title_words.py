@@ -1,8 +1,8 @@
 """Cuts titles and questions into the words that a search compares.
 
 Chinese is cut as jieba cuts it: a title in search mode, so that 长江大桥 is also found by 大桥, and a question in
-accurate mode. So 市长 does not find 南京市长江大桥. Case, width of letters and traditional characters do not count, nor
-whether a letter and its mark are one character. Scripts without spaces, such as kana, give pairs of characters.
+accurate mode. So 市长 does not find 南京市长江大桥. Case, width of letters and traditional characters do not count.
+A letter and its mark count as one character. Scripts without spaces, such as kana, give pairs of characters.
 """
 
 from __future__ import annotations
