@@ -10,6 +10,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from simstream.errors import BrokerUnreachable, TakenOver, TransactionOutlived, WrongLog
 from simstream.log.base import Log
+from simstream.log.kafka import claim
 from simstream.log.kafka.claim import PublisherClaim
 from simstream.log.kafka.publisher import KafkaPublisher
 from simstream.log.options import POSITIONS, VERDICTS
@@ -162,8 +163,9 @@ def test_where_the_broker_forgot_the_claim_the_position_decides(kafka_place: Top
 
 
 def test_an_earlier_claim_in_the_place_of_its_own_is_an_older_copy_and_no_rival(
-    kafka_place: TopicPlace, kafka_log: Log
+    kafka_place: TopicPlace, kafka_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(claim, "SLACK_MS", 0)
     admin, group = kafka_place.admin(), f"{kafka_place.prefix}.judge-claim"
     where = ConsumerGroupTopicPartitions(group, [TopicPartition(f"{kafka_place.prefix}.positions", 0)])
     KafkaPublisher(cluster_of(kafka_place)).start()
@@ -178,6 +180,32 @@ def test_an_earlier_claim_in_the_place_of_its_own_is_an_older_copy_and_no_rival(
         with pytest.raises(WrongLog, match="restored from an older copy"):
             publisher.publish(batch(2), b"two")
     check_published(kafka_log, b"one")
+
+
+@pytest.mark.parametrize("version", ["this", "an earlier one"])
+def test_a_rival_is_no_older_copy_where_the_broker_forgot_the_claim(kafka_place: TopicPlace, version: str) -> None:
+    claims = [PublisherClaim(cluster_of(kafka_place)) for _ in range(3)]
+    for one in claims[:2]:
+        one.make()
+    admin, group = kafka_place.admin(), f"{kafka_place.prefix}.judge-claim"
+    admin.delete_consumer_groups([group])[group].result(10)
+    if version == "this":
+        claims[2].make()
+    else:
+        place = TopicPartition(f"{kafka_place.prefix}.positions", 0, 0, "a sign")
+        wanted = ConsumerGroupTopicPartitions(group, [place])
+        admin.alter_consumer_group_offsets([wanted])[group].result(10)
+    with pytest.raises(TakenOver):
+        claims[1].check()
+
+
+def test_a_claim_that_is_hardly_earlier_is_a_rival_that_started_at_once(kafka_place: TopicPlace) -> None:
+    first, last = (PublisherClaim(cluster_of(kafka_place)) for _ in range(2))
+    last.make()
+    last._made_ms += 1000  # as if its clock were ahead
+    first.make()
+    with pytest.raises(TakenOver):
+        last.check()
 
 
 class ForgettingClaim(PublisherClaim):

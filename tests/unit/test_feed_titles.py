@@ -131,3 +131,13 @@ def test_hostile_html_costs_no_more_than_its_first_part(piece: str) -> None:
 def test_a_title_of_any_length_costs_about_as_much_as_its_beginning() -> None:
     long, short = ("a word " * number for number in (1_000_000, 1_000))
     assert least_seconds(lambda: tidy(long), 5) < 20 * least_seconds(lambda: tidy(short), 5)
+
+
+def test_a_page_without_any_time_is_one_of_now_and_not_of_1970() -> None:
+    began = int(time.time() * 1000)
+    sheet = sheet_of(Record("pages", 0, 7, b"id", b'{"id": "a", "title": "A", "text": "one"}'), LIMITS)
+    assert sheet is not None
+    assert sheet.time >= began
+    own = sheet_of(Record("pages", 0, 7, b"id", b'{"id": "a", "text": "one", "time": 99000}'), LIMITS)
+    assert own is not None
+    assert own.time == 99000

@@ -276,7 +276,7 @@ def test_the_description_has_the_refusals_of_a_question_that_needs_no_body(
 def test_a_compressed_body_is_told_to_have_a_content_encoding(port: int, path: str) -> None:
     body = gzip.compress(b'{"texts":["hello world"]}')
     answer = HttpAnswer(port, "POST", path, body, JSON | {"Content-Encoding": "gzip"})
-    assert (answer.status, "send it without content-encoding" in answer.json["detail"]) == (415, True)
+    assert (answer.status, "send it as it is, without content-encoding" in answer.json["detail"]) == (415, True)
 
 
 def test_text_with_a_content_encoding_is_not_called_compressed(port: int) -> None:

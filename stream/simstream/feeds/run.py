@@ -63,7 +63,7 @@ def run(settings: Settings, log: Log, webhook: WebhookOptions | None = None) -> 
             warm_news(words)
         limits = FoldLimits() if settings.window_ms is None else FoldLimits(settings.window_ms)
         feed = FeedState(limits, words)
-        followed, impatient = (  # once it reads, the condition alone tells of a silence, which may last for ever
+        followed, impatient = (  # once it reads, FeedWatch alone logs a silence, which may last without end
             stack.enter_context(open_log(settings.log, options_of(settings, patience, logs_silence=False)))
             for patience in (settings.give_up_s, READ_S)
         )

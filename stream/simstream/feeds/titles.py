@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import numpy as np
 
@@ -46,20 +48,23 @@ def sheet_of(record: Record, limits: PageLimits) -> PageSheet | None:
     """Return what the news page needs of a page's record; None if the record is withdrawn or unreadable.
 
     The title is the JSON field of that name or at its path, else `og:title` or `<title>`, else the first line of
-    the text. Its time is the page's own, but never later than the record's. Never raises because of the record.
+    the text. Its time is the page's own, but never later than the record's. A record without a time is of now.
+    Never raises because of the record.
     """
+    if record.timestamp == 0:
+        record = msgspec.structs.replace(record, timestamp=int(time.time() * 1000))
     page = decode(record, limits)
-    time = min(page.time, record.timestamp)
+    time_ms = min(page.time, record.timestamp)
     if page.kind in (PageKind.UNREADABLE, PageKind.WITHDRAWN):
         return None
     if page.kind is not PageKind.READABLE:
-        return PageSheet("", time, gone=page.kind is PageKind.TOO_SHORT, page_id=page.id)
+        return PageSheet("", time_ms, gone=page.kind is PageKind.TOO_SHORT, page_id=page.id)
     title = _own_title(record, limits)
     if page.text is not None or not page.content_type.startswith("text/html"):
-        return PageSheet(title or _first_line(page), time, page_id=page.id)
+        return PageSheet(title or _first_line(page), time_ms, page_id=page.id)
     html = html_in_utf8((page.raw or b"")[:HTML_CHARACTERS], page.content_type)
     parts = parts_of(html)
-    return PageSheet(title or html_title(html, parts), time, is_list=is_list_of_links(parts), page_id=page.id)
+    return PageSheet(title or html_title(html, parts), time_ms, is_list=is_list_of_links(parts), page_id=page.id)
 
 
 def is_list_of_links(parts: PageParts) -> bool:

@@ -55,7 +55,7 @@ _REFUSALS: Final = {
     422: "the question has a wrong form",
     503: "it is not ready yet, or has too much to answer now",
 }
-"""Why any question may be refused, also a GET: it may have a body."""
+"""Why any question may be refused. A GET may have a body, too."""
 _POSTED: Final = {415: "the body has a content-encoding"}
 Timeout = Annotated[float, Query(gt=0, le=MAX_WAIT_S, description="seconds, for each page")]
 Listed = Annotated[int, Query(ge=1, le=models.MAX_LISTED, description="members listed")]

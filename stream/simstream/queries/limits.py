@@ -221,7 +221,7 @@ def _foreign_form(scope: Mapping[str, Any]) -> str:
         return ""
     codings = [value for name, value in scope.get("headers", ()) if name == b"content-encoding"]
     if b",".join(codings).replace(b"identity", b"").strip(b", \t"):
-        return "the body has a content-encoding other than identity: send it without content-encoding"
+        return "the body has a content-encoding other than identity: send it as it is, without content-encoding"
     kind = media_type_of(scope)
     is_json = kind in (JSON, NDJSON) or (kind.startswith("application/") and kind.endswith("+json"))
     if is_json or scope.get("path", "").rstrip("/") != "/judge":

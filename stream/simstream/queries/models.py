@@ -11,6 +11,7 @@ import msgspec
 from pydantic import (
     AliasPath,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -21,6 +22,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from simstream.model import Verdict
 from simstream.wire.page import status_of, time_ms
@@ -30,7 +32,17 @@ MAX_TEXTS = 256
 MAX_LISTED = 1_000
 MAX_MATCHES = 100_000
 """The greatest number of matches in one answer."""
-Limit = Annotated[StrictInt, Field(ge=1, le=MAX_LISTED)]
+
+
+def _not_truth(value: object) -> object:
+    """Refuse true and false, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+Number = Annotated[int, BeforeValidator(_not_truth)]
+Limit = Annotated[Number, Field(ge=1, le=MAX_LISTED)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", description="64 bits as 16 hex digits")]
 Fingerprint = Annotated[
     str, Field(pattern=r"^([0-9a-f]{16}){1,3}$", description="16 hex digits for each fingerprint of a page")
@@ -119,7 +131,7 @@ class TokensQuestion(Question):
         Field(description="jieba's three modes; `weights`: the words that count, with their weights"),
     ] = "accurate"
     hmm: StrictBool = True
-    top: Annotated[StrictInt | None, Field(ge=1, description="how many of the heaviest words (`weights`)")] = None
+    top: Annotated[Number | None, Field(ge=1, description="how many of the heaviest words (`weights`)")] = None
 
 
 class PageToJudge(BaseModel):

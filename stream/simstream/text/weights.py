@@ -18,7 +18,7 @@ from simstream.kernels.text.words import MAX_WEIGHED_CHARACTERS, Lexicon
 from simstream.text import jieba_tables, word_lists
 from simstream.text import unicode_tables as tables
 from simstream.text.cached_file import cached
-from simstream.text.composition import composition, read_text
+from simstream.text.composition import composition, composition_digests, read_text
 from simstream.text.dictionary import Dictionary
 from simstream.text.recipe import Recipe
 
@@ -26,7 +26,7 @@ FORMAT: Final = 7
 ONE: Final = 1 << 16
 """An integer weight is the weight times this, rounded."""
 _BUILT_FROM: Final = (
-    *("weights", "seed", "weight_cap", "normalization"),
+    *("weights", "seed", "weight_cap"),
     *("number_weight", "number_step", "default_weight", "default_step"),
 )
 """The settings on which the arrays of a lexicon depend."""
@@ -68,7 +68,8 @@ def load(recipe: Recipe, dictionary: Dictionary, cache: Path, secret: Secret | N
     content, secret = _table_content(recipe), secret or process_secret()
     stopped = word_lists.stop_words(recipe.stop_words)
     settings: list[object] = [FORMAT, stopped, *(getattr(recipe, name) for name in _BUILT_FROM)]
-    key = blake2b(repr([*settings, dictionary.key, tables.digest(recipe.script)]).encode(), digest_size=8)
+    read_by = (tables.digest(recipe.script), *composition_digests(recipe.normalization))
+    key = blake2b(repr([*settings, dictionary.key, *read_by]).encode(), digest_size=8)
     key.update(mmh3.mmh3_x64_128_digest(content))
 
     def build() -> dict[str, NDArray[Any]]:

@@ -3,8 +3,8 @@
 A fenced producer cannot tell a rival from a transaction of its own that outlived its time: the client reports both
 alike. So a publisher commits a sign before it fences its predecessor. The sign is the metadata of an offset of the
 group `PREFIX.judge-claim`: a random word, the machine and the process. Reading and writing it fences no publisher.
-The publisher that wrote there last has taken over. The offset counts the claims: an earlier claim in the place of a
-later one comes from an older copy of the brokers.
+The publisher that wrote there last has taken over. The offset is the time of the claim in ms, and rises with each
+claim; earlier versions wrote 0. An earlier claim in the place of a later one is from an older copy of the brokers.
 
 The broker forgets such an offset after `offsets.retention.minutes` (a week). If there is no offset, no publisher
 started for that long. Then the committed position alone says whether another judge publishes.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +28,8 @@ from simstream.log.options import POSITIONS
 
 FIRST_TRY_S = 1.0
 """Seconds that the first request may take before it is sent again."""
+SLACK_MS = 60_000
+"""A claim counts as older than another one only by so much: clocks differ, and two judges may start at once."""
 
 
 def claim_group(cluster: KafkaCluster) -> str:
@@ -40,7 +43,7 @@ class PublisherClaim:
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
         self._sign = f"{secrets.token_hex(8)} {socket.gethostname()}:{os.getpid()}"
-        self._number = 0
+        self._made_ms = 0
 
     def make(self) -> None:
         """Write the sign: this publisher is now the last that started.
@@ -52,8 +55,8 @@ class PublisherClaim:
             # Ask something first that fails quickly: without permission for the group a commit takes most of a
             # minute.
             [last] = consumer.committed(_where(self._cluster), timeout=min(timeout, FIRST_TRY_S))
-            self._number = max(0, last.offset) + 1
-            mine = TopicPartition(last.topic, last.partition, self._number, self._sign)
+            self._made_ms = max(last.offset + 1, int(time.time() * 1000))
+            mine = TopicPartition(last.topic, last.partition, self._made_ms, self._sign)
             consumer.commit(offsets=[mine], asynchronous=False)
 
         ask_group(self._cluster, claim_group(self._cluster), claim)
@@ -81,7 +84,8 @@ class PublisherClaim:
         """
         found = _last_claim(self._cluster, patience)
         if found.metadata and found.metadata != self._sign:
-            raise taken_over(self._cluster) if found.offset >= self._number else _restored(self._cluster)
+            is_older = 0 < found.offset < self._made_ms - SLACK_MS
+            raise _restored(self._cluster) if is_older else taken_over(self._cluster)
         return bool(found.metadata)
 
 

@@ -212,7 +212,7 @@ def open_snapshots(log_judge: LogJudge, log_id: str, context: RoleContext) -> No
     """
     if folder := context.settings.state:
         return SnapshotKeeper(folder, log_judge.state, log_id, context, logger=log_judge.logger)
-    log_judge.logger.info("the state is in memory alone: a restart judges the log again (--state DIR keeps it)")
+    log_judge.logger.info("the state is in memory alone: a restart reads the log again (--state DIR keeps it)")
     return NoSnapshots()
 
 
