@@ -182,6 +182,7 @@ def test_an_earlier_claim_in_the_place_of_its_own_is_an_older_copy_and_no_rival(
     check_published(kafka_log, b"one")
 
 
+@pytest.mark.usefixtures("kafka_log")
 @pytest.mark.parametrize("version", ["this", "an earlier one"])
 def test_a_rival_is_no_older_copy_where_the_broker_forgot_the_claim(kafka_place: TopicPlace, version: str) -> None:
     claims = [PublisherClaim(cluster_of(kafka_place)) for _ in range(3)]
@@ -199,6 +200,7 @@ def test_a_rival_is_no_older_copy_where_the_broker_forgot_the_claim(kafka_place:
         claims[1].check()
 
 
+@pytest.mark.usefixtures("kafka_log")
 def test_a_claim_that_is_hardly_earlier_is_a_rival_that_started_at_once(kafka_place: TopicPlace) -> None:
     first, last = (PublisherClaim(cluster_of(kafka_place)) for _ in range(2))
     last.make()
