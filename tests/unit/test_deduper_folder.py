@@ -120,6 +120,36 @@ def test_a_second_deduper_of_one_program_is_told_to_close_the_first(folder: Path
         Deduper(path=folder, cache=cache, workers=0)
 
 
+def test_a_deduper_keeps_its_folder_when_the_program_changes_its_directory(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote to a folder of the same name, which another Deduper used."""
+    for name in ("own", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with Deduper(path="state", cache=cache, workers=0) as deduper:
+            deduper.judge([f"{STORY} {name}"])
+    monkeypatch.chdir(tmp_path / "own")
+    with Deduper(path="state", cache=cache, workers=0) as deduper:
+        deduper.judge([STORY])
+        monkeypatch.chdir(tmp_path / "other")
+        before = {file: file.read_bytes() for file in Path("state").iterdir()}
+    assert [file for file in Path("state").iterdir() if file.read_bytes() != before.get(file)] == []
+    with Deduper(path=tmp_path / "own/state", cache=cache, workers=0) as deduper:
+        assert deduper.judged == 2
+
+
+@pytest.mark.parametrize("argument", ["path", "scratch"])
+def test_a_relative_folder_in_a_removed_directory_is_refused(
+    argument: Any, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="the working directory was removed"):
+        Deduper(**{argument: "state"}, cache=cache, workers=0)
+
+
 def test_a_forked_process_never_writes_the_folder_of_its_parent(tmp_path: Path, cache: Path) -> None:
     with Deduper(path=tmp_path / "state", cache=cache, workers=0) as deduper:
         deduper.judge([f"{STORY} {number}" for number in range(20)])

@@ -51,7 +51,8 @@ class Deduper(Closing):
     `scratch`. The first Deduper on a machine compiles kernels and builds tables for ten seconds or more.
 
     Args:
-        path: The folder of the state, or None for memory.
+        path: The folder of the state, or None for memory. A relative one stays where it is when the program changes
+            its working directory.
         scratch: A folder for files without names, which end with the process: of the tables of pages, and of their
             records unless `path` has these. Some 80 bytes a page of them are mapped into memory, which the system
             takes back when it needs it. None: all is in memory.

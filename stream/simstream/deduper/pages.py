@@ -134,9 +134,17 @@ def refuse_unnamed(arguments: tuple[object, ...]) -> None:
 
 
 def folder_of(argument: str, given: str | Path | None) -> Path | None:
-    """Return the folder that an argument of Deduper names. Raises UsageError if no folder has such a name."""
+    """Return the folder that an argument of Deduper names, whatever the working directory will be.
+
+    Raises UsageError if no folder has such a name.
+    """
     if given is not None and (not str(given) or "\0" in str(given)):
         raise UsageError(f"{argument} is {str(given)!r}, which names no folder", "name a folder, or leave it out")
     if given is not None and os.path.exists(given) and not os.path.isdir(given):
         raise UsageError(f"{argument} is {str(given)!r}, which is no folder", "name a folder, or leave it out")
-    return None if given is None else Path(given)
+    try:
+        return None if given is None else Path(given).absolute()
+    except FileNotFoundError:
+        raise UsageError(
+            "the working directory was removed", f"change to another one, or give {argument} as an absolute path"
+        ) from None
