@@ -228,7 +228,7 @@ def test_other_options_are_refused_even_if_nothing_was_saved(
 
     with monkeypatch.context() as patched:
         patched.setattr(RunState, "known", killed)
-        patched.setattr(SavedState, "save", lambda _: None)
+        patched.setattr(SavedState, "_write", lambda *_: None)
         with pytest.raises(SystemExit):
             invoke(command)
     for other in (["--distance", "8"], ["--similarity", ".9"], ["--link", "canonical"], ["--window", "1h"]):

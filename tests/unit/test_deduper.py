@@ -445,13 +445,13 @@ def test_a_disk_that_takes_no_state_costs_no_verdict(
     with Deduper(**options, say=said.append) as deduper:
         said.clear()  # a first start says that it compiles
         with monkeypatch.context() as patched:
-            patched.setattr(SavedState, "save", failing_save)
+            patched.setattr(SavedState, "_write", failing_save)
             assert [verdict.verdict for verdict in deduper.judge([STORY])] == ["new"]
             deduper.judge([OTHER])  # it is too soon to try again
         assert said == ["no room: make some"]
 
 
-def failing_save(state: SavedState) -> None:
+def failing_save(*_: Any) -> None:
     raise StateUnwritable("no room", "make some")
 
 

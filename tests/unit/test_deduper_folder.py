@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +16,13 @@ from typing import Any
 import pytest
 
 from simstream import Deduper, StateDamaged, StateFormat, StateLocked, UsageError, WrongLog
+from simstream.deduper import state
 from simstream.errors import StateUnwritable
 from simstream.files import header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
+from simstream.files.snapshot_writing import PreparedSnapshot
 from simstream.judge.resolver import Resolver
 from simstream.judge.state_facts import restore_acceptor
 from simstream.model import Record
@@ -172,25 +177,61 @@ def test_a_forked_process_may_judge_with_its_own_copy_in_memory(cache: Path) -> 
 def test_two_threads_that_judge_at_once_are_told_so_and_the_state_goes_on(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inside, over = threading.Event(), threading.Event()
     with Deduper(cache=cache, workers=0) as deduper:
-        judge = Resolver.judge
+        with judging(deduper, monkeypatch), pytest.raises(UsageError, match="another thread is judging with this"):
+            deduper.judge(["another text"])
+        [verdict] = deduper.judge([STORY + "!"])
+        assert (verdict.verdict, verdict.near_duplicate_of, deduper.judged) == ("near_duplicate", "python/0/0", 2)
 
-        def slow(*arguments: Any) -> Any:
-            inside.set()
-            over.wait(30)
-            return judge(*arguments)
 
-        monkeypatch.setattr(Resolver, "judge", slow)
+def test_another_thread_cannot_save_while_a_batch_is_judged(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote arrays that the judging thread was changing: the folder could not be opened again."""
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0) as deduper:
+        with judging(deduper, monkeypatch), pytest.raises(UsageError, match="let one thread at a time use it"):
+            deduper.save()
+        deduper.save()
+        shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    with Deduper(path=tmp_path / "killed", cache=cache, workers=0) as deduper:
+        assert [match.id for match in deduper.match(STORY)] == ["python/0/0"]
+
+
+def test_closing_waits_until_another_thread_has_judged_its_batch(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deduper = Deduper(path=tmp_path / "state", cache=cache, workers=0)
+    with judging(deduper, monkeypatch):
+        closing = threading.Thread(target=deduper.close)
+        closing.start()
+        while True:
+            try:
+                deduper.match(STORY)
+            except UsageError:  # it is closed
+                break
+    closing.join()
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0) as deduper:
+        assert [match.id for match in deduper.match(STORY)] == ["python/0/0"]
+
+
+@contextmanager
+def judging(deduper: Deduper, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another thread is in the middle of a batch of one page."""
+    inside, over, judge = threading.Event(), threading.Event(), Resolver.judge
+
+    def slow(*arguments: Any) -> Any:
+        inside.set()
+        over.wait(30)
+        return judge(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Resolver, "judge", slow)
         other = threading.Thread(target=deduper.judge, args=([STORY],))
         other.start()
         assert inside.wait(30)
-        with pytest.raises(UsageError, match="another thread is judging with this Deduper"):
-            deduper.judge(["another text"])
+        yield
         over.set()
         other.join()
-        [verdict] = deduper.judge([STORY + "!"])
-        assert (verdict.verdict, verdict.near_duplicate_of, deduper.judged) == ("near_duplicate", "python/0/0", 2)
 
 
 @pytest.mark.parametrize("call", ["judge", "judge_table"])
@@ -262,6 +303,129 @@ def test_a_half_judged_batch_is_not_saved_beside_a_journal_either(
                 list(deduper.stream(records[1:], journal=journal))
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
         assert deduper.judged == 1
+
+
+def stop_the_program(*_: Any) -> None:
+    raise SystemExit(143)
+
+
+ENDS: dict[str, tuple[Callable[[Deduper], Any], type[BaseException]]] = {
+    "Ctrl-C": (lambda _: signal.default_int_handler, KeyboardInterrupt),
+    "a handler that ends the program": (lambda _: stop_the_program, SystemExit),
+    "a handler that closes": (lambda deduper: lambda *_: deduper.close(), UsageError),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("options", [{}, {"window": "2h"}, {"scratch": "here"}])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_deduper_that_is_stopped_in_a_batch_saves_just_the_pages_whose_verdicts_it_has_returned(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, options: dict[str, str], saved: bool
+) -> None:
+    """It saved none since the last save, and said nothing."""
+    options = {name: str(tmp_path) if name == "scratch" else value for name, value in options.items()}
+    pages = [{"id": f"{n % 17}", "text": f"{STORY} {n % 23} {n % 5}", "time": n * 600_000} for n in range(90)]
+    with Deduper(cache=cache, workers=0, **options) as whole:
+        wanted = whole.judge(pages)
+    make_handler, raised = ENDS[end]
+    judge = Resolver.judge
+
+    def stopped(*arguments: Any) -> Any:
+        monkeypatch.setattr(Resolver, "judge", judge)
+        verdicts = judge(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return verdicts
+
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0, **options) as deduper:
+        before = signal.signal(signal.SIGINT, make_handler(deduper))
+        try:
+            judged = deduper.judge(pages[:20])
+            if saved:
+                deduper.save()
+            judged += deduper.judge(pages[20:45]) + deduper.judge(pages[45:60])
+            monkeypatch.setattr(Resolver, "judge", stopped)
+            with pytest.raises(raised):
+                deduper.judge(pages[60:70])
+        finally:
+            signal.signal(signal.SIGINT, before)
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0, **options) as deduper:
+        assert deduper.judged == 60
+        assert judged + deduper.judge(pages[60:]) == wanted
+
+
+def test_a_save_that_would_save_nothing_says_so(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Resolver.judge
+
+    def interrupted(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return judge(*arguments)
+
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        deduper.judge([STORY])
+        with monkeypatch.context() as patched:
+            patched.setattr(Resolver, "judge", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                deduper.judge([STORY, STORY])
+        with pytest.raises(UsageError, match="you lack the verdicts of 2 pages: judge further pages before"):
+            deduper.save()
+        deduper.judge([STORY])
+        deduper.save()
+        shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    with Deduper(cache=cache, workers=0, path=tmp_path / "killed") as deduper:
+        assert deduper.judged == 4
+
+
+def test_pages_that_closing_cannot_save_are_counted_in_an_error(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "MAX_KEPT_PAGES", 1)
+    deduper = Deduper(cache=cache, workers=0, path=tmp_path / "state")
+    for _ in range(3):
+        deduper.judge([STORY])
+    with monkeypatch.context() as patched:
+        patched.setattr(Resolver, "judge", stop_the_program)
+        with pytest.raises(SystemExit):
+            deduper.judge([STORY])
+    with pytest.raises(UsageError, match="the folder lacks 3 pages whose verdicts you have: go on after"):
+        deduper.close()
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 0
+
+
+def test_a_handler_that_would_close_while_the_folder_is_saved_is_refused_and_the_end_of_the_block_saves(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = PreparedSnapshot.commit
+
+    def signalled(self: PreparedSnapshot) -> None:
+        monkeypatch.setattr(PreparedSnapshot, "commit", commit)
+        os.kill(os.getpid(), signal.SIGTERM)
+        commit(self)
+
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        before = signal.signal(signal.SIGTERM, lambda *_: deduper.close())
+        try:
+            deduper.judge([STORY])
+            monkeypatch.setattr(PreparedSnapshot, "commit", signalled)
+            with pytest.raises(UsageError, match="is being saved: close it outside of the signal's handler"):
+                deduper.save()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        assert deduper.judged == 1
+
+
+def test_a_save_within_a_stream_saves_behind_the_batch(cache: Path, tmp_path: Path) -> None:
+    records = [Record("p", 0, n, b"%d" % n, b'{"text":"%s"}' % STORY.encode()) for n in range(4)]
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
+        for number, _ in enumerate(deduper.stream(records)):
+            if not number:
+                deduper.save()
+        shutil.copytree(tmp_path / "state", tmp_path / "killed")
+    with Deduper(cache=cache, workers=0, path=tmp_path / "killed") as deduper:
+        assert deduper.judged == 4
 
 
 def test_nothing_is_saved_before_the_journal_is_on_the_disk(cache: Path, tmp_path: Path) -> None:
