@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -18,7 +19,7 @@ import pytest
 from simstream import Deduper, StateDamaged, StateFormat, StateLocked, UsageError, WrongLog
 from simstream.deduper import state
 from simstream.errors import StateUnwritable
-from simstream.files import header
+from simstream.files import file_system, header
 from simstream.files.folder import StateFolder
 from simstream.files.manifest import IN_ORDER, PREVIOUS
 from simstream.files.snapshot_part import SnapshotPart
@@ -123,6 +124,43 @@ def test_a_second_deduper_of_one_program_is_told_to_close_the_first(folder: Path
     said = "close this program's other Deduper first, or use another folder"
     with Deduper(path=folder, cache=cache, workers=0), pytest.raises(StateLocked, match=said):
         Deduper(path=folder, cache=cache, workers=0)
+
+
+def test_a_deduper_that_is_dropped_unlocks_its_folder(tmp_path: Path, cache: Path) -> None:
+    """Only the end of the process did."""
+    deduper = Deduper(path=tmp_path / "state", cache=cache, workers=0)
+    deduper.judge([STORY])
+    deduper.save()
+    deduper.judge([STORY])
+    del deduper
+    gc.collect()
+    with Deduper(path=tmp_path / "state", cache=cache, workers=0) as deduper:
+        assert deduper.judged == 1
+
+
+def test_a_deduper_that_its_caller_ends_as_it_begins_unlocks_its_folder(folder: Path, cache: Path) -> None:
+    def end(said: str) -> None:
+        if "goes on after" in said:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Deduper(path=folder, cache=cache, workers=0, say=end)
+    with Deduper(path=folder, cache=cache, workers=0) as deduper:
+        assert deduper.judged == 40
+
+
+def test_an_interrupt_behind_the_lock_unlocks_the_folder(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_system, "process_name", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Deduper(path=folder, cache=cache, workers=0)
+    with Deduper(path=folder, cache=cache, workers=0) as deduper:
+        assert deduper.judged == 40
 
 
 def test_a_deduper_keeps_its_folder_when_the_program_changes_its_directory(

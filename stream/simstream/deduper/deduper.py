@@ -47,7 +47,7 @@ class Deduper(Closing):
 
     Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
     A Deduper must not be used by several threads at once; `close` waits until another thread has judged its batch.
-    One Deduper at a time can use a folder.
+    One Deduper at a time can use a folder. One that is dropped without `close` leaves it as it was last saved.
 
     Cost: about 0.1 ms for a page of 2 KB on one core, and about 300 bytes of memory for each live page, or 35 with
     `scratch`. With `path` it is also about 250 for each page since the last save, up to 131,072 pages. The first

@@ -66,12 +66,17 @@ class SavedState(Closing):
         self._busy_thread: int | None = None
         """The thread that changes or writes the state just now; it has the turn."""
         self._folder = None if path is None else StateFolder(path)
-        self._state = self._empty()
-        if self._folder is not None:
-            self._load(self._folder)
+        try:
+            self._state = self._empty()
+            if self._folder is not None:
+                self._load(self._folder)
             self._told = self._saved = self.judged
             if self.judged:
                 self._say(f"{path} goes on after {self.judged:,} pages")
+        except BaseException:
+            if self._folder is not None:
+                self._folder.close()
+            raise
 
     @property
     def judged(self) -> int:
@@ -277,14 +282,10 @@ class SavedState(Closing):
         return state
 
     def _load(self, folder: StateFolder) -> None:
-        try:
-            if loaded := folder.load(trusted=PageStore.KINDS):
-                self._state.restore(loaded.parts, loaded.facts, PYTHON)
-                self._state.read_from_disk(folder.files, loaded.sealed.values())
-                self._pace.note_save(self.judged)
-        except BaseException:
-            folder.close()
-            raise
+        if loaded := folder.load(trusted=PageStore.KINDS):
+            self._state.restore(loaded.parts, loaded.facts, PYTHON)
+            self._state.read_from_disk(folder.files, loaded.sealed.values())
+            self._pace.note_save(self.judged)
 
 
 def _half_judged() -> UsageError:

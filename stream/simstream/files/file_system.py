@@ -169,14 +169,14 @@ class FileSystem:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.mode)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError):  # on a full disk the lock holds, but without its holder's name
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, process_name().encode(), 0)
         except BlockingIOError as error:
             error.filename = os.pread(descriptor, 100, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
             raise
-        except OSError:
+        except BaseException:
             os.close(descriptor)
             raise
-        with contextlib.suppress(OSError):  # on a full disk the lock holds, but the file does not say who holds it
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, process_name().encode(), 0)
         return descriptor

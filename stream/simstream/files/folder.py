@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -42,7 +43,9 @@ class StateFolder(Closing):
         self.path = Path(path)
         self.files = files or FileSystem()
         """The way to the disk."""
-        self._lock, self._holder = _locked(self.files, self.path), os.getpid()
+        lock = _locked(self.files, self.path)
+        self._unlock = weakref.finalize(self, _release, self.files, lock, os.getpid())
+        self._unlock.atexit = False  # the lock ends with the process
         try:
             self.snapshots, self.damaged = self._read(mends)
             """The snapshots, the newest first, at most two; and each damaged manifest with its error."""
@@ -62,12 +65,8 @@ class StateFolder(Closing):
         self._last: PreparedSnapshot | None = None
 
     def close(self) -> None:
-        """Unlock the folder for other processes; may be called again."""
-        if self._lock >= 0:
-            unlock(self._lock, self._holder)
-            with contextlib.suppress(OSError):  # the lock is released all the same
-                self.files.close(self._lock)
-            self._lock = -1
+        """Unlock the folder for other processes; may be called again. A folder that is dropped unlocks itself."""
+        self._unlock()
 
     def load(self, trusted: Collection[str] = ()) -> LoadedSnapshot | None:
         """Read back the newest snapshot, or return None; `snapshots` has them all.
@@ -179,6 +178,7 @@ class StateFolder(Closing):
     def note_commit(self, base: SnapshotBase) -> None:
         """Note that a manifest is the newest one now, and base the next snapshot on it; for `PreparedSnapshot`."""
         self._base = base
+        self._last = None
         with contextlib.suppress(StateError, OSError):  # the next commit removes what cannot be removed now
             self.snapshots = manifest.read_all(self.files, self.path)
             self._settle_names()
@@ -229,3 +229,10 @@ def _locked(files: FileSystem, path: Path) -> int:
                 f"process {pid}{where} already uses the state in {path}", f"{step} first, or use another folder"
             ) from None
         raise
+
+
+def _release(files: FileSystem, lock: int, holder: int) -> None:
+    """Release the lock that the process `holder` has taken."""
+    unlock(lock, holder)
+    with contextlib.suppress(OSError):  # the lock is released all the same
+        files.close(lock)
