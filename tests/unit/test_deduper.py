@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from concurrent.futures import thread
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -554,6 +555,14 @@ def test_ctrl_c_while_pages_are_judged_leaves_no_hole(
     if path is not None:
         with Deduper(cache=cache, workers=0, path=path) as deduper:
             assert deduper.judged == 2 * judged
+
+
+def test_pages_are_judged_after_the_main_thread_has_ended(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that outlives it, and a function of atexit, got a RuntimeError."""
+    monkeypatch.setattr(thread, "_shutdown", True)
+    texts = [f"{OTHER} {number}" for number in range(1_100)]
+    with Deduper(cache=cache, workers=0) as deduper:
+        assert [verdict.id for verdict in deduper.judge(texts)] == [f"python/0/{number}" for number in range(1_100)]
 
 
 def test_a_batch_that_an_error_left_half_judged_ends_judging(

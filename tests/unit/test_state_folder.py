@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import thread
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,15 @@ def test_each_snapshot_of_the_folder_can_be_loaded(tmp_path: Path) -> None:
         take(folder, 2)
     with StateFolder(tmp_path) as folder:
         assert [number_of(folder.load_one(each)) for each in folder.snapshots] == [2, 1]
+
+
+def test_a_snapshot_can_be_loaded_once_the_main_thread_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StateFolder(tmp_path) as folder:
+        take(folder, 1)
+        monkeypatch.setattr(thread, "_shutdown", True)
+        assert number_of(folder.load()) == 1
 
 
 def test_a_snapshot_after_the_older_one_was_loaded_replaces_the_newer_one(tmp_path: Path) -> None:

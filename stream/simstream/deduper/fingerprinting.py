@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,18 +55,25 @@ class RecordFingerprinter:
         Raises UsageError for a page that cannot be judged. An InputError of `records` comes behind all batches
         before it.
         """
-        waiting: deque[Future[FingerprintedPages]] = deque()
+        waiting: deque[Callable[[], FingerprintedPages]] = deque()
         with ThreadPoolExecutor(threads, thread_name_prefix="fingerprint") as pool:
             try:
                 for batch in record_batches(records):
-                    waiting.append(pool.submit(self._batch, batch))
+                    waiting.append(self._begin(pool, batch))
                     if len(waiting) > threads:
-                        yield waiting.popleft().result()
+                        yield waiting.popleft()()
             except InputError:
-                yield from (future.result() for future in waiting)  # what was read before the damage counts
+                yield from (result() for result in waiting)  # what was read before the damage counts
                 raise
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft()()
+
+    def _begin(self, pool: ThreadPoolExecutor, batch: Sequence[Record]) -> Callable[[], FingerprintedPages]:
+        """Let the pool fingerprint a batch, and return the function that waits for it."""
+        try:
+            return pool.submit(self._batch, batch).result
+        except RuntimeError:  # pools take no more work once the main thread has ended
+            return partial(self._batch, batch)
 
     def one(self, record: Record) -> FingerprintedPages:
         """Return a batch of one page, whatever the page is called. Raises UsageError for a page without a time."""

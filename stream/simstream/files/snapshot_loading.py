@@ -52,8 +52,11 @@ def load(
     def opened(named: ManifestFile) -> tuple[SealedFile, SnapshotPart]:
         return manifest.open_named(files, folder, named, verify=named.kind not in trusted, pace=pace)
 
-    with ThreadPoolExecutor(_THREADS) as threads:
-        immutable = list(threads.map(opened, found.sealed))
+    try:
+        with ThreadPoolExecutor(_THREADS) as threads:
+            immutable = list(threads.map(opened, found.sealed))
+    except RuntimeError:  # pools take no more work once the main thread has ended
+        immutable = list(map(opened, found.sealed))
     for named in found.blocks:
         manifest.describe_named(files, folder, named)
     by_number = {blocks.number_of(named.part): named for named in found.blocks}
