@@ -252,6 +252,18 @@ def test_closing_waits_until_another_thread_has_judged_its_batch(
         assert [match.id for match in deduper.match(STORY)] == ["python/0/0"]
 
 
+def test_a_process_that_is_forked_while_a_batch_is_judged_is_told_so(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge_in_it() -> None:
+        with pytest.raises(UsageError, match="was forked while a batch was judged: make another Deduper in it"):
+            deduper.judge(["another text"])
+        deduper.close()
+
+    with Deduper(cache=cache, workers=0) as deduper, judging(deduper, monkeypatch):
+        assert forked(judge_in_it) == 0
+
+
 @contextmanager
 def judging(deduper: Deduper, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another thread is in the middle of a batch of one page."""
@@ -483,6 +495,25 @@ def test_nothing_is_saved_before_the_journal_is_on_the_disk(cache: Path, tmp_pat
 def test_a_closed_deduper_answers_nothing(cache: Path) -> None:
     deduper = Deduper(cache=cache, workers=0)
     deduper.close()
-    for ask in (lambda: deduper.judge([STORY]), lambda: deduper.match(STORY), lambda: deduper.explain(STORY)):
+    html = {"html": f"<p>{STORY}"}
+    record = Record("p", 0, 0, b"a", b"{}")
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: deduper.judge([STORY]),
+        lambda: deduper.judge([html]),
+        lambda: deduper.judge([]),
+        lambda: list(deduper.stream([record])),
+        lambda: deduper.match(STORY),
+        lambda: deduper.explain(STORY),
+        lambda: deduper.explain(html),
+    )
+    for ask in asked:
         with pytest.raises(UsageError, match="this Deduper is closed"):
             ask()
+
+
+def test_a_stream_without_a_thread_is_refused(cache: Path) -> None:
+    with (
+        Deduper(cache=cache, workers=0) as deduper,
+        pytest.raises(UsageError, match="threads is 0: give 1 or more"),
+    ):
+        list(deduper.stream([], threads=0))

@@ -21,6 +21,7 @@ from simstream.deduper.pages import (
 )
 from simstream.deduper.state import BatchJournal, SavedState
 from simstream.deduper.tables import table_records, verdict_table
+from simstream.errors import UsageError
 from simstream.files.save_pace import SavePace
 from simstream.judge.lookups import Match
 from simstream.judge.policy import make_policy
@@ -246,6 +247,7 @@ class Deduper(Closing):
 
     def _judge(self, records: Iterable[Record], first: int) -> list[Verdict]:
         """Judge records that are named after their numbers in this Deduper, from `first` on."""
+        self._state.refuse_closed()
         batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
         verdicts: list[Verdict] = []
         with self._state.turn():
@@ -274,7 +276,8 @@ class Deduper(Closing):
 
         Raises:
             TypeError: One of `records` is no Record.
-            UsageError: A `window` is set and a readable page has no time of its own.
+            UsageError: A `window` is set and a readable page has no time of its own, or `threads` is below 1, or
+                `judge` would raise it.
             InputError: `records` raised it; it comes after the verdicts of all records before it.
             ExtractionNotStarted: No process that extracts HTML can be started.
 
@@ -285,6 +288,9 @@ class Deduper(Closing):
             ...     [verdict.verdict for verdict in deduper.stream(records)]
             ['too_short', 'too_short']
         """
+        self._state.refuse_closed()
+        if threads < 1:
+            raise UsageError(f"threads is {threads}", "give 1 or more")
         self._state.journal = journal
         try:
             for batch in self._pages.batches(map(refuse_no_record, records), threads):
@@ -311,6 +317,7 @@ class Deduper(Closing):
 
         Raises:
             TypeError: `text` is no text.
+            UsageError: The Deduper is closed.
 
         Examples:
             >>> story = "The night train stops at the mill village again after forty years, before dawn."
@@ -337,7 +344,7 @@ class Deduper(Closing):
 
         Raises:
             TypeError: `page` is none of these.
-            UsageError: A `window` is set and the page has no `time`.
+            UsageError: A `window` is set and the page has no `time`, or the Deduper is closed.
 
         Examples:
             >>> story = "The night train stops at the mill village again after forty years, before dawn."
@@ -347,6 +354,7 @@ class Deduper(Closing):
             >>> candidate.id, candidate.distance, str(candidate.rejected_by)
             ('python/0/0', 15, 'distance')
         """
+        self._state.refuse_closed()
         record = page if isinstance(page, Record) else page_record(page, self.judged)
         [own], columns, _ = self._pages.one(record)
         near = self._state.resolver.meets(columns, columns.time)

@@ -86,9 +86,13 @@ class SavedState(Closing):
     @property
     def resolver(self) -> Resolver:
         """The judge of the pages, for questions. Raises UsageError after `close`."""
+        self.refuse_closed()
+        return self._state.resolver
+
+    def refuse_closed(self) -> None:
+        """Raise UsageError after `close`."""
         if self._closed:
             raise UsageError("this Deduper is closed", "make another one, with the same path to go on")
-        return self._state.resolver
 
     @property
     def is_inherited(self) -> bool:
@@ -99,6 +103,8 @@ class SavedState(Closing):
         """Return the lock of the thread that judges or saves. Raises UsageError if it is taken: nobody waits."""
         if not self._turn.locked():
             return self._turn
+        if self.is_inherited:
+            raise UsageError("this process was forked while a batch was judged", "make another Deduper in it")
         if self._busy_thread == threading.get_ident():
             raise UsageError("this Deduper is in the middle of a batch", "use it outside of the signal's handler")
         raise _two_threads()
