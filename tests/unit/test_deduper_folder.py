@@ -252,6 +252,31 @@ def test_closing_waits_until_another_thread_has_judged_its_batch(
         assert [match.id for match in deduper.match(STORY)] == ["python/0/0"]
 
 
+def test_a_thread_that_judges_while_another_one_saves_or_closes_is_told_so(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deduper = Deduper(path=tmp_path / "state", cache=cache, workers=0)
+    deduper.judge([STORY])
+    said: list[str] = []
+
+    def judge_meanwhile(*_: Any) -> None:
+        with pytest.raises(UsageError) as raised:
+            deduper.judge([STORY])
+        said.append(raised.value.what)
+
+    def in_another_thread(*_: Any) -> Any:
+        other = threading.Thread(target=judge_meanwhile)
+        other.start()
+        other.join()
+        return prepare(*_)
+
+    prepare = StateFolder.prepare
+    monkeypatch.setattr(StateFolder, "prepare", in_another_thread)
+    deduper.save()
+    deduper.close()
+    assert said == ["another thread is saving this Deduper", "this Deduper is closed"]
+
+
 def test_a_process_that_is_forked_while_a_batch_is_judged_is_told_so(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,7 +443,9 @@ def test_a_save_that_would_save_nothing_says_so(
             patched.setattr(Resolver, "judge", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 deduper.judge([STORY, STORY])
-        with pytest.raises(UsageError, match="you lack the verdicts of 2 pages: judge further pages before"):
+        with pytest.raises(
+            UsageError, match="of 3 pages, only the first 1 have verdicts that were returned: judge"
+        ):
             deduper.save()
         deduper.judge([STORY])
         deduper.save()
@@ -438,7 +465,7 @@ def test_pages_that_closing_cannot_save_are_counted_in_an_error(
         patched.setattr(Resolver, "judge", stop_the_program)
         with pytest.raises(SystemExit):
             deduper.judge([STORY])
-    with pytest.raises(UsageError, match="the folder lacks 3 pages whose verdicts you have: go on after"):
+    with pytest.raises(UsageError, match="verdicts of 3 pages were returned, and the folder has 0 pages: go on"):
         deduper.close()
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
         assert deduper.judged == 0

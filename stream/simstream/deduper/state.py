@@ -107,7 +107,8 @@ class SavedState(Closing):
             raise UsageError("this process was forked while a batch was judged", "make another Deduper in it")
         if self._busy_thread == threading.get_ident():
             raise UsageError("this Deduper is in the middle of a batch", "use it outside of the signal's handler")
-        raise _two_threads()
+        self.refuse_closed()  # another thread closes it just now
+        raise _two_threads("saving" if self._saving else "judging with")
 
     @contextmanager
     def _busy(self, *, saving: bool) -> Iterator[None]:
@@ -180,8 +181,9 @@ class SavedState(Closing):
                 raise _half_judged()
             if not self._may_save():
                 raise UsageError(
-                    f"judging was broken off, and you lack the verdicts of {self.judged - self._told:,} pages",
-                    "judge further pages before you save; or close this Deduper, which saves the pages before them",
+                    f"judging was broken off: of {self.judged:,} pages, only the first {self._told:,} have "
+                    "verdicts that were returned",
+                    "judge further pages before you save; or close this Deduper, which saves those first pages",
                 )
             self._write(self._folder)
 
@@ -269,8 +271,8 @@ class SavedState(Closing):
             self._load(folder)
             if batches is None or self.judged != self._saved:
                 raise UsageError(
-                    f"judging was broken off, and the folder lacks {wanted - self._saved:,} pages whose verdicts "
-                    "you have",
+                    f"judging was broken off: the verdicts of {wanted:,} pages were returned, and the folder has "
+                    f"{self._saved:,} pages",
                     "go on after the number of pages that `judged` of another Deduper says",
                 )
             for batch in batches:
@@ -298,5 +300,5 @@ def _half_judged() -> UsageError:
     return UsageError("an error left a batch half judged", "close this Deduper, and make another one")
 
 
-def _two_threads() -> UsageError:
-    return UsageError("another thread is judging with this Deduper", "let one thread at a time use it")
+def _two_threads(doing: str = "judging with") -> UsageError:
+    return UsageError(f"another thread is {doing} this Deduper", "let one thread at a time use it")
