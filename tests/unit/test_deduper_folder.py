@@ -538,6 +538,17 @@ def test_a_closed_deduper_answers_nothing(cache: Path) -> None:
             ask()
 
 
+def test_a_deduper_that_is_closed_while_html_is_read_says_so(cache: Path) -> None:
+    deduper = Deduper(cache=cache, workers=0)
+
+    def pages() -> Iterator[dict[str, str]]:
+        yield {"html": f"<p>{STORY}"}
+        deduper.close()
+
+    with pytest.raises(UsageError, match="this Deduper is closed"):
+        deduper.judge(pages())
+
+
 def test_a_stream_without_a_thread_is_refused(cache: Path) -> None:
     with (
         Deduper(cache=cache, workers=0) as deduper,

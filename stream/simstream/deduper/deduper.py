@@ -248,7 +248,11 @@ class Deduper(Closing):
     def _judge(self, records: Iterable[Record], first: int) -> list[Verdict]:
         """Judge records that are named after their numbers in this Deduper, from `first` on."""
         self._state.refuse_closed()
-        batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
+        try:
+            batches = [batch._replace(pages=()) for batch in self._pages.batches(records, 1)]  # without their texts
+        except ValueError:
+            self._state.refuse_closed()  # another thread has closed it, and its extractor, in the meantime
+            raise
         verdicts: list[Verdict] = []
         with self._state.turn():
             for batch in batches:

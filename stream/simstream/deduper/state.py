@@ -154,7 +154,8 @@ class SavedState(Closing):
             self._unsaved.append(batch)
 
     def note_told(self) -> None:
-        """Note that the caller gets the verdicts of all that was judged. Raises UsageError if it is closed."""
+        """Note that the caller gets the verdicts of all that was judged. Raises UsageError if the folder was closed
+        without these pages."""
         if self._ended:
             raise UsageError("this Deduper was closed while it judged", "make another one, and judge these pages")
         self._told = self.judged
@@ -235,9 +236,9 @@ class SavedState(Closing):
             raise UsageError("this Deduper is being saved", "close it outside of the signal's handler")
         self._closed = True
         is_free = self._wait_for_turn()
-        self._ended = True
         try:
             if self._folder is not None:
+                self._ended = True
                 with self._busy(saving=True):
                     self._save_told(self._folder, is_free)
         finally:
