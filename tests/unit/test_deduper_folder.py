@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -384,10 +384,15 @@ def stop_the_program(*_: Any) -> None:
     raise SystemExit(143)
 
 
-ENDS: dict[str, tuple[Callable[[Deduper], Any], type[BaseException]]] = {
-    "Ctrl-C": (lambda _: signal.default_int_handler, KeyboardInterrupt),
-    "a handler that ends the program": (lambda _: stop_the_program, SystemExit),
-    "a handler that closes": (lambda deduper: lambda *_: deduper.close(), UsageError),
+def closing(deduper: Deduper) -> Callable[..., None]:
+    return lambda *_: deduper.close()
+
+
+ENDS: dict[str, tuple[int, Callable[[Deduper], Any], type[BaseException]]] = {
+    "Ctrl-C": (signal.SIGINT, lambda _: signal.default_int_handler, KeyboardInterrupt),
+    "a handler that waits for the batch": (signal.SIGTERM, closing, UsageError),
+    "a handler that does not wait": (signal.SIGUSR1, closing, UsageError),
+    "a handler that ends the program": (signal.SIGUSR1, lambda _: stop_the_program, SystemExit),
 }
 
 
@@ -402,17 +407,17 @@ def test_a_deduper_that_is_stopped_in_a_batch_saves_just_the_pages_whose_verdict
     pages = [{"id": f"{n % 17}", "text": f"{STORY} {n % 23} {n % 5}", "time": n * 600_000} for n in range(90)]
     with Deduper(cache=cache, workers=0, **options) as whole:
         wanted = whole.judge(pages)
-    make_handler, raised = ENDS[end]
+    sent, make_handler, raised = ENDS[end]
     judge = Resolver.judge
 
     def stopped(*arguments: Any) -> Any:
         monkeypatch.setattr(Resolver, "judge", judge)
         verdicts = judge(*arguments)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), sent)
         return verdicts
 
     with Deduper(path=tmp_path / "state", cache=cache, workers=0, **options) as deduper:
-        before = signal.signal(signal.SIGINT, make_handler(deduper))
+        before = signal.signal(sent, make_handler(deduper))
         try:
             judged = deduper.judge(pages[:20])
             if saved:
@@ -422,7 +427,7 @@ def test_a_deduper_that_is_stopped_in_a_batch_saves_just_the_pages_whose_verdict
             with pytest.raises(raised):
                 deduper.judge(pages[60:70])
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(sent, before)
     with Deduper(path=tmp_path / "state", cache=cache, workers=0, **options) as deduper:
         assert deduper.judged == 60
         assert judged + deduper.judge(pages[60:]) == wanted
@@ -471,25 +476,35 @@ def test_pages_that_closing_cannot_save_are_counted_in_an_error(
         assert deduper.judged == 0
 
 
-def test_a_handler_that_would_close_while_the_folder_is_saved_is_refused_and_the_end_of_the_block_saves(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("sent", "outcome"),
+    [
+        (signal.SIGTERM, nullcontext()),  # its handler waits until the folder is saved
+        (
+            signal.SIGUSR1,
+            pytest.raises(UsageError, match="is being saved: close it outside of the signal's handler"),
+        ),
+    ],
+)
+def test_a_handler_that_closes_while_the_folder_is_saved_loses_no_page(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: int, outcome: AbstractContextManager[object]
 ) -> None:
     commit = PreparedSnapshot.commit
 
     def signalled(self: PreparedSnapshot) -> None:
         monkeypatch.setattr(PreparedSnapshot, "commit", commit)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), sent)
         commit(self)
 
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
-        before = signal.signal(signal.SIGTERM, lambda *_: deduper.close())
+        before = signal.signal(sent, lambda *_: deduper.close())
         try:
             deduper.judge([STORY])
             monkeypatch.setattr(PreparedSnapshot, "commit", signalled)
-            with pytest.raises(UsageError, match="is being saved: close it outside of the signal's handler"):
+            with outcome:
                 deduper.save()
         finally:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(sent, before)
     with Deduper(cache=cache, workers=0, path=tmp_path / "state") as deduper:
         assert deduper.judged == 1
 

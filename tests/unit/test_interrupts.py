@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -58,6 +58,25 @@ def test_a_handler_of_the_program_is_left_alone(interrupt: signal.Signals) -> No
     with interrupts_held():
         os.kill(os.getpid(), interrupt)
         assert heard == [interrupt]
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_a_handler_of_the_program_may_wait_and_is_called_whatever_is_raised(
+    interrupt: signal.Signals, error: type[Exception] | None
+) -> None:
+    heard: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        heard.append(number)
+
+    signal.signal(interrupt, handle)
+    with pytest.raises(error) if error else nullcontext(), interrupts_held(every=True):
+        os.kill(os.getpid(), interrupt)
+        assert heard == []
+        if error:
+            raise error
+    assert heard == [interrupt]
+    assert signal.getsignal(interrupt) is handle
 
 
 @pytest.mark.parametrize("at", [1, 3])

@@ -42,9 +42,9 @@ class Deduper(Closing):
     saved. `close`, `save` and the end of a `with` block save it. `judge` and `stream` save it, too, as soon as
     `save_pages` pages or `save_s` seconds have passed. Saving takes at most a twentieth of the time.
 
-    Ctrl-C takes effect between two batches: `judged` then says how many pages were judged. A folder is not saved
-    with pages whose verdicts nobody got, unless judging goes on: `close` saves the pages before them. So it does
-    after an error, and in the handler of a signal.
+    Ctrl-C takes effect between two batches, and so do the program's handlers of SIGTERM and SIGALRM: `judged` then
+    says how many pages were judged. A folder is not saved with pages whose verdicts nobody got, unless judging goes
+    on: `close` saves the pages before them. So it does after an error, and in the handler of a signal.
 
     Pages are texts, or mappings with the fields of a record: `id`, `url`, `text` or `html`, `time`, `status`.
     A Deduper must not be used by several threads at once; `close` waits until another thread has judged its batch.
@@ -395,7 +395,7 @@ class Deduper(Closing):
         Raises:
             StateUnwritable: The disk refuses the files. The folder is as it was last saved.
             UsageError: Judging was broken off more than 131,072 pages after the last save: the folder is as it was
-                last saved. Or a signal's handler calls `close` while the folder is saved.
+                last saved. Or the handler of another signal calls `close` while the folder is saved.
 
         Examples:
             >>> deduper = Deduper()

@@ -112,8 +112,8 @@ class SavedState(Closing):
 
     @contextmanager
     def _busy(self, *, saving: bool) -> Iterator[None]:
-        """Hold Ctrl-C back while the state is changed or written."""
-        with interrupts_held():
+        """Hold Ctrl-C, SIGTERM and SIGALRM back while the state is changed or written."""
+        with interrupts_held(every=True):
             self._busy_thread, self._saving = threading.get_ident(), saving
             try:
                 yield
