@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from simstream.errors import UsageError
-from simstream.spark import near_duplicates
+from simstream.spark import frames, near_duplicates
 
 SCHEMA = "id string, address string, body string, html string, time long, status int, `odd.one` string"
 
@@ -25,6 +28,38 @@ def refusal(pages: DataFrame, **names: str) -> str:
     return "none"
 
 
+class DailyCrawl:
+    """A folder that another program than Spark adds files to. A result tells its number of rows as well."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._days = 0
+        Path("daily").mkdir()
+
+    def add_file(self) -> None:
+        """Add a file with one page, whose words no other day has."""
+        self._days += 1
+        text = " ".join(f"day{self._days}word{word}" for word in range(12))
+        pq.write_table(pa.table({"id": [str(self._days)], "text": [text]}), f"daily/{self._days}.parquet")
+
+    def find(self) -> DataFrame:
+        return near_duplicates(self._spark.read.parquet("daily"))
+
+    def find_in_midst(self) -> tuple[int, int]:
+        """Return the rows of a call, and of one that begins after a file was added in the midst of the first."""
+        within = list[DataFrame]()
+        refuse = frames._refuse_versions
+
+        def refuse_later(printed: DataFrame) -> None:
+            refuse(printed)  # fingerprints the pages
+            frames._refuse_versions = refuse
+            self.add_file()
+            within.append(self.find())
+
+        frames._refuse_versions = refuse_later
+        return self.find().count(), within[0].count()
+
+
 def main(source: str, target: str, document: str, example: str, unique: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     pages = spark.read.schema(SCHEMA).json(source).repartition(3)
@@ -35,6 +70,11 @@ def main(source: str, target: str, document: str, example: str, unique: str) -> 
     print("no text:", refusal(pages.drop("html")))
     print("no time:", refusal(texts.drop("time").union(texts.drop("time"))))
     pages.drop("id").limit(40).dropDuplicates(["address"]).drop("time").write.parquet("crawl.parquet")
+    daily = DailyCrawl(spark)
+    daily.add_file()
+    print("rows of two calls at once:", *daily.find_in_midst())
+    daily.add_file()
+    print("rows of a later call:", daily.find().count())
     space: dict[str, Any] = {"spark": spark}
     exec(document, space)
     print("by other names:", space["found"].count() == space["pages"].count() > space["unique"].count() > 0)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -99,7 +100,7 @@ def near_duplicates(
         printing = FingerprintTask(
             made.recipe, policy.short_words, str(folder), MAX_RECORD_BYTES, TIMEOUT_S, MEMORY_BYTES, fields, True
         )
-    rows = partial(_fingerprinted, how=printing)
+    rows = partial(_fingerprinted, how=printing, call=uuid4().hex)
     printed = _on_disk(pages.select(*map(_quoted, wanted)).mapInArrow(rows, _TIMED))
     if "time" not in wanted:
         _refuse_versions(printed)
@@ -128,8 +129,12 @@ def _kept(made: DataFrame, _: str) -> DataFrame:
     return _on_disk(made)
 
 
-def _fingerprinted(batches: Iterable[Any], how: FingerprintTask) -> Iterator[Any]:
-    """Yield a RecordBatch of _TIMED for each RecordBatch of pages. Runs on the executors."""
+def _fingerprinted(batches: Iterable[Any], how: FingerprintTask, call: str) -> Iterator[Any]:
+    """Yield a RecordBatch of _TIMED for each RecordBatch of pages. Runs on the executors.
+
+    `call` makes the plan of each call another one. Spark takes rows that it keeps for any equal plan, and plans
+    over one folder are equal whatever files it has.
+    """
     arrow, task = load_pyarrow(f"reading {_THE_FRAME}"), TaskContext.get()
     number, schema = (task.partitionId() if task else 0) << FILE_BITS, _timed_schema(arrow)
     for batch in batches:
