@@ -5,8 +5,11 @@ python tests/e2e/spark_frames.py PAGES.jsonl RESULT.parquet 'CODE OF THE DOCUMEN
 
 from __future__ import annotations
 
+import gc
 import runpy
+import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,18 @@ def refusal(pages: DataFrame, **names: str) -> str:
     except UsageError as error:
         return str(error)
     return "none"
+
+
+def kept_frames(spark: SparkSession, expected: int) -> int:
+    """Return how many data sets Spark keeps, once it had the time to free those that the program has let go."""
+    context: Any = spark.sparkContext
+    for _ in range(100):
+        gc.collect()
+        context._jvm.System.gc()
+        if (kept := context._jsc.getPersistentRDDs().size()) == expected:
+            break
+        time.sleep(0.1)
+    return kept
 
 
 class DailyCrawl:
@@ -74,7 +89,10 @@ def main(source: str, target: str, document: str, example: str, unique: str) -> 
     daily.add_file()
     print("rows of two calls at once:", *daily.find_in_midst())
     daily.add_file()
-    print("rows of a later call:", daily.find().count())
+    found = daily.find()
+    shutil.rmtree("daily")
+    print("rows of a later call:", found.count())
+    print("kept besides its result:", kept_frames(spark, 1) - 1)
     space: dict[str, Any] = {"spark": spark}
     exec(document, space)
     print("by other names:", space["found"].count() == space["pages"].count() > space["unique"].count() > 0)

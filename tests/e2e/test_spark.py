@@ -148,6 +148,7 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
     assert re.search(r"no time: 2 rows have the id '.+', and there is no column time", said)
     assert "rows of two calls at once: 1 2\n" in said
     assert "rows of a later call: 3\n" in said
+    assert "kept besides its result: 0\n" in said
     assert "by other names: True" in said
     assert re.search(r"\d+ of \d+ pages kept in unique", said)
     kept = pq.read_table(tmp_path / "unique")

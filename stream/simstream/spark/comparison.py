@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -34,6 +35,21 @@ Tie = tuple[int, int]
 """Two pages of one cluster, the older first."""
 
 
+@contextmanager
+def frames_on_disk() -> Iterator[Callable[[DataFrame], DataFrame]]:
+    """Yield a function that keeps a DataFrame on the executors' disks, once it is computed, until the block ends.
+
+    If an executor is lost with a part, Spark computes the part again.
+    """
+    with ExitStack() as kept:
+
+        def store(made: DataFrame) -> DataFrame:
+            kept.callback(made.unpersist)
+            return made.persist(StorageLevel.DISK_ONLY)
+
+        yield store
+
+
 class FoundClusters(NamedTuple):
     """What a comparison found. `last`: the compared pages, by the number since which each is unchanged."""
 
@@ -46,17 +62,18 @@ class FoundClusters(NamedTuple):
 class PageComparison:
     """Compares the last versions of all pages of a DataFrame of `fingerprints.SCHEMA` with one another.
 
-    `keep` gets a made DataFrame and its name, and returns it so that it is not made again. `versions`: see
-    FingerprintTask.
+    `store` and `keep` get a made DataFrame, and return it so that it is not made again. `keep` gets what was found,
+    with its name. `versions`: see FingerprintTask.
     """
 
     spark: SparkSession
     policy: Policy
     versions: bool
+    store: Callable[[DataFrame], DataFrame]
     keep: Callable[[DataFrame, str], DataFrame]
 
     def run(self, pages: DataFrame) -> FoundClusters:
-        last = self._last(pages).persist(StorageLevel.DISK_ONLY)
+        last = self.store(self._last(pages))
         matches = self._matches(last)
         return FoundClusters(last, matches, self._clusters(pages, matches))
 
@@ -84,7 +101,7 @@ class PageComparison:
 
     def _clusters(self, pages: DataFrame, matches: DataFrame) -> DataFrame:
         own = matches.select("left", "right").rdd.map(tuple).mapPartitions(forest)
-        whole = self._frame(own.coalesce(1).mapPartitions(forest), TIES).persist(StorageLevel.DISK_ONLY)
+        whole = self.store(self._frame(own.coalesce(1).mapPartitions(forest), TIES))
         roots = whole.select("cluster").distinct().selectExpr("cluster", "cluster as number")
         ids = pages.filter(pages.kind == int(PageKind.READABLE)).select("number", "id")
         names = ids.selectExpr("number as cluster", "id as canonical")

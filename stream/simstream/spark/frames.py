@@ -24,7 +24,7 @@ from simstream.settings import default_cache
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.batches import record_batches
 from simstream.sources.fields import FieldNames, page_columns
-from simstream.spark.comparison import FoundClusters, PageComparison
+from simstream.spark.comparison import FoundClusters, PageComparison, frames_on_disk
 from simstream.spark.fingerprints import FILE_BITS, SCHEMA, FingerprintTask, page_rows
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
 from simstream.text.fingerprinter import Fingerprinter
@@ -49,10 +49,14 @@ def near_duplicates(
 
     Compares all pages with one another, without a window, with the fingerprints, sketches and limits of `Deduper`.
     Clusters tie all matches, as with `link="any"`. Rows of one id are versions of one page, in the order of their
-    `time`; the last one counts. Runs Spark jobs at once, and again none when the result is read.
+    `time`; the last one counts. Returns once all is computed: what happens to the pages later changes nothing.
+
+    The result lies on the executors' disks, about 100 bytes a page, as long as the program holds it or a DataFrame
+    made of it; `unpersist` does not free it. If an executor is lost with a part, reading the result fails: nothing
+    is computed again from pages that may be others. Write the result to files to keep it.
 
     Cost: fingerprinting as in `dedup`, one process a core; then about 0.1 ms a page (docs/how-to/spark.md). What is
-    made on the way lies on the executors' disks, about 100 bytes a page, until Spark drops it.
+    made on the way lies on the executors' disks, some 100 bytes a page, until the call ends.
 
     Args:
         pages: Rows with the fields of a page: `id` or `url`, `text` or `html`, and `time` (a timestamp, or ms since
@@ -101,12 +105,15 @@ def near_duplicates(
             made.recipe, policy.short_words, str(folder), MAX_RECORD_BYTES, TIMEOUT_S, MEMORY_BYTES, fields, True
         )
     rows = partial(_fingerprinted, how=printing, call=uuid4().hex)
-    printed = _on_disk(pages.select(*map(_quoted, wanted)).mapInArrow(rows, _TIMED))
-    if "time" not in wanted:
-        _refuse_versions(printed)
-    numbered = _numbered(printed)
-    found = PageComparison(pages.sparkSession, policy, printing.versions, _kept).run(numbered)
-    return _on_disk(_verdicts(numbered, found))
+    with frames_on_disk() as store:
+        printed = store(pages.select(*map(_quoted, wanted)).mapInArrow(rows, _TIMED))
+        if "time" not in wanted:
+            _refuse_versions(printed)
+        numbered = store(_numbered(printed))
+        found = PageComparison(
+            pages.sparkSession, policy, printing.versions, store, keep=lambda made, _: store(made)
+        ).run(numbered)
+        return _verdicts(numbered, found).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
 
 
 def _use_this_python(session: SparkSession) -> None:
@@ -119,14 +126,6 @@ def _use_this_python(session: SparkSession) -> None:
 
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
-
-
-def _on_disk(made: DataFrame) -> DataFrame:
-    return made.persist(StorageLevel.DISK_ONLY)
-
-
-def _kept(made: DataFrame, _: str) -> DataFrame:
-    return _on_disk(made)
 
 
 def _fingerprinted(batches: Iterable[Any], how: FingerprintTask, call: str) -> Iterator[Any]:
@@ -166,7 +165,7 @@ def _numbered(printed: DataFrame) -> DataFrame:
     """Return the rows with numbers in the order of time and id, which is the same in every run."""
     ordered = printed.drop("number").sort("time", "id", "fingerprint", "kind", "sketch")
     rows = ordered.drop("time").rdd.zipWithIndex().map(_with_number)
-    return _on_disk(printed.sparkSession.createDataFrame(rows, SCHEMA, verifySchema=False))
+    return printed.sparkSession.createDataFrame(rows, SCHEMA, verifySchema=False)
 
 
 def _with_number(row: tuple[tuple[Any, ...], int]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from simstream.judge.policy import Policy
 from simstream.sources.input_files import Inputs, files_of
 from simstream.spark import fingerprints
-from simstream.spark.comparison import CLUSTERS, MATCHES, PageComparison
+from simstream.spark.comparison import CLUSTERS, MATCHES, PageComparison, frames_on_disk
 from simstream.spark.fingerprints import FingerprintTask
 from simstream.spark.places import check_inputs
 
@@ -49,11 +49,13 @@ class SparkComparison:
         check_inputs(files, output, FOLDERS)
         keep = partial(self._kept, output)
         pages = keep(self._pages([file.path for file in files]), PAGES)
-        found = PageComparison(self.spark, self.policy, self.printing.versions, keep).run(pages)
+        with frames_on_disk() as store:
+            found = PageComparison(self.spark, self.policy, self.printing.versions, store, keep).run(pages)
+            compared = found.last.count()
         told = pages.filter(pages.kind == fingerprints.TROUBLE).select("id").collect()
         return SparkOutcome(
             pages.filter(pages.kind != fingerprints.TROUBLE).count(),
-            found.last.count(),
+            compared,
             found.matches.count(),
             found.clusters.select("cluster").distinct().count(),
             sorted(row.id for row in told),
