@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
 from simstream.errors import UsageError
 from simstream.spark import frames, near_duplicates
@@ -83,6 +84,9 @@ def main(source: str, target: str, document: str, example: str, unique: str) -> 
     near_duplicates(timed).write.parquet(target)
     print("no id:", refusal(pages.drop("id"), text_field="body"))
     print("no text:", refusal(pages.drop("html")))
+    print("two names:", refusal(texts.withColumnRenamed("address", "ID")))
+    print("a day:", refusal(texts.withColumn("time", F.expr("interval 1 day"))))
+    print("a month:", refusal(texts.withColumn("time", F.expr("interval 1 month"))))
     print("no time:", refusal(texts.drop("time").union(texts.drop("time"))))
     pages.drop("id").limit(40).dropDuplicates(["address"]).drop("time").write.parquet("crawl.parquet")
     daily = DailyCrawl(spark)

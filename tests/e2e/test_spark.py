@@ -145,6 +145,9 @@ def test_a_frame_has_the_clusters_of_dedup(alone: Program, cache: Path, tmp_path
     assert sum(row["verdict"] == "near_duplicate" for row in found.values()) > 40
     assert "no id: the DataFrame has no column id or url" in said
     assert "no text: the DataFrame has no column text or html: name it with text_field; it has " in said
+    assert "two names: Spark does not tell the columns id and ID apart: rename one of them\n" in said
+    assert "a day: the column time has values of the type duration[us] that cannot be read: leave " in said
+    assert re.search(r"a month: the DataFrame cannot be read as Arrow \(.*YearMonthInterval.*\): leave ", said)
     assert re.search(r"no time: 2 rows have the id '.+', and there is no column time", said)
     assert "rows of two calls at once: 1 2\n" in said
     assert "rows of a later call: 3\n" in said

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 from pyspark import StorageLevel, TaskContext
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
@@ -24,6 +25,7 @@ from simstream.settings import default_cache
 from simstream.sources.arrow import load_pyarrow
 from simstream.sources.batches import record_batches
 from simstream.sources.fields import FieldNames, page_columns
+from simstream.sources.parquet import page_values
 from simstream.spark.comparison import FoundClusters, PageComparison, frames_on_disk
 from simstream.spark.fingerprints import FILE_BITS, SCHEMA, FingerprintTask, page_rows
 from simstream.text.extraction.pool import MEMORY_BYTES, TIMEOUT_S
@@ -79,8 +81,8 @@ def near_duplicates(
         - `cluster_size`: long, how many pages the cluster has; null if the page was not compared.
 
     Raises:
-        UsageError: No column has the text or the id, two columns have one name, or rows have one id and no column
-            `time` says which is later.
+        UsageError: No column has the text or the id, two columns have one name, a column has a type that cannot be
+            read, or rows have one id and no column `time` says which is later.
         SettingsError: A recipe, distance or similarity is out of its range.
         InputMissing: The recipe's file, or one that it names, cannot be read.
         Unavailable: pyarrow is missing.
@@ -95,7 +97,9 @@ def near_duplicates(
     wanted = page_columns(pages.columns, _THE_FRAME, fields)
     if id_field is None and not {"id", "url"} & set(wanted):
         raise UsageError(f"{_THE_FRAME} has no column id or url", "name the column of the id with id_field")
-    load_pyarrow(f"reading {_THE_FRAME}")
+    _refuse_twins(pages, wanted)
+    read = pages.select(*map(_quoted, wanted))
+    _check_types(read, fields)
     _use_this_python(pages.sparkSession)
     folder = cache or default_cache()
     with Fingerprinter(recipe_of(recipe), folder, workers=0) as made:
@@ -106,7 +110,7 @@ def near_duplicates(
         )
     rows = partial(_fingerprinted, how=printing, call=uuid4().hex)
     with frames_on_disk() as store:
-        printed = store(pages.select(*map(_quoted, wanted)).mapInArrow(rows, _TIMED))
+        printed = store(read.mapInArrow(rows, _TIMED))
         if "time" not in wanted:
             _refuse_versions(printed)
         numbered = store(_numbered(printed))
@@ -114,6 +118,29 @@ def near_duplicates(
             pages.sparkSession, policy, printing.versions, store, keep=lambda made, _: store(made)
         ).run(numbered)
         return _verdicts(numbered, found).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+
+
+def _refuse_twins(pages: DataFrame, wanted: Sequence[str]) -> None:
+    """Raise UsageError for a wanted column that Spark does not tell from another one, as `id` beside `ID`."""
+    if str(pages.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true":
+        return
+    for name in wanted:
+        twins = [other for other in pages.columns if other.lower() == name.lower()]
+        if len(twins) > 1:
+            raise UsageError(f"Spark does not tell the columns {' and '.join(twins)} apart", "rename one of them")
+
+
+def _check_types(read: DataFrame, fields: FieldNames) -> None:
+    """Raise UsageError for a column of a type that no executor can read, and Unavailable without pyarrow."""
+    arrow = load_pyarrow(f"reading {_THE_FRAME}")
+    try:
+        no_rows = read.limit(0).toArrow()
+    except PySparkTypeError as error:
+        raise UsageError(
+            f"{_THE_FRAME} cannot be read as Arrow ({str(error)[:200]})",
+            "leave the column out, or convert it to text or whole numbers",
+        ) from error
+    list(page_values(arrow, no_rows, MAX_RECORD_BYTES, fields))
 
 
 def _use_this_python(session: SparkSession) -> None:
