@@ -206,6 +206,36 @@ def test_an_appender_notices_that_its_folder_was_moved_and_made_anew(
                 appender.flush(1)
 
 
+def test_a_relative_folder_stays_where_it_is_when_the_working_directory_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even another log of this name gets a page."""
+    monkeypatch.setattr(reading, "CHECK_EVERY_S", 0.0)
+    (tmp_path / "other").mkdir()
+    for folder in (tmp_path / "other", tmp_path):
+        monkeypatch.chdir(folder)
+        open_log("log").create_topics(1)
+    log = open_log("log")
+    offsets: list[int] = []
+    with log.open_appender(PAGES) as appender:
+        for _ in range(2):
+            appender.append(b"a page", placed=lambda _, offset: offsets.append(offset))
+            monkeypatch.chdir(tmp_path / "other")
+    assert offsets == [0, 1]
+    assert log.end_offsets(PAGES) == {0: 2}
+    assert open_log("log").end_offsets(PAGES) == {0: 0}
+
+
+def test_a_relative_folder_in_a_directory_that_is_gone_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(SettingsError, match="the working directory was removed"):
+        open_log("log")
+
+
 def test_a_count_survives_a_writer_that_cuts_off_a_torn_tail_of_its_full_length(
     local_place: TopicPlace, local_log: Log
 ) -> None:

@@ -27,6 +27,7 @@ from simstream.errors import (
     TopicRecreated,
     UsageError,
 )
+from simstream.log import open_log
 from tests.unit.test_deduper_folder import forked
 from tests.waiting import until
 
@@ -303,6 +304,24 @@ def test_a_client_may_be_opened_again_after_it_was_cancelled(monkeypatch: pytest
 
     asyncio.run(open_twice())
     assert len(logs) == 2
+
+
+def test_a_later_attempt_to_open_finds_the_log_in_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    client = AsyncClient("log", timeout=60.0)
+
+    async def open_twice() -> None:
+        with pytest.raises(TopicMissing):
+            await client.open()
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")
+        open_log(str(tmp_path / "log")).create_topics(1)
+        await client.open()
+        await client.close()
+
+    asyncio.run(open_twice())
 
 
 def test_a_directory_may_be_a_path_and_a_wrong_address_names_no_flag(tmp_path: Path) -> None:

@@ -78,6 +78,18 @@ def test_a_connection_that_an_error_has_ended_is_opened_again(monkeypatch: pytes
     assert (EndedClient.made, EndedClient.closed) == (4, 4)
 
 
+def test_a_later_client_finds_the_log_in_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "own.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    channel = VerdictChannel(CrawlOptions("log", config="own.toml"), Stats())
+    monkeypatch.chdir(tmp_path / "other")
+    channel._make()._open_log().create_topics(1)
+    assert (tmp_path / "log").is_dir()
+
+
 class StubClient:
     """Takes each page with a future that a test completes, or raises `error`."""
 

@@ -9,11 +9,14 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from msgspec import structs
+
 from simstream.client.connecting import connect_async
 from simstream.client.pages import Submitted
 from simstream.client.sync import IN_FLIGHT, TIMEOUT
-from simstream.client.traffic import Traffic, check_limits, log_of
+from simstream.client.traffic import Traffic, check_limits, log_of, settings_of
 from simstream.errors import ClientClosed
+from simstream.log import absolute_address
 from simstream.log.base import Log
 from simstream.model import Verdict
 
@@ -25,7 +28,7 @@ class AsyncClient:
 
     Args:
         log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
-            writer of pages.
+            writer of pages. A relative one stays where it is when the program changes its working directory.
         prefix: The prefix of the service's topics.
         pages_topic: The full name of the topic of pages, if it is your own.
         publish_to: The prefix of the verdicts, if it is not `prefix`.
@@ -59,17 +62,16 @@ class AsyncClient:
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        self._open_log = partial(
-            log_of,
+        settings = settings_of(
             config,
-            timeout,
             log=log,
             prefix=prefix,
             pages_topic=pages_topic,
             publish_to=publish_to,
             verdicts_topic=verdicts_topic,
         )
-        self._log: Log | None = self._open_log()
+        self._log: Log | None = log_of(settings, timeout)
+        self._open_log = partial(log_of, structs.replace(settings, log=absolute_address(settings.log)), timeout)
         self._in_flight = in_flight
         self._timeout = timeout
         self._opening = asyncio.Lock()

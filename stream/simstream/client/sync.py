@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from simstream.client.connecting import connect
 from simstream.client.pages import Submitted
-from simstream.client.traffic import Traffic, check_limits, log_of
+from simstream.client.traffic import Traffic, check_limits, log_of, settings_of
 from simstream.closing import Closing
 from simstream.model import Verdict
 
@@ -30,7 +30,7 @@ class Client(Closing):
 
     Args:
         log: `kafka://HOST:PORT,…`, or the directory of a local log. In a directory the client must be the only
-            writer of pages.
+            writer of pages. A relative one stays where it is when the program changes its working directory.
         prefix: The prefix of the service's topics.
         pages_topic: The full name of the topic of pages, if it is your own.
         publish_to: The prefix of the verdicts, if it is not `prefix`.
@@ -69,15 +69,15 @@ class Client(Closing):
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
-        opened = log_of(
+        settings = settings_of(
             config,
-            timeout,
             log=log,
             prefix=prefix,
             pages_topic=pages_topic,
             publish_to=publish_to,
             verdicts_topic=verdicts_topic,
         )
+        opened = log_of(settings, timeout)
         check_limits(in_flight, timeout)
         self._traffic = Traffic(opened, connect(opened, timeout), in_flight, timeout)
 

@@ -23,7 +23,7 @@ from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, Simstr
 from simstream.log import open_log, options_of
 from simstream.log.base import Log, Reader
 from simstream.model import Verdict
-from simstream.settings import refuse_paths, resolve
+from simstream.settings import Settings, refuse_paths, resolve
 
 logger = logging.getLogger("simstream.client")
 PATIENCE_S = 15.0
@@ -38,13 +38,18 @@ LOOK_EVERY_S = 0.05
 """Seconds between two looks for futures whose time is over."""
 
 
-def log_of(config: str | None, timeout: float, *, log: str | Path | None, **given: str | None) -> Log:
-    """Return the log that the given settings name. Variables, then the file, fill in what is None.
+def settings_of(config: str | None, *, log: str | Path | None, **given: str | None) -> Settings:
+    """Return a client's settings. Variables, then the file, fill in what is None."""
+    settings = resolve({"log": None if log is None else str(log)} | given, file=config).settings
+    refuse_paths(settings, "a client")
+    return settings
+
+
+def log_of(settings: Settings, timeout: float) -> Log:
+    """Return the log that the settings name.
 
     `timeout`: seconds for connecting. One question to the log has a little less, so that its own error comes first.
     """
-    settings = resolve({"log": None if log is None else str(log)} | given, file=config).settings
-    refuse_paths(settings, "a client")
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,7 @@ from simstream.errors import (
     Unavailable,
     UsageError,
 )
+from simstream.log import absolute_address
 from simstream.model import Verdict
 
 logger = logging.getLogger("simstream.crawlers")
@@ -82,6 +85,10 @@ class VerdictChannel:
         self._again_at = math.inf
         self._opening: asyncio.Future[None] | None = None
         self._made = self._make()
+        log, config = options.log, options.config
+        self.options = replace(  # the next client is made alike, whatever the working directory is then
+            options, log=log and absolute_address(log), config=config and os.path.abspath(config)
+        )
         self._ending: asyncio.Future[None] | None = None
 
     def _make(self) -> AsyncClient:

@@ -65,6 +65,11 @@ def open_log(address: str, options: LogOptions | None = None) -> Log:
     return LocalLog(address, options)
 
 
+def absolute_address(address: str) -> str:
+    """Return an address that `open_log` took, so that it holds in every working directory."""
+    return address if address.startswith(KAFKA) else os.path.abspath(address)
+
+
 def _check_folder(address: str) -> None:
     advice = "give kafka://HOST:PORT or the path of a directory"
     if names_a_user(address):
@@ -79,4 +84,13 @@ def _check_folder(address: str) -> None:
         raise SettingsError(f"the log {address!r} is a file", advice)
 
 
-__all__ = ["KAFKA", "Log", "LogOptions", "judged_prefix", "open_log", "options_of", "setting_for_matchers"]
+__all__ = [
+    "KAFKA",
+    "Log",
+    "LogOptions",
+    "absolute_address",
+    "judged_prefix",
+    "open_log",
+    "options_of",
+    "setting_for_matchers",
+]

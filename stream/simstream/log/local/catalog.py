@@ -31,7 +31,10 @@ class TopicCatalog:
     """
 
     def __init__(self, folder: Path, options: LogOptions, files: FileSystem | None = None) -> None:
-        """Raise SettingsError for a name that is too long, or whose lock another part of the log uses."""
+        """Raise SettingsError for a name that is too long, or whose lock another part of the log uses.
+
+        A relative `folder` stays where it is when the program changes its working directory.
+        """
         for name in (*options.own_names.values(), options.full_name(MATCHES)):
             if _RESERVED.fullmatch(name) or len(name) > _MAX_NAME:
                 raise SettingsError(
@@ -39,10 +42,16 @@ class TopicCatalog:
                     f"give a name of at most {_MAX_NAME} characters, which is not `topics` and does not end with "
                     "`.judge`, `.source` or `.matchers`",
                 )
-        self.folder = folder
+        self._given = folder
+        try:
+            self.folder = folder.absolute()
+        except FileNotFoundError:
+            raise SettingsError(
+                "the working directory was removed", "change to another one, or give the log an absolute path"
+            ) from None
         self.options = options
         self.files = files or LogFiles()
-        self._path = folder / "topics.json"
+        self._path = self.folder / "topics.json"
 
     def name(self, topic: str) -> str:
         """Return the full name."""
@@ -74,8 +83,8 @@ class TopicCatalog:
         entry = self._read().get(self.name(topic))
         if entry is None:
             raise TopicMissing(
-                f"there is no topic {self.name(topic)} in {self.folder}",
-                remedy_for_missing(str(self.folder), self.options, topic),
+                f"there is no topic {self.name(topic)} in {self._given}",
+                remedy_for_missing(str(self._given), self.options, topic),
             )
         return TopicInfo(self.name(topic), str(entry["id"]), int(entry["partitions"]))
 
