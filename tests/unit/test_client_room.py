@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import textwrap
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ from simstream.client.room import PageRoom
 from simstream.client.sending import Sender
 from simstream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
 from simstream.model import PageSource, Record, Verdict
+from simstream.processors import call_in_daemon
 from simstream.wire import verdict as wire
 from simstream.wire.page import PageLimits, decode
 
@@ -226,6 +231,81 @@ def test_closing_ends_every_future_and_lets_nobody_in() -> None:
         page.future.result(0)
     with pytest.raises(ClientClosed):
         held.pending.add(entry())
+
+
+class InterruptedLock:
+    """A lock that is interrupted once by `handler`, as by a signal's, while it is held."""
+
+    def __init__(self, lock: Any, handler: Callable[[], None]) -> None:
+        self._lock = lock
+        self._handlers = [handler]
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._handlers:
+            self._handlers.pop()()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def ends(call: Callable[[], object]) -> None:
+    """Call it in a thread, which this process does not wait for at its end."""
+    call_in_daemon(call, "test").result(60)
+
+
+def test_a_signals_handler_may_close_the_pages_while_one_is_added() -> None:
+    held, page, earlier = HeldPages(), entry(), entry()
+    held.pending.add(earlier)
+    close = partial(held.pending.close, ClientClosed("closed"))
+    held.pending._lock = InterruptedLock(held.pending._lock, close)  # type: ignore[assignment]
+    with pytest.raises(ClientClosed):
+        ends(lambda: held.pending.add(page))
+    with pytest.raises(ClientClosed):
+        earlier.future.result(0)
+
+
+def test_a_signals_handler_may_close_the_room_while_a_caller_gets_into_line() -> None:
+    room = PageRoom(1)
+    taken = room.enter()
+    assert taken.done()
+    close = partial(room.close, ClientClosed("closed"))
+    room._lock = InterruptedLock(room._lock, close)  # type: ignore[assignment]
+    places: list[Future[None]] = []
+    ends(lambda: places.append(room.enter()))
+    with pytest.raises(ClientClosed):
+        places[0].result(0)
+
+
+class InterruptedEntries(list[PendingPage]):
+    """Calls `handler`, as a signal's handler, when a page has been taken out."""
+
+    handler: Callable[[], None]
+
+    def remove(self, page: PendingPage) -> None:
+        super().remove(page)
+        self.handler()
+
+
+@pytest.mark.parametrize("call", [PendingPages.add, PageRoom.enter])
+def test_no_signals_handler_interrupts_a_caller_that_holds_the_lock(call: Callable[..., object]) -> None:
+    """CPython runs handlers after calls and loops. A `close` there would wait for threads that need the lock."""
+    code = ast.parse(textwrap.dedent(inspect.getsource(call)))
+    locked = next(node for node in ast.walk(code) if isinstance(node, ast.With))
+    within = [part for line in locked.body for part in ast.walk(line)]
+    assert not [part for part in within if isinstance(part, ast.Call | ast.For | ast.While | ast.comprehension)]
+
+
+def test_a_signals_handler_may_close_the_pages_that_are_being_closed() -> None:
+    held, pages = HeldPages(), [entry(), entry(), entry("b")]
+    for page in pages:
+        held.pending.add(page)
+    name = held.pending._names[b"a"]
+    name.entries = entries = InterruptedEntries(name.entries)
+    entries.handler = lambda: held.pending.close(ClientClosed("closed"))
+    ends(lambda: held.pending.close(ClientClosed("closed")))
+    assert all(isinstance(page.future.exception(0), ClientClosed) for page in pages)
+    assert len(held.pending) == 0
 
 
 def test_each_caller_gets_an_error_of_its_own() -> None:

@@ -48,6 +48,8 @@ class _Name:
 class PendingPages:
     """The pages on their way, by id and place. Safe between threads; it completes futures outside its lock.
 
+    A signal's handler may call it in the middle of another call of the same thread.
+
     A verdict belongs to a page by topic, partition and offset; the id only says which verdicts are worth reading.
     """
 
@@ -55,17 +57,24 @@ class PendingPages:
         """`topic` is the full name of `pages`. `leave` is called once a page no longer takes up room."""
         self._topic = topic
         self._leave = leave
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._names: dict[bytes, _Name] = {}
         self._closing_error: SimstreamError | None = None
         self._damaged = False
 
     def add(self, entry: PendingPage) -> None:
         """Add a page. After `close`, raises the error that `close` got."""
-        with self._lock:
-            if self._closing_error is not None:
-                raise copy.copy(self._closing_error)
-            self._names.setdefault(entry.page.verdict_key, _Name()).entries.append(entry)
+        key, alone = entry.page.verdict_key, _Name([entry])
+        with (
+            self._lock
+        ):  # without calls, CPython runs no handler here: its `close` would wait for threads that wait
+            if self._closing_error is None and key in self._names:
+                self._names[key].entries += [entry]
+            elif self._closing_error is None:
+                self._names[key] = alone
+            error = self._closing_error
+        if error is not None:
+            raise copy.copy(error)
 
     def note_written(self, entry: PendingPage, partition: int, offset: int) -> None:
         """Note where a page was written. Its verdict may be there already. Offset -1: the log does not know it."""
@@ -122,7 +131,7 @@ class PendingPages:
         """Complete the futures whose time is over. Return the seconds until the next one; 60 if no page waits."""
         now = time.monotonic()
         with self._lock:
-            waiting = [entry for name in self._names.values() for entry in name.entries]
+            waiting = self._waiting()
             late = [entry for entry in waiting if entry.deadline <= now and self._over(entry)]
             done = sum(not entry.unsent for entry in late)
             rest = min((entry.deadline for entry in waiting if entry.waits), default=now + 60.0) - now
@@ -137,14 +146,16 @@ class PendingPages:
         """Complete all futures with this error, and accept no further page."""
         with self._lock:
             self._closing_error = self._closing_error or error
-            waiting = [entry for name in self._names.values() for entry in name.entries]
-            over = [entry for entry in waiting if self._over(entry)]
+            over = [entry for entry in self._waiting() if self._over(entry)]
         self._finish(over, error)
 
     def __len__(self) -> int:
         """Return how many pages wait for a verdict."""
         with self._lock:
-            return sum(len(name.entries) for name in self._names.values())
+            return len(self._waiting())
+
+    def _waiting(self) -> list[PendingPage]:
+        return [entry for name in list(self._names.values()) for entry in name.entries]
 
     def _find(self, key: bytes, place: Place, verdict: Verdict) -> PendingPage | None:
         """Return the page of a verdict, or None.
@@ -169,7 +180,7 @@ class PendingPages:
         name = self._names[entry.page.verdict_key]
         name.entries.remove(entry)
         if not name.entries:
-            del self._names[entry.page.verdict_key]
+            self._names.pop(entry.page.verdict_key, None)
         return True
 
     def _finish(self, entries: Sequence[PendingPage], with_: Verdict | SimstreamError | None) -> None:

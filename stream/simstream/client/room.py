@@ -11,10 +11,13 @@ from simstream.errors import SimstreamError
 
 
 class PageRoom:
-    """Places, given out in the order in which they were asked for. Safe between threads."""
+    """Places, given out in the order in which they were asked for. Safe between threads.
+
+    A signal's handler may call it in the middle of another call of the same thread.
+    """
 
     def __init__(self, size: int) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._free = size
         self._line: deque[Future[None]] = deque()
         self._closed: SimstreamError | None = None
@@ -22,14 +25,16 @@ class PageRoom:
     def enter(self) -> Future[None]:
         """Return a future that is done once there is a place. A caller that stops waiting calls `withdraw`."""
         place: Future[None] = Future()
-        with self._lock:
-            if self._closed is not None:
-                place.set_exception(copy.copy(self._closed))
-            elif self._free:
+        with self._lock:  # without calls, as in PendingPages.add
+            error, is_free = self._closed, self._free > 0
+            if error is None and is_free:
                 self._free -= 1
-                place.set_result(None)
-            else:
-                self._line.append(place)
+            elif error is None:
+                self._line += (place,)
+        if error is not None:
+            place.set_exception(copy.copy(error))
+        elif is_free:
+            place.set_result(None)
         return place
 
     def leave(self) -> None:

@@ -81,7 +81,7 @@ class Traffic(Closing):
         self._away = False
         self.ended = False
         """Whether an error has ended it for good, such as a topic that was created again."""
-        self._stop = threading.Event()
+        self._stops = False
         self._threads = [
             self._thread(self._sender.run, "simstream-send"),
             self._thread(self._listen, "simstream-listen"),
@@ -141,7 +141,7 @@ class Traffic(Closing):
         self.room.close(error)
         self._sender.stop(MAX_FLUSH_S)
         self._join(self._threads[0], end - 1.0)
-        self._stop.set()
+        self._stops = True
         self._join(self._threads[1], end)
         self._pending.close(error)
         self._log.close()
@@ -153,7 +153,7 @@ class Traffic(Closing):
     def _listen(self) -> None:
         with closing(self._reader):
             look_at = 0.0
-            while not self._stop.is_set():
+            while not self._stops:
                 self._hear(min(LISTEN_S, max(0.0, look_at - time.monotonic())))
                 now = time.monotonic()
                 if now >= look_at:
@@ -170,7 +170,7 @@ class Traffic(Closing):
             if not self._away:
                 logger.warning("%s", error)
             self._away = True
-            self._stop.wait(LISTEN_S)
+            time.sleep(LISTEN_S)
             return
         self._away = False
         for record in records:
