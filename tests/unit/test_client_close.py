@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,8 @@ from simstream.errors import (
     TopicRecreated,
     UsageError,
 )
-from simstream.log import open_log
+from simstream.log import Log, open_log
+from tests.kafka_fixtures import TopicPlace
 from tests.unit.test_deduper_folder import forked
 from tests.waiting import until
 
@@ -90,8 +92,7 @@ def test_closing_does_not_wait_for_threads_that_wait_for_the_broker(
 ) -> None:
     monkeypatch.setattr(traffic, "MAX_CLOSE_S", 1.2)
     client = Traffic(log, connect(log, 60.0), in_flight=1, timeout=60.0)  # type: ignore[arg-type]
-    client.room.enter()
-    verdict = client.send({"id": "a", "text": "…"}, None)
+    verdict = client.send(client.room.enter(), {"id": "a", "text": "…"}, None)
     closing = threading.Thread(target=client.close, daemon=True)
     closing.start()
     closing.join(30)
@@ -130,17 +131,65 @@ def test_a_page_that_cannot_be_sent_takes_no_room(log: StuckLog, monkeypatch: py
 def test_a_caller_that_is_interrupted_while_it_waits_for_room_takes_none(
     log: StuckLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(place: Future[None], seconds: float) -> None:
+    def interrupted(given: Future[None], seconds: float) -> None:
+        client._traffic.room.leave(taken)
+        assert given.done()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
     with Client(timeout=60.0, in_flight=1) as client:
+        taken = client._traffic.enter()
         with monkeypatch.context() as patch:
             patch.setattr(Future, "result", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 client.submit(PAGE)
         client.submit(PAGE, wait=0.0)
         log.go_on.set()
+
+
+class TimeLimitError(Exception):
+    """Of a host, raised by a signal's handler."""
+
+
+def submit_within(client: Client, steps: int) -> bool:
+    """Submit a page, and raise TimeLimitError after so many lines of the client. Return whether it was raised.
+
+    CPython runs no handler in lines without calls, as those that hold a lock here.
+    """
+    locks: Any = (client._traffic.room._lock, client._traffic._pending._lock)
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal steps
+        is_client = "/simstream/client/" in frame.f_code.co_filename
+        if is_client and event != "exception" and not any(lock._is_owned() for lock in locks):
+            steps -= 1
+            if steps < 0:
+                sys.settrace(None)
+                raise TimeLimitError
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        client.submit(PAGE, wait=0.0, timeout=0.001)
+    except TimeLimitError:
+        return True
+    finally:
+        sys.settrace(former)
+    return False
+
+
+def test_a_time_limit_in_the_middle_of_a_submit_costs_no_room(
+    local_log: Log, local_place: TopicPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traffic, "LISTEN_S", 0.01)
+    monkeypatch.setattr(traffic, "LOOK_EVERY_S", 0.001)
+    steps = 0
+    with Client(local_place.address, in_flight=1) as client:
+        while submit_within(client, steps):
+            until(lambda: client._traffic.room._free == 1, f"the place comes back after {steps} lines", seconds=10)
+            steps += 1
+    assert steps > 20
 
 
 def test_later_callers_get_the_error_that_ended_a_client_although_there_is_no_room(

@@ -18,7 +18,7 @@ import pytest
 
 from simstream.client.pages import RawPage, sendable
 from simstream.client.pending import MAX_EARLY_VERDICTS, PendingPage, PendingPages
-from simstream.client.room import PageRoom
+from simstream.client.room import PageRoom, RoomPlace
 from simstream.client.sending import Sender
 from simstream.errors import BrokerUnreachable, ClientClosed, DeliveryFailed, LogError, UsageError, VerdictLate
 from simstream.model import PageSource, Record, Verdict
@@ -30,7 +30,7 @@ TOPIC = "simstream.pages"
 
 
 def entry(name: str = "a", seconds: float = 60.0) -> PendingPage:
-    return PendingPage(sendable({"id": name, "text": "…"}), time.monotonic() + seconds)
+    return PendingPage(sendable({"id": name, "text": "…"}), time.monotonic() + seconds, PageRoom(1).enter())
 
 
 def verdict(offset: int, name: str = "a", topic: str = TOPIC) -> Record:
@@ -61,7 +61,7 @@ class HeldPages:
         self.left = 0
         self.pending = PendingPages(TOPIC, self._leave)
 
-    def _leave(self) -> None:
+    def _leave(self, _: RoomPlace) -> None:
         self.left += 1
 
 
@@ -85,37 +85,53 @@ def test_a_raw_page_of_a_blank_type_is_html(media: str) -> None:
     assert (page.url, page.raw, page.content_type) == ("https://a.example/1", FORGED, "text/html")
 
 
+def is_given(place: RoomPlace) -> bool:
+    return place.is_held and place.given is not None and place.given.done()
+
+
 def test_a_caller_without_room_waits_in_line_and_may_give_up() -> None:
     room = PageRoom(1)
-    assert room.enter().done()
-    second, third, fourth = room.enter(), room.enter(), room.enter()
+    first, second, third, fourth = (room.enter() for _ in range(4))
+    assert (first.is_held, first.given) == (True, None)
     room.withdraw(third)
-    room.leave()
-    assert second.done()
-    assert not fourth.done()
-    room.leave()
-    assert fourth.done()
+    for _ in range(2):  # a place goes back once
+        room.leave(first)
+        assert is_given(second)
+        assert not is_given(fourth)
+    room.leave(second)
+    assert is_given(fourth)
     room.withdraw(fourth)  # it was given a place in the meantime: that is free again
-    assert room.enter().done()
+    assert room.enter().is_held
 
 
 def test_a_place_that_was_cancelled_goes_to_the_next() -> None:
     room = PageRoom(1)
-    room.enter()
-    second, third = room.enter(), room.enter()
-    second.cancel()
-    room.leave()
-    assert third.done()
+    first, second, third = (room.enter() for _ in range(3))
+    assert second.given is not None
+    second.given.cancel()
+    room.leave(first)
+    assert is_given(third)
+
+
+def test_a_place_that_nothing_refers_to_goes_to_the_next() -> None:
+    room = PageRoom(1)
+    first, second, third = (room.enter() for _ in range(3))
+    assert first.is_held
+    del first
+    assert is_given(second)
+    del second
+    assert is_given(third)
 
 
 def test_closing_tells_those_in_line() -> None:
     room = PageRoom(1)
-    room.enter()
-    waiting = room.enter()
+    first, waiting = room.enter(), room.enter()
+    assert first.is_held
+    assert waiting.given is not None
     room.close(ClientClosed("closed"))
-    for place in (waiting, room.enter()):
+    for call in (partial(waiting.given.result, 0), room.enter):
         with pytest.raises(ClientClosed):
-            place.result(0)
+            call()
 
 
 def test_a_verdict_ends_the_page_of_its_place_not_another_of_its_id() -> None:
@@ -267,14 +283,10 @@ def test_a_signals_handler_may_close_the_pages_while_one_is_added() -> None:
 
 def test_a_signals_handler_may_close_the_room_while_a_caller_gets_into_line() -> None:
     room = PageRoom(1)
-    taken = room.enter()
-    assert taken.done()
     close = partial(room.close, ClientClosed("closed"))
     room._lock = InterruptedLock(room._lock, close)  # type: ignore[assignment]
-    places: list[Future[None]] = []
-    ends(lambda: places.append(room.enter()))
     with pytest.raises(ClientClosed):
-        places[0].result(0)
+        ends(room.enter)
 
 
 class InterruptedEntries(list[PendingPage]):
@@ -317,7 +329,8 @@ def test_each_caller_gets_an_error_of_its_own() -> None:
     room = PageRoom(0)
     lines = [room.enter(), room.enter()]
     room.close(ClientClosed("closed", "open it"))
-    futures: list[Future[Any]] = [*(one.future for one in waiting), *lines, room.enter()]
+    futures: list[Future[Any]] = [one.future for one in waiting]
+    futures += [line.given for line in lines if line.given is not None]
     depths = []
     for future in futures:
         with pytest.raises(ClientClosed, match="closed: open it") as caught:

@@ -136,19 +136,19 @@ class AsyncClient:
             >>> asyncio.run(verdicts_on([{"id": "a", "text": "Too short."}, {"id": "b", "text": "Short, too."}]))
             ['too_short', 'too_short']
         """
-        traffic = self._opened()
-        place = traffic.enter()
+        traffic, place = self._opened(), None
         try:
-            if not place.done():
-                await asyncio.wait_for(asyncio.wrap_future(place), wait)
-            place.result()
-        except TimeoutError:
-            traffic.room.withdraw(place)
-            raise traffic.make_full_error(wait) from None
+            place = traffic.enter()
+            try:
+                if place.given is not None:
+                    await asyncio.wait_for(asyncio.wrap_future(place.given), wait)
+            except TimeoutError:
+                raise traffic.make_full_error(wait) from None
+            return asyncio.wrap_future(traffic.send(place, page, timeout, headers))
         except BaseException:
-            traffic.room.withdraw(place)
+            if place is not None:
+                traffic.room.withdraw(place)
             raise
-        return asyncio.wrap_future(traffic.send(page, timeout, headers))
 
     async def judge(
         self,

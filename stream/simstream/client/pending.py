@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from simstream.client.pages import SendablePage
+from simstream.client.room import RoomPlace
 from simstream.errors import DeliveryFailed, LogDamaged, SimstreamError, VerdictLate
 from simstream.model import Record, Verdict
 from simstream.wire import verdict as wire
@@ -29,6 +30,7 @@ class PendingPage:
     page: SendablePage
     deadline: float
     """When its time is over, by `time.monotonic`."""
+    room_place: RoomPlace
     future: Future[Verdict] = field(default_factory=Future)
     place: Place | None = None
     waits: bool = True
@@ -53,7 +55,7 @@ class PendingPages:
     A verdict belongs to a page by topic, partition and offset; the id only says which verdicts are worth reading.
     """
 
-    def __init__(self, topic: str, leave: Callable[[], None]) -> None:
+    def __init__(self, topic: str, leave: Callable[[RoomPlace], None]) -> None:
         """`topic` is the full name of `pages`. `leave` is called once a page no longer takes up room."""
         self._topic = topic
         self._leave = leave
@@ -94,7 +96,7 @@ class PendingPages:
             leaves = not entry.waits
         self._finish([entry] if over else [], verdict)
         if leaves:
-            self._leave()
+            self._leave(entry.room_place)
 
     def fail(self, entry: PendingPage, error: SimstreamError) -> None:
         """Complete the future of a page that was not written."""
@@ -104,7 +106,7 @@ class PendingPages:
             entry.unsent = False
             over = self._over(entry)
         self._finish([entry] if over else [], error)
-        self._leave()
+        self._leave(entry.room_place)
 
     def take_verdict(self, record: Record) -> None:
         """Give a record of `verdicts` to its page. A record of another id costs one lookup."""
@@ -125,7 +127,7 @@ class PendingPages:
             over = entry is not None and self._over(entry)
         if entry is not None and over:
             self._finish([entry], verdict)
-            self._leave()
+            self._leave(entry.room_place)
 
     def expire(self) -> float:
         """Complete the futures whose time is over. Return the seconds until the next one; 60 if no page waits."""
@@ -133,13 +135,13 @@ class PendingPages:
         with self._lock:
             waiting = self._waiting()
             late = [entry for entry in waiting if entry.deadline <= now and self._over(entry)]
-            done = sum(not entry.unsent for entry in late)
+            done = [entry for entry in late if not entry.unsent]
             rest = min((entry.deadline for entry in waiting if entry.waits), default=now + 60.0) - now
         self._finish(
             late, VerdictLate("no verdict came in time", "check with `simstream status` that the service runs")
         )
-        for _ in range(done):
-            self._leave()
+        for entry in done:
+            self._leave(entry.room_place)
         return rest
 
     def close(self, error: SimstreamError) -> None:

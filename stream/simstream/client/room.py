@@ -10,6 +10,26 @@ from concurrent.futures import Future
 from simstream.errors import SimstreamError
 
 
+class RoomPlace:
+    """A place for one page. A place that nothing refers to any more goes back to its room.
+
+    An exception of a signal's handler may come before anything else could give it back.
+    """
+
+    __slots__ = ("_room", "given", "is_held")
+
+    def __init__(self, room: PageRoom) -> None:
+        self.is_held = False
+        """Whether it counts among the places that are taken."""
+        self.given: Future[None] | None = None
+        """Done once the place is given to a caller in line. None if there was room at once."""
+        self._room = room
+
+    def __del__(self) -> None:
+        if getattr(self, "is_held", False):  # __init__ may have been interrupted
+            self._room.leave(self)
+
+
 class PageRoom:
     """Places, given out in the order in which they were asked for. Safe between threads.
 
@@ -19,45 +39,52 @@ class PageRoom:
     def __init__(self, size: int) -> None:
         self._lock = threading.RLock()
         self._free = size
-        self._line: deque[Future[None]] = deque()
+        self._line: deque[RoomPlace] = deque()
         self._closed: SimstreamError | None = None
 
-    def enter(self) -> Future[None]:
-        """Return a future that is done once there is a place. A caller that stops waiting calls `withdraw`."""
-        place: Future[None] = Future()
-        with self._lock:  # without calls, as in PendingPages.add
-            error, is_free = self._closed, self._free > 0
-            if error is None and is_free:
-                self._free -= 1
-            elif error is None:
-                self._line += (place,)
-        if error is not None:
-            place.set_exception(copy.copy(error))
-        elif is_free:
-            place.set_result(None)
-        return place
+    def enter(self) -> RoomPlace:
+        """Return a place. A caller that does not wait until it is given calls `withdraw`.
 
-    def leave(self) -> None:
-        """Give a place back: the first in line gets it."""
+        After `close`, raises the error that `close` got.
+        """
+        place = RoomPlace(self)
+        while True:
+            with self._lock:  # without calls, as in PendingPages.add
+                error, is_free = self._closed, self._free > 0
+                if error is None and is_free:
+                    self._free, place.is_held, place.given = self._free - 1, True, None
+                elif error is None and place.given is not None:
+                    self._line += (place,)
+            if error is not None:
+                raise copy.copy(error)
+            if is_free or place.given is not None:
+                return place
+            place.given = Future()
+
+    def leave(self, place: RoomPlace) -> None:
+        """Give a place back, once: the first in line gets it."""
         with self._lock:
+            if not place.is_held:
+                return
             while self._line:
                 first = self._line.popleft()
-                if first.set_running_or_notify_cancel():
+                if first.given is not None and first.given.set_running_or_notify_cancel():
+                    place.is_held, first.is_held = False, True
                     break
             else:
-                self._free += 1
+                self._free, place.is_held = self._free + 1, False
                 return
-        first.set_result(None)
+        first.given.set_result(None)
 
-    def withdraw(self, place: Future[None]) -> None:
+    def withdraw(self, place: RoomPlace) -> None:
         """Stop waiting for a place. If the place was given in the meantime, give it back."""
         with self._lock:
             if place in self._line:
                 self._line.remove(place)
-                place.cancel()
+                if place.given is not None:
+                    place.given.cancel()
                 return
-        if not place.cancelled() and place.exception() is None:
-            self.leave()
+        self.leave(place)
 
     def close(self, error: SimstreamError) -> None:
         """Give out no further place, and complete the waiting futures with this error."""
@@ -65,5 +92,5 @@ class PageRoom:
             self._closed, line = error, list(self._line)
             self._line.clear()
         for place in line:
-            if place.set_running_or_notify_cancel():
-                place.set_exception(copy.copy(error))  # each caller adds to the traceback of its own
+            if place.given is not None and place.given.set_running_or_notify_cancel():
+                place.given.set_exception(copy.copy(error))  # each caller adds to the traceback of its own

@@ -121,16 +121,19 @@ class Client(Closing):
             ['too_short', 'too_short', 'too_short']
         """
         seconds = 0.0 if self._traffic.is_own_thread() else wait
-        place = self._traffic.enter()
+        place = None
         try:
-            place.result(min(seconds, threading.TIMEOUT_MAX))
-        except TimeoutError:
-            self._traffic.room.withdraw(place)
-            raise self._traffic.make_full_error(seconds) from None
+            place = self._traffic.enter()
+            try:
+                if place.given is not None:
+                    place.given.result(min(seconds, threading.TIMEOUT_MAX))
+            except TimeoutError:
+                raise self._traffic.make_full_error(seconds) from None
+            return self._traffic.send(place, page, timeout, headers)
         except BaseException:
-            self._traffic.room.withdraw(place)
+            if place is not None:
+                self._traffic.room.withdraw(place)
             raise
-        return self._traffic.send(page, timeout, headers)
 
     @property
     def ended(self) -> bool:

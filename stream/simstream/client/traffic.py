@@ -16,7 +16,7 @@ from types import MappingProxyType
 from simstream.client.connecting import ServiceConnection
 from simstream.client.pages import Submitted, sendable
 from simstream.client.pending import PendingPage, PendingPages
-from simstream.client.room import PageRoom
+from simstream.client.room import PageRoom, RoomPlace
 from simstream.client.sending import Sender
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError, UsageError
@@ -93,8 +93,8 @@ class Traffic(Closing):
         """Whether this process got the client by a fork. Its threads are those of the process that made it."""
         return os.getpid() != self._process
 
-    def enter(self) -> Future[None]:
-        """Return a future that is done once there is a place for a page. Raises UsageError in a forked process."""
+    def enter(self) -> RoomPlace:
+        """Return a place for a page. Raises UsageError in a forked process, and the client's last error."""
         if self._is_inherited:
             raise UsageError("this client belongs to another process", "make one in this process")
         return self.room.enter()
@@ -107,19 +107,19 @@ class Traffic(Closing):
         )
 
     def send(
-        self, page: Submitted, timeout: float | None, headers: Mapping[str, str | bytes] = MappingProxyType({})
+        self,
+        place: RoomPlace,
+        page: Submitted,
+        timeout: float | None,
+        headers: Mapping[str, str | bytes] = MappingProxyType({}),
     ) -> Future[Verdict]:
-        """Send a page that has a place, and return the future of its verdict.
+        """Send a page that has this place, and return the future of its verdict.
 
-        The place is given back once the page is done, or at once if this call raises.
+        The place is given back once the page is done. If this call raises, the caller gives it back.
         """
-        try:
-            seconds = self._timeout if timeout is None else timeout
-            entry = PendingPage(sendable(page, headers), time.monotonic() + seconds)
-            self._pending.add(entry)
-        except BaseException:
-            self.room.leave()
-            raise
+        seconds = self._timeout if timeout is None else timeout
+        entry = PendingPage(sendable(page, headers), time.monotonic() + seconds, place)
+        self._pending.add(entry)
         self._sender.put(entry)
         return entry.future
 
