@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ from simstream.log.base import Log
 from simstream.log.local import following, reading
 from simstream.log.local.log import LocalLog
 from simstream.log.local.record_groups import HEADER_SIZE
+from simstream.log.local.topic_file import LogFiles
 from simstream.log.options import FINGERPRINTS, PAGES, POSITIONS, VERDICTS
 from simstream.log.partitioner import murmur2, partition_of, partitions_of
 from tests.contract.helpers import batch, read_all, take, writer
@@ -234,6 +236,24 @@ def test_a_relative_folder_in_a_directory_that_is_gone_is_refused_by_name(
     (tmp_path / "gone").rmdir()
     with pytest.raises(SettingsError, match="the working directory was removed"):
         open_log("log")
+
+
+def test_an_appender_that_cannot_be_opened_leaves_no_file_open(
+    local_place: TopicPlace, local_log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = open_files()
+    for owner, name in ((LogFiles, "sync_data"), (os, "pread")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail)
+            with pytest.raises((LogError, OSError), match="Input/output error"):
+                local_log.open_appender(PAGES)
+        assert open_files() == before
 
 
 def test_a_count_survives_a_writer_that_cuts_off_a_torn_tail_of_its_full_length(

@@ -235,6 +235,7 @@ class TopicWriter:
         if topic.name.endswith(f".{PAGES}"):
             todo += ", or send pages over HTTP to a service with the role query"
         self._lock = FileLock(path.with_suffix(".lock"), f"writes to {topic.name}", todo)
+        self._fd = -1
         try:
             self._fd = _open_checked(path, topic, os.O_RDWR)
             self._is_torn = False
@@ -242,7 +243,7 @@ class TopicWriter:
             self.end = self._find_end(topic)
             self._cut_off()
         except BaseException:
-            self._lock.close()
+            self.close()
             raise
 
     @property
@@ -338,7 +339,11 @@ def _descriptor(path: Path, flags: int) -> int:
 def _open_checked(path: Path, topic: TopicInfo, flags: int) -> int:
     """Open a topic's file and make sure that it is of this topic's id."""
     fd = _descriptor(path, flags)
-    head = os.pread(fd, FILE_HEADER, 0)
+    try:
+        head = os.pread(fd, FILE_HEADER, 0)
+    except BaseException:
+        os.close(fd)
+        raise
     if head == FILE_MAGIC + uuid.UUID(topic.id).bytes:
         return fd
     os.close(fd)
