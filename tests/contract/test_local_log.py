@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import re
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -238,6 +241,35 @@ def test_a_relative_folder_in_a_directory_that_is_gone_is_refused_by_name(
         open_log("log")
 
 
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let this process open no further file."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_an_appender_opens_no_file_for_a_page_and_one_that_cannot_be_opened_says_why(local_log: Log) -> None:
+    """As a client's: an error that is no LogError would end it for good."""
+    offsets: list[int] = []
+    with local_log.open_appender(PAGES) as appender:
+        appender.append(b"0", partition=1)
+        for value in (b"1", b"2"):
+            appender.append(value, partition=1, placed=lambda _, offset: offsets.append(offset))
+        with no_more_files():
+            appender.append(b"3", partition=1, placed=lambda _, offset: offsets.append(offset))
+        appender.append(b"other", partition=0, placed=lambda _, offset: offsets.append(offset))
+        with no_more_files(), pytest.raises(LogError, match="Too many open files: close some files"):
+            local_log.open_appender(FINGERPRINTS)
+    assert offsets == [1, 2, 3, 0]
+    assert local_log.end_offsets(PAGES)[1] == 4
+
+
 def test_an_appender_that_cannot_be_opened_leaves_no_file_open(
     local_place: TopicPlace, local_log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +283,7 @@ def test_an_appender_that_cannot_be_opened_leaves_no_file_open(
     for owner, name in ((LogFiles, "sync_data"), (os, "pread")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, fail)
-            with pytest.raises((LogError, OSError), match="Input/output error"):
+            with pytest.raises(LogError, match="Input/output error"):
                 local_log.open_appender(PAGES)
         assert open_files() == before
 

@@ -81,7 +81,7 @@ class PendingPages:
     def note_written(self, entry: PendingPage, partition: int, offset: int) -> None:
         """Note where a page was written. Its verdict may be there already. Offset -1: the log does not know it."""
         if offset < 0:
-            unknown = "the page was written, but Kafka did not say where"
+            unknown = "the page was written, but the log did not say where"
             self.fail(entry, DeliveryFailed(unknown, "submit it again: a page that arrives twice does no harm"))
             return
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -24,14 +25,21 @@ def cannot_write(path: Path, error: OSError) -> LogError:
     """Return the error for a failed write that left the file as it was."""
     if error.errno in FULL:
         return DiskFull(f"no room to write {path} ({error.strerror})", "make room, then go on: nothing is lost")
-    return LogError(f"cannot write {path}: {error.strerror}", "check the disk; the file is as it was before")
+    todo = _advice(error, "check the disk; the file is as it was before")
+    return LogError(f"cannot write {path}: {error.strerror}", todo)
 
 
 def cannot_use(path: Path, error: OSError) -> LogError:
     """Return the error for a file or folder of the log that cannot be opened or made."""
     if error.errno in FULL:
         return cannot_write(path, error)
-    return LogError(f"cannot use {path}: {error.strerror}", "check --log and its permissions")
+    return LogError(f"cannot use {path}: {error.strerror}", _advice(error, "check --log and its permissions"))
+
+
+def _advice(error: OSError, other: str) -> str:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "close some files, or raise the limit of open files (ulimit -n)"
+    return other
 
 
 def ends_before(name: str, end: int, passed: int) -> LogDamaged:

@@ -37,7 +37,7 @@ from simstream.log.base import (
     TopicReport,
 )
 from simstream.log.local.catalog import TopicCatalog
-from simstream.log.local.lock import AwaitedLock, holder
+from simstream.log.local.lock import AwaitedLock, cannot_use, holder
 from simstream.log.local.page_consumer import (
     LocalPageConsumer,
     read_commit,
@@ -97,7 +97,10 @@ class LocalLog(Log):
 
     def open_appender(self, topic: str) -> Appender:
         """See Log. Raises LogLocked."""
-        return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
+        try:
+            return LocalAppender(self._catalog, topic, largest_record(topic, self._options))
+        except OSError as error:
+            raise cannot_use(self._catalog.path(topic), error) from error
 
     def open_reader(self, topic: str, start: ReaderStart = 0) -> Reader:
         return LocalReader(self._catalog, topic, start)

@@ -45,8 +45,8 @@ class LocalAppender(Appender):
         self._count = 0
         self._error: DeliveryFailed | None = None
         self._keyless = itertools.count()
-        self._tally: RecordCounts | None = None
-        """Counts the records, from the first append with `placed` on."""
+        self._records: Counter[int] | None = None
+        """The records of each partition, counted from the first append with `placed` on."""
 
     def append(
         self,
@@ -74,10 +74,14 @@ class LocalAppender(Appender):
         if len(record) > self._limit:
             raise too_large(self._name, len(record), self._limit)
         self._write(self._same.check)
+        if placed is not None and self._records is None:
+            self._write(self._count_records)
         self._write(lambda: self._writer.write([record], partition, 0, now))
         self._count += 1
-        if placed is not None:
-            placed(partition, self._offset(partition))
+        if self._records is not None:
+            self._records[partition] += 1
+            if placed is not None:
+                placed(partition, self._records[partition] - 1)
         return self._count
 
     def acknowledged(self) -> int:
@@ -105,12 +109,11 @@ class LocalAppender(Appender):
         finally:
             self._writer.close()
 
-    def _offset(self, partition: int) -> int:
-        """Return the offset of a partition's last record. Counts the records since the last call."""
-        if self._tally is None:
-            self._tally = RecordCounts(self._writer.path)
-        self._tally.advance()
-        return self._tally.records[partition] - 1
+    def _count_records(self) -> None:
+        """Count what is there. Later records are this writer's: no file is opened for each of them."""
+        tally = RecordCounts(self._writer.path)
+        tally.advance()
+        self._records = tally.records
 
     def _write(self, call: Callable[[], None]) -> None:
         """Call the writer. A failure ends this appender."""
