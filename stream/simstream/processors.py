@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,12 @@ def call_in_daemon(work: Callable[[], Result], name: str) -> Future[Result]:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return outcome
+
+
+def is_of_result(error: TimeoutError) -> bool:
+    """Whether `Future.result` raised it as its time is over. A signal's handler may raise a TimeoutError, too."""
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1] is Future.result.__code__
 
 
 def in_parts(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

@@ -7,8 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -282,6 +283,42 @@ def test_a_client_that_was_interrupted_while_it_connected_leaves_no_connection(
         Client(timeout=60.0)
     interrupting.join()
     leaves_nothing_open(log)
+
+
+@contextmanager
+def own_time_limit(begins: Callable[[], object]) -> Iterator[None]:
+    """Raise the host's own TimeoutError in this thread, by a signal's handler, once `begins()` is true."""
+
+    def limit(*_: object) -> None:
+        raise TimeoutError("the host's own time limit")
+
+    def interrupt() -> None:
+        until(begins, "it waits", seconds=50)
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    main = threading.get_ident()
+    former = signal.signal(signal.SIGUSR1, limit)
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    try:
+        with pytest.raises(TimeoutError, match="the host's own time limit"):
+            yield
+    finally:
+        interrupting.join()
+        signal.signal(signal.SIGUSR1, former)
+
+
+def test_a_hosts_own_time_limit_is_no_answer_of_the_client(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    log.may_open.clear()
+    with own_time_limit(lambda: log.opened):
+        Client(timeout=60.0)
+    log.may_open.set()
+    with Client(timeout=60.0, in_flight=1) as client:
+        client.submit(PAGE)
+        with own_time_limit(lambda: client._traffic.room._line):
+            client.submit(PAGE, wait=60.0)
+        log.go_on.set()
 
 
 def test_tasks_that_open_a_client_at_once_share_its_connection(

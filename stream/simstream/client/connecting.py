@@ -13,7 +13,7 @@ from typing import NamedTuple
 from simstream.errors import BrokerUnreachable
 from simstream.log.base import Appender, Log, Reader
 from simstream.log.options import PAGES, VERDICTS
-from simstream.processors import call_in_daemon
+from simstream.processors import call_in_daemon, is_of_result
 
 
 class ServiceConnection(NamedTuple):
@@ -30,28 +30,38 @@ def connect(log: Log, seconds: float) -> ServiceConnection:
     Raises BrokerUnreachable after `seconds`, TopicMissing, NotAdmitted, NotPermitted. On a local log raises
     LogLocked if another process writes to `pages`.
     """
-    with _begun(log, seconds) as made:
-        return made.result(min(seconds, threading.TIMEOUT_MAX))
+    with _begun(log) as made:
+        try:
+            return made.result(min(seconds, threading.TIMEOUT_MAX))
+        except TimeoutError as error:
+            if not is_of_result(error):
+                raise
+            raise _unreachable(seconds) from None
 
 
 async def connect_async(log: Log, seconds: float) -> ServiceConnection:
     """Return a connection, as `connect` does, without blocking the loop. It may be cancelled."""
-    with _begun(log, seconds) as made:
-        return await asyncio.wait_for(asyncio.wrap_future(made), seconds)
+    with _begun(log) as made:
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(made), seconds)
+        except TimeoutError:
+            raise _unreachable(seconds) from None
 
 
 @contextmanager
-def _begun(log: Log, seconds: float) -> Iterator[Future[ServiceConnection]]:
+def _begun(log: Log) -> Iterator[Future[ServiceConnection]]:
     """Return a connection that is being made. After any error close it as soon as it is there, and then the log."""
     made = call_in_daemon(partial(_connect, log), "simstream-connect")
     try:
         yield made
-    except BaseException as error:
+    except BaseException:
         call_in_daemon(partial(_close, log, made), "simstream-connect")  # nobody waits for it
-        if isinstance(error, TimeoutError):
-            what = f"the log did not answer within {seconds:g} s"
-            raise BrokerUnreachable(what, "check that the broker runs, and that its address is right") from None
         raise
+
+
+def _unreachable(seconds: float) -> BrokerUnreachable:
+    what = f"the log did not answer within {seconds:g} s"
+    return BrokerUnreachable(what, "check that the broker runs, and that its address is right")
 
 
 def _connect(log: Log) -> ServiceConnection:

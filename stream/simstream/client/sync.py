@@ -13,6 +13,7 @@ from simstream.client.pages import Submitted
 from simstream.client.traffic import Traffic, check_limits, log_of, settings_of
 from simstream.closing import Closing
 from simstream.model import Verdict
+from simstream.processors import is_of_result
 
 IN_FLIGHT = 1_000
 TIMEOUT = 30.0
@@ -127,7 +128,9 @@ class Client(Closing):
             try:
                 if place.given is not None:
                     place.given.result(min(seconds, threading.TIMEOUT_MAX))
-            except TimeoutError:
+            except TimeoutError as error:
+                if not is_of_result(error):
+                    raise
                 raise self._traffic.make_full_error(seconds) from None
             return self._traffic.send(place, page, timeout, headers)
         except BaseException:
