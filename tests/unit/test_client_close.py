@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -349,6 +349,21 @@ def test_a_closed_client_is_not_opened_again(log: StuckLog, monkeypatch: pytest.
     asyncio.run(use())
     with pytest.raises(ClientClosed, match="the client was closed: make another one"):
         asyncio.run(use())
+
+
+def test_closing_needs_no_executor(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the main thread has ended, asyncio's own takes no work."""
+    monkeypatch.setattr(aio, "log_of", lambda *_, **__: log)
+    log.go_on.set()
+
+    async def use() -> None:
+        async with AsyncClient(timeout=60.0):
+            executor = ThreadPoolExecutor()
+            executor.shutdown()
+            asyncio.get_running_loop().set_default_executor(executor)
+
+    asyncio.run(use())
+    assert log.is_closed
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 1e300])

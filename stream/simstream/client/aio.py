@@ -19,6 +19,7 @@ from simstream.errors import ClientClosed
 from simstream.log import absolute_address
 from simstream.log.base import Log
 from simstream.model import Verdict
+from simstream.processors import call_in_daemon
 
 
 class AsyncClient:
@@ -205,7 +206,7 @@ class AsyncClient:
         """
         if self._traffic is not None:
             self._is_closed = True
-            await asyncio.to_thread(self._traffic.close)
+            await asyncio.wrap_future(call_in_daemon(self._traffic.close, "simstream-close"))
 
     async def __aenter__(self) -> Self:
         await self.open()
