@@ -351,6 +351,27 @@ def test_a_closed_client_is_not_opened_again(log: StuckLog, monkeypatch: pytest.
         asyncio.run(use())
 
 
+def test_a_client_that_was_interrupted_while_it_closed_is_closed(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    client = Client(timeout=60.0)
+    verdict = client.submit(PAGE)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+    assert isinstance(verdict.exception(0), ClientClosed)
+    assert log.is_closed
+    log.go_on.set()
+    until(lambda: log.closed_readers, "the listener ends")
+    client.close()
+    assert log.discarded == 1
+
+
 def test_closing_needs_no_executor(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the main thread has ended, asyncio's own takes no work."""
     monkeypatch.setattr(aio, "log_of", lambda *_, **__: log)

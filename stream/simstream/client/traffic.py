@@ -131,20 +131,24 @@ class Traffic(Closing):
         """Write the submitted pages, then complete every remaining future with ClientClosed.
 
         Takes at most MAX_CLOSE_S seconds, even if no broker answers. A thread that still waits for the broker then
-        ends by itself, and keeps no program alive. In a forked process, do nothing.
+        ends by itself, and keeps no program alive. In a forked process, do nothing. After Ctrl-C the futures are
+        complete; the end of the process then waits for the pages.
         """
         if self._is_inherited:
             return
         end = time.monotonic() + MAX_CLOSE_S
-        atexit.unregister(self.close)
         error = ClientClosed("the client was closed", "wait for the verdicts before you close it")
-        self.room.close(error)
-        self._sender.stop(MAX_FLUSH_S)
-        self._join(self._threads[0], end - 1.0)
-        self._stops = True
-        self._join(self._threads[1], end)
-        self._pending.close(error)
-        self._log.close()
+        try:
+            self.room.close(error)
+            self._sender.stop(MAX_FLUSH_S)
+            self._join(self._threads[0], end - 1.0)
+            self._stops = True
+            self._join(self._threads[1], end)
+            atexit.unregister(self.close)
+        finally:
+            self._stops = True
+            self._pending.close(error)
+            self._log.close()
 
     def _join(self, thread: threading.Thread, end: float) -> None:
         if thread is not threading.current_thread():
