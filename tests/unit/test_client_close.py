@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 import threading
@@ -370,6 +371,41 @@ def test_a_client_that_was_interrupted_while_it_closed_is_closed(
     until(lambda: log.closed_readers, "the listener ends")
     client.close()
     assert log.discarded == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"in_flight": 2.5}, "in_flight is 2.5: give a whole number, 1 or more"),
+        ({"in_flight": None}, "in_flight is None: give a whole number, 1 or more"),
+        ({"in_flight": 0}, "in_flight is 0: give a whole number, 1 or more"),
+        ({"timeout": None}, "timeout is None: give a number of seconds; float('inf') is for ever"),
+        ({"timeout": "3"}, "timeout is '3': give a number of seconds; float('inf') is for ever"),
+        ({"timeout": 0.0}, "timeout is 0.0: give more than 0 seconds"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_limits_that_are_none_are_refused_by_name(kind: Any, limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(said)}$"):
+        kind("log", **limits)
+
+
+@pytest.mark.parametrize("given", [{"wait": None}, {"wait": "1"}, {"timeout": "1"}, {"timeout": float("nan")}])
+def test_a_page_with_seconds_that_are_no_number_is_refused(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch, given: Any
+) -> None:
+    for module in (sync, aio):
+        monkeypatch.setattr(module, "log_of", lambda *_, **__: log)
+    log.go_on.set()
+
+    async def submit_async() -> None:
+        async with AsyncClient(in_flight=1) as client:
+            await client.submit(PAGE, **given)
+
+    with Client(in_flight=1) as client, pytest.raises(UsageError, match="give a number of seconds"):
+        client.submit(PAGE, **given)
+    with pytest.raises(UsageError, match="give a number of seconds"):
+        asyncio.run(submit_async())
 
 
 def test_closing_needs_no_executor(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 from simstream.client.connecting import connect_async
 from simstream.client.pages import Submitted
 from simstream.client.sync import IN_FLIGHT, TIMEOUT
-from simstream.client.traffic import Traffic, check_limits, log_of, settings_of
+from simstream.client.traffic import Traffic, check_limits, checked_seconds, log_of, settings_of
 from simstream.errors import ClientClosed
 from simstream.log import absolute_address
 from simstream.log.base import Log
@@ -39,7 +39,9 @@ class AsyncClient:
         timeout: Seconds for connecting, and for each verdict.
 
     Raises:
-        SettingsError: A setting is unknown or out of its range. All other errors of Client come when it connects.
+        SettingsError: A setting is unknown or out of its range.
+        UsageError: `in_flight` or `timeout` is no number above 0, or `in_flight` is no whole one. All other errors
+            of Client come when it connects.
 
     Examples:
         >>> import asyncio
@@ -63,6 +65,7 @@ class AsyncClient:
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
+        check_limits(in_flight, timeout)
         settings = settings_of(
             config,
             log=log,
@@ -83,7 +86,6 @@ class AsyncClient:
         """Connect, once; `async with` does it for you.
 
         Raises:
-            UsageError: `in_flight` or `timeout` is not above 0.
             TopicMissing: The service's topics do not exist.
             BrokerUnreachable: No broker answered within `timeout`.
             NotAdmitted: The brokers refuse this client: TLS or SASL.
@@ -102,7 +104,6 @@ class AsyncClient:
             if self._is_closed:
                 raise ClientClosed("the client was closed", "make another one")
             if self._traffic is None:
-                check_limits(self._in_flight, self._timeout)
                 log, self._log = self._log or self._open_log(), None  # an attempt that fails closes its log
                 connection = await connect_async(log, self._timeout)
                 self._traffic = Traffic(log, connection, self._in_flight, self._timeout)
@@ -137,14 +138,14 @@ class AsyncClient:
             >>> asyncio.run(verdicts_on([{"id": "a", "text": "Too short."}, {"id": "b", "text": "Short, too."}]))
             ['too_short', 'too_short']
         """
-        traffic, place = self._opened(), None
+        traffic, place, seconds = self._opened(), None, checked_seconds("wait", wait)
         try:
             place = traffic.enter()
             try:
                 if place.given is not None:
-                    await asyncio.wait_for(asyncio.wrap_future(place.given), wait)
+                    await asyncio.wait_for(asyncio.wrap_future(place.given), seconds)
             except TimeoutError:
-                raise traffic.make_full_error(wait) from None
+                raise traffic.make_full_error(seconds) from None
             return asyncio.wrap_future(traffic.send(place, page, timeout, headers))
         except BaseException:
             if place is not None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from simstream.client.connecting import connect
 from simstream.client.pages import Submitted
-from simstream.client.traffic import Traffic, check_limits, log_of, settings_of
+from simstream.client.traffic import Traffic, check_limits, checked_seconds, log_of, settings_of
 from simstream.closing import Closing
 from simstream.model import Verdict
 from simstream.processors import is_of_result
@@ -42,7 +42,7 @@ class Client(Closing):
 
     Raises:
         SettingsError: A setting is unknown or out of its range.
-        UsageError: `in_flight` or `timeout` is not above 0.
+        UsageError: `in_flight` or `timeout` is no number above 0, or `in_flight` is no whole one.
         TopicMissing: The service's topics do not exist.
         BrokerUnreachable: No broker answered within `timeout`.
         NotAdmitted: The brokers refuse this client: TLS or SASL.
@@ -70,6 +70,7 @@ class Client(Closing):
         in_flight: int = IN_FLIGHT,
         timeout: float = TIMEOUT,
     ) -> None:
+        check_limits(in_flight, timeout)
         settings = settings_of(
             config,
             log=log,
@@ -79,7 +80,6 @@ class Client(Closing):
             verdicts_topic=verdicts_topic,
         )
         opened = log_of(settings, timeout)
-        check_limits(in_flight, timeout)
         self._traffic = Traffic(opened, connect(opened, timeout), in_flight, timeout)
 
     def submit(
@@ -110,7 +110,7 @@ class Client(Closing):
         Raises:
             ClientFull: `in_flight` pages are on their way, and none made room within `wait` seconds.
             UsageError: The page has neither id nor URL, or a field that JSON cannot hold; or a header is not text;
-                or another process made the client.
+                or `wait` or `timeout` is no number; or another process made the client.
             ClientClosed: The client was closed.
             SimstreamError: The error that has ended the client, such as TopicRecreated; see `ended`.
 
@@ -121,7 +121,7 @@ class Client(Closing):
             ...     [future.result().verdict for future in futures]
             ['too_short', 'too_short', 'too_short']
         """
-        seconds = 0.0 if self._traffic.is_own_thread() else wait
+        seconds = 0.0 if self._traffic.is_own_thread() else checked_seconds("wait", wait)
         place = None
         try:
             place = self._traffic.enter()

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from simstream.client.connecting import ServiceConnection
 from simstream.client.pages import Submitted, sendable
@@ -45,6 +47,9 @@ def settings_of(config: str | None, *, log: str | Path | None, **given: str | No
     return settings
 
 
+_NUMBERS = (float, int, Real)  # the quickest to tell first
+
+
 def log_of(settings: Settings, timeout: float) -> Log:
     """Return the log that the settings name.
 
@@ -53,10 +58,19 @@ def log_of(settings: Settings, timeout: float) -> Log:
     return open_log(settings.log, options_of(settings, min(PATIENCE_S, 0.9 * timeout)))
 
 
-def check_limits(in_flight: int, timeout: float) -> None:
-    """Raise UsageError unless both are above 0."""
-    if in_flight < 1 or not timeout > 0:
-        raise UsageError(f"in_flight is {in_flight}, timeout is {timeout:g}", "give more than 0 for both")
+def check_limits(in_flight: Any, timeout: float) -> None:
+    """Raise UsageError unless both are numbers above 0, and `in_flight` is a whole one."""
+    if not isinstance(in_flight, Integral) or in_flight < 1:
+        raise UsageError(f"in_flight is {in_flight!r}", "give a whole number, 1 or more")
+    if checked_seconds("timeout", timeout) <= 0:
+        raise UsageError(f"timeout is {timeout!r}", "give more than 0 seconds")
+
+
+def checked_seconds(name: str, seconds: float) -> float:
+    """Return the seconds. Raises UsageError if they are no number."""
+    if not isinstance(seconds, _NUMBERS) or seconds != seconds:
+        raise UsageError(f"{name} is {seconds!r}", "give a number of seconds; float('inf') is for ever")
+    return seconds
 
 
 class Traffic(Closing):
@@ -117,7 +131,7 @@ class Traffic(Closing):
 
         The place is given back once the page is done. If this call raises, the caller gives it back.
         """
-        seconds = self._timeout if timeout is None else timeout
+        seconds = self._timeout if timeout is None else checked_seconds("timeout", timeout)
         entry = PendingPage(sendable(page, headers), time.monotonic() + seconds, place)
         self._pending.add(entry)
         self._sender.put(entry)
