@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -204,6 +205,18 @@ def test_where_no_page_waits_no_late_verdict_is_heard(client: StubClient) -> Non
         assert not later
 
     asyncio.run(crawl())
+
+
+@pytest.mark.parametrize("value", [5, 0, True, ["a.json"]])
+@pytest.mark.parametrize("name", ["SIMSTREAM_PATTERNS", "SIMSTREAM_LOG"])
+def test_a_setting_that_is_no_text_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=re.escape(f"{name} is {value!r}: give text")):
+        options_of(Settings({name: value}))
+
+
+def test_a_path_is_taken_as_text(tmp_path: Path) -> None:
+    options = options_of(Settings({"SIMSTREAM_PATTERNS": tmp_path, "SIMSTREAM_LOG": tmp_path}))
+    assert (options.patterns, options.log) == (str(tmp_path), str(tmp_path))
 
 
 def test_pages_go_to_a_topic_of_the_users_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import Field, dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Final, Literal, get_args
@@ -91,6 +92,10 @@ def _value(settings: Any, field: Field[Any]) -> Any:
         raise SettingsError(
             f"{full} cannot be read ({error})", f"give a value such as its default, {default!r}"
         ) from None
+    if default is None and value is not None:
+        if not isinstance(value, str | os.PathLike):
+            raise SettingsError(f"{full} is {value!r}", "give text, or leave it out")
+        value = os.fspath(value)
     if least is not None and not value >= least:
         raise SettingsError(f"{full} is {value!r}", f"give {least} or more")
     return value
