@@ -67,9 +67,8 @@ class PendingPages:
     def add(self, entry: PendingPage) -> None:
         """Add a page. After `close`, raises the error that `close` got."""
         key, alone = entry.page.verdict_key, _Name([entry])
-        with (
-            self._lock
-        ):  # without calls, CPython runs no handler here: its `close` would wait for threads that wait
+        # No call below: so CPython runs no handler while the lock is held. Its `close` would wait for other threads.
+        with self._lock:
             if self._closing_error is None and key in self._names:
                 self._names[key].entries += [entry]
             elif self._closing_error is None:
