@@ -121,10 +121,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from simstream.errors import Unavailable
+
     home = next((home for home, names in _HOMES.items() if name in names), "errors")
     try:
         module = import_module(f"simstream.{home}")
-    except AttributeError as error:  # `from simstream import NAME` would say only that there is no such name
+    except (AttributeError, Unavailable) as error:  # else an import would say only that there is no such name
         raise ImportError(f"simstream.{home} cannot be imported: {error}") from error
     return getattr(module, name)
 

@@ -22,8 +22,8 @@ class CompilingProcess(Closing):
     """A process that calls a function which compiles kernels; it reads `given` from stdin.
 
     Starts none with fewer than two cores, where it would gain nothing, nor in a frozen program, which would start
-    itself. Whatever becomes of the process, nothing is
-    lost but time: a kernel that it has not compiled is compiled where it is first called.
+    itself. Whatever becomes of the process, nothing is lost but time: a kernel that it has not compiled is compiled
+    where it is first called.
     """
 
     def __init__(self, module: str, function: str, given: bytes = b"") -> None:

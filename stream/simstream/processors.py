@@ -37,6 +37,11 @@ def call_in_daemon(work: Callable[[], Result], name: str) -> Future[Result]:
     return outcome
 
 
+def is_at_the_end(error: BaseException) -> bool:
+    """Whether a pool took no work, as the main thread has ended. Nothing of the work is queued then."""
+    return isinstance(error, RuntimeError) and "interpreter shutdown" in str(error)
+
+
 def is_of_result(error: TimeoutError) -> bool:
     """Whether `Future.result` raised it as its time is over. A signal's handler may raise a TimeoutError, too."""
     frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]

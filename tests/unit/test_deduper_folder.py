@@ -459,6 +459,23 @@ def test_a_save_that_would_save_nothing_says_so(
         assert deduper.judged == 4
 
 
+def test_pages_are_kept_until_a_save_without_their_texts_and_no_more_of_them_than_the_limit(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "MAX_KEPT_PAGES", 600)
+    records = [Record("pages", 0, n, b"%d" % n, f'{{"text": "{STORY} {n}"}}'.encode()) for n in range(2000)]
+    with Deduper(cache=cache, workers=0, path=tmp_path / "state", save_pages=10**9, save_s=10**9) as deduper:
+        stream = deduper.stream(records)
+        next(stream)
+        unsaved = deduper._state._unsaved
+        assert unsaved
+        assert not any(batch.pages for batch in unsaved)
+        for _ in range(1000):
+            deduper.judge([STORY])  # while the stream is open, nothing is saved
+        assert deduper._state._unsaved is None
+        stream.close()
+
+
 def test_pages_that_closing_cannot_save_are_counted_in_an_error(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import os
 import resource
 import signal
@@ -128,6 +129,16 @@ def test_a_pool_gives_what_one_call_gives_in_order(workers: int) -> None:
     ]
     with ExtractionPool(workers) as pool:
         assert pool.extract(items) == [extract_one(*item) for item in items]
+
+
+def test_a_pool_extracts_in_the_calling_thread_once_the_main_thread_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pages = [(f"<p>page {number}</p>", "text/html") for number in range(40)]
+    with ExtractionPool(2) as pool:
+        expected = pool.extract(pages)
+        monkeypatch.setattr(concurrent.futures.thread, "_shutdown", True)
+        assert pool.extract(pages) == expected
 
 
 def test_no_process_starts_before_there_is_html(pool: ExtractionPool) -> None:

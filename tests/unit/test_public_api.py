@@ -75,7 +75,8 @@ def test_importing_the_package_loads_none_of_it() -> None:
         (
             "from simstream import Deduper",
             {"NUMBA_DISABLE_JIT": "1"},
-            "simstream.errors.Unavailable: kernels must be compiled, and NUMBA_DISABLE_JIT forbids it: unset it",
+            "ImportError: simstream.deduper cannot be imported: kernels must be compiled, and NUMBA_DISABLE_JIT "
+            "forbids it: unset it",
         ),
         (
             "import msgspec; del msgspec.Struct; from simstream import Verdict",

@@ -67,7 +67,8 @@ class PendingPages:
     def add(self, entry: PendingPage) -> None:
         """Add a page. After `close`, raises the error that `close` got."""
         key, alone = entry.page.verdict_key, _Name([entry])
-        # No call below: so CPython runs no handler while the lock is held. Its `close` would wait for other threads.
+        # Without a call below, CPython runs no handler while the lock is held: its `close` would wait for threads
+        # that wait for the lock.
         with self._lock:
             if self._closing_error is None and key in self._names:
                 self._names[key].entries += [entry]

@@ -51,8 +51,8 @@ class Deduper(Closing):
     One Deduper at a time can use a folder. One that is dropped without `close` leaves it as it was last saved.
 
     Cost: about 0.1 ms for a page of 2 KB on one core, and about 300 bytes of memory for each live page, or 35 with
-    `scratch`. With `path` it is also about 250 for each page since the last save, up to 131,072 pages. The first
-    Deduper on a machine compiles kernels and builds tables for ten seconds or more.
+    `scratch`; with `path` also about 330 for each page since the last save, up to 131,072 pages. The first Deduper
+    on a machine compiles kernels and builds tables for ten seconds or more.
 
     Args:
         path: The folder of the state, or None for memory. A relative one stays where it is when the program changes

@@ -14,6 +14,7 @@ import numpy as np
 from simstream.deduper.pages import refuse_foreign_number, refuse_single
 from simstream.errors import InputError, UsageError
 from simstream.model import PYTHON, U64, FingerprintColumns, Page, PageKind, PageSource, Record
+from simstream.processors import is_at_the_end
 from simstream.settings import default_cache
 from simstream.sources.batches import record_batches
 from simstream.text.fingerprinter import Fingerprinter
@@ -72,7 +73,9 @@ class RecordFingerprinter:
         """Let the pool fingerprint a batch, and return the function that waits for it."""
         try:
             return pool.submit(self._batch, batch).result
-        except RuntimeError:  # pools take no more work once the main thread has ended
+        except RuntimeError as error:
+            if not is_at_the_end(error):
+                raise
             return partial(self._batch, batch)
 
     def one(self, record: Record) -> FingerprintedPages:

@@ -101,13 +101,13 @@ class SavedState(Closing):
 
     def turn(self) -> threading.Lock:
         """Return the lock of the thread that judges or saves. Raises UsageError if it is taken: nobody waits."""
+        self.refuse_closed()  # also if another thread closes it just now
         if not self._turn.locked():
             return self._turn
         if self.is_inherited:
             raise UsageError("this process was forked while a batch was judged", "make another Deduper in it")
         if self._busy_thread == threading.get_ident():
             raise UsageError("this Deduper is in the middle of a batch", "use it outside of the signal's handler")
-        self.refuse_closed()  # another thread closes it just now
         raise _two_threads("saving" if self._saving else "judging with")
 
     @contextmanager
@@ -148,10 +148,10 @@ class SavedState(Closing):
 
     def _keep(self, batch: FingerprintedPages) -> None:
         """Keep a batch until it is saved, unless the folder can be saved without."""
-        if self._folder is None or self.journal is not None or self._told - self._saved > MAX_KEPT_PAGES:
+        if self._folder is None or self.journal is not None or self.judged - self._saved > MAX_KEPT_PAGES:
             self._unsaved = None
         if self._unsaved is not None:
-            self._unsaved.append(batch)
+            self._unsaved.append(batch._replace(pages=()))  # without their texts
 
     def note_told(self) -> None:
         """Note that the caller gets the verdicts of all that was judged. Raises UsageError if the folder was closed

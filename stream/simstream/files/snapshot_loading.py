@@ -12,6 +12,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.sealed import Pace, SealedFile
 from simstream.files.snapshot_part import SnapshotPart
+from simstream.processors import is_at_the_end
 
 _THREADS: Final = 4
 """Threads that read files; they wait for the disk."""
@@ -52,11 +53,14 @@ def load(
     def opened(named: ManifestFile) -> tuple[SealedFile, SnapshotPart]:
         return manifest.open_named(files, folder, named, verify=named.kind not in trusted, pace=pace)
 
-    try:
-        with ThreadPoolExecutor(_THREADS) as threads:
-            immutable = list(threads.map(opened, found.sealed))
-    except RuntimeError:  # pools take no more work once the main thread has ended
-        immutable = list(map(opened, found.sealed))
+    with ThreadPoolExecutor(_THREADS) as threads:
+        try:
+            opening = threads.map(opened, found.sealed)
+        except RuntimeError as error:
+            if not is_at_the_end(error):
+                raise
+            opening = map(opened, found.sealed)
+        immutable = list(opening)
     for named in found.blocks:
         manifest.describe_named(files, folder, named)
     by_number = {blocks.number_of(named.part): named for named in found.blocks}

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from simstream.closing import Closing
+from simstream.processors import is_at_the_end
 from simstream.text.extraction.extract import OUT_OF_MEMORY, ExtractedText, extract_one, is_plain, refused_binary
 from simstream.text.extraction.process import PATIENCE, ExtractionProcess
 from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
@@ -88,9 +89,11 @@ class ExtractionPool(Closing):
         else:
             try:
                 done = list(self._threads.map(self._answer, batches))
-            except (CancelledError, RuntimeError):  # `close` has cancelled a batch, or ended the threads
+            except (CancelledError, RuntimeError) as error:  # `close` has cancelled a batch, or ended the threads
                 self._refuse_closed()
-                raise
+                if not is_at_the_end(error):
+                    raise
+                done = [self._answer(batch) for batch in batches]
         return [found for some in done for found in some]
 
     def pids(self) -> list[int]:
