@@ -137,8 +137,9 @@ def interrupts_held(*, every: bool = False) -> Iterator[None]:
 
     def hold(number: int, frame: FrameType | None) -> None:
         held.append(number)
-        if len(held) == PATIENCE:
-            handlers.get(number, signal.default_int_handler)(number, frame)
+        own = handlers.get(number)
+        if (held.count(number) if own else sum(one not in handlers for one in held)) == PATIENCE:
+            (own or signal.default_int_handler)(number, frame)
 
     def give_back(one: int, handler: Any) -> None:
         if signal.getsignal(one) is hold:
@@ -155,8 +156,10 @@ def interrupts_held(*, every: bool = False) -> Iterator[None]:
                     signal.signal(one, hold)
             yield
     finally:
-        for number in handlers.keys() & held:
-            handlers[number](number, None)
+        with ExitStack() as calls:  # which calls each one, also if another one raises an error
+            for number in reversed(dict.fromkeys(held)):
+                if number in handlers:
+                    calls.callback(handlers[number], number, None)
     if set(held) - handlers.keys():
         raise KeyboardInterrupt
 

@@ -22,7 +22,8 @@ def cores() -> int:
 def call_in_daemon(work: Callable[[], Result], name: str) -> Future[Result]:
     """Return the outcome of `work`, called in a thread that does not hold up the end of the process.
 
-    For what may take minutes, as questions to brokers that are away: no thread can be cancelled.
+    For what may take minutes, as questions to brokers that are away: no thread can be cancelled. From Python 3.12
+    on no thread starts in `atexit`: there it calls `work` itself.
     """
     outcome: Future[Result] = Future()
     outcome.set_running_or_notify_cancel()  # nobody can cancel it then
@@ -33,13 +34,18 @@ def call_in_daemon(work: Callable[[], Result], name: str) -> Future[Result]:
         except BaseException as error:  # noqa: BLE001  # whoever asked gets it
             outcome.set_exception(error)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError as error:
+        if "interpreter shutdown" not in str(error):
+            raise
+        run()
     return outcome
 
 
-def is_at_the_end(error: BaseException) -> bool:
-    """Whether a pool took no work, as the main thread has ended. Nothing of the work is queued then."""
-    return isinstance(error, RuntimeError) and "interpreter shutdown" in str(error)
+def takes_no_more(error: BaseException) -> bool:
+    """Whether a pool took no work, as it was closed, or as the main thread has ended. It queued none."""
+    return isinstance(error, RuntimeError) and str(error).startswith("cannot schedule new futures after")
 
 
 def is_of_result(error: TimeoutError) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import threading
 import time
 from typing import Any
@@ -192,6 +193,16 @@ def test_a_whole_batch_counts_as_many_candidates_as_by_one_thread() -> None:
         index.close()
     assert counts[0] == counts[1]
     assert counts[0][1] > 0
+
+
+def test_all_parts_are_looked_up_by_the_caller_once_the_main_thread_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(concurrent.futures.thread, "_shutdown", True)
+    spans = [slice(0, 64), slice(64, 128)]
+    assert LookupThreads(2).run(lambda span: (span, threading.get_ident()), spans) == [
+        (span, threading.get_ident()) for span in spans
+    ]
 
 
 def test_spans_cover_the_batch_and_small_ones_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from simstream.client import AsyncClient, Client, aio, sync, traffic
 from simstream.client.connecting import connect
+from simstream.client.room import RoomPlace
 from simstream.client.traffic import Traffic
 from simstream.errors import (
     BrokerUnreachable,
@@ -94,7 +95,7 @@ def test_closing_does_not_wait_for_threads_that_wait_for_the_broker(
 ) -> None:
     monkeypatch.setattr(traffic, "MAX_CLOSE_S", 1.2)
     client = Traffic(log, connect(log, 60.0), in_flight=1, timeout=60.0)  # type: ignore[arg-type]
-    verdict = client.send(client.room.enter(), {"id": "a", "text": "…"}, None)
+    verdict = client.send(client.room.enter(RoomPlace()), {"id": "a", "text": "…"}, None)
     closing = threading.Thread(target=client.close, daemon=True)
     closing.start()
     closing.join(30)
@@ -140,7 +141,7 @@ def test_a_caller_that_is_interrupted_while_it_waits_for_room_takes_none(
 
     monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
     with Client(timeout=60.0, in_flight=1) as client:
-        taken = client._traffic.enter()
+        taken = client._traffic.room.enter(RoomPlace())
         with monkeypatch.context() as patch:
             patch.setattr(Future, "result", interrupted)
             with pytest.raises(KeyboardInterrupt):
@@ -153,8 +154,8 @@ class TimeLimitError(Exception):
     """Of a host, raised by a signal's handler."""
 
 
-def submit_within(client: Client, steps: int) -> bool:
-    """Submit a page, and raise TimeLimitError after so many lines of the client. Return whether it was raised.
+def submit_within(client: Client, steps: int) -> TimeLimitError | None:
+    """Submit a page, and raise TimeLimitError after so many lines of the client. Return it, or None.
 
     CPython runs no handler in lines without calls, as those that hold a lock here.
     """
@@ -174,11 +175,11 @@ def submit_within(client: Client, steps: int) -> bool:
     sys.settrace(trace)
     try:
         client.submit(PAGE, wait=0.0, timeout=0.001)
-    except TimeLimitError:
-        return True
+    except TimeLimitError as error:
+        return error
     finally:
         sys.settrace(former)
-    return False
+    return None
 
 
 def test_a_time_limit_in_the_middle_of_a_submit_costs_no_room(
@@ -186,9 +187,10 @@ def test_a_time_limit_in_the_middle_of_a_submit_costs_no_room(
 ) -> None:
     monkeypatch.setattr(traffic, "LISTEN_S", 0.01)
     monkeypatch.setattr(traffic, "LOOK_EVERY_S", 0.001)
-    steps = 0
+    steps, kept = 0, []
     with Client(local_place.address, in_flight=1) as client:
-        while submit_within(client, steps):
+        while error := submit_within(client, steps):
+            kept.append(error)  # a host may keep it, with all that its frames refer to
             until(lambda: client._traffic.room._free == 1, f"the place comes back after {steps} lines", seconds=10)
             steps += 1
     assert steps > 20
@@ -350,6 +352,39 @@ def test_a_closed_client_is_not_opened_again(log: StuckLog, monkeypatch: pytest.
     asyncio.run(use())
     with pytest.raises(ClientClosed, match="the client was closed: make another one"):
         asyncio.run(use())
+
+
+def test_a_time_limit_while_a_client_closes_leaves_no_future_open(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def limit(*_: object) -> None:
+        raise TimeLimitError
+
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    client = Client(timeout=60.0)
+    verdicts = [client.submit(PAGE) for _ in range(200)]
+    main, former = threading.get_ident(), signal.signal(signal.SIGUSR1, limit)
+    verdicts[0].add_done_callback(lambda _: signal.pthread_kill(main, signal.SIGUSR1))
+    log.go_on.set()
+    try:
+        with pytest.raises(TimeLimitError):
+            client.close()
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    until(lambda: all(verdict.done() for verdict in verdicts), "every future is done")
+
+
+def test_a_client_closes_where_no_thread_starts_any_more(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    client = Client(timeout=60.0)
+    verdict = client.submit(PAGE)
+    log.go_on.set()
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    client.close()
+    assert isinstance(verdict.exception(0), ClientClosed)
 
 
 def test_a_client_that_was_interrupted_while_it_closed_is_closed(

@@ -30,7 +30,9 @@ TOPIC = "simstream.pages"
 
 
 def entry(name: str = "a", seconds: float = 60.0) -> PendingPage:
-    return PendingPage(sendable({"id": name, "text": "…"}), time.monotonic() + seconds, PageRoom(1).enter())
+    return PendingPage(
+        sendable({"id": name, "text": "…"}), time.monotonic() + seconds, PageRoom(1).enter(RoomPlace())
+    )
 
 
 def verdict(offset: int, name: str = "a", topic: str = TOPIC) -> Record:
@@ -91,7 +93,7 @@ def is_given(place: RoomPlace) -> bool:
 
 def test_a_caller_without_room_waits_in_line_and_may_give_up() -> None:
     room = PageRoom(1)
-    first, second, third, fourth = (room.enter() for _ in range(4))
+    first, second, third, fourth = (room.enter(RoomPlace()) for _ in range(4))
     assert (first.is_held, first.given) == (True, None)
     room.withdraw(third)
     for _ in range(2):  # a place goes back once
@@ -101,35 +103,25 @@ def test_a_caller_without_room_waits_in_line_and_may_give_up() -> None:
     room.leave(second)
     assert is_given(fourth)
     room.withdraw(fourth)  # it was given a place in the meantime: that is free again
-    assert room.enter().is_held
+    assert room.enter(RoomPlace()).is_held
 
 
 def test_a_place_that_was_cancelled_goes_to_the_next() -> None:
     room = PageRoom(1)
-    first, second, third = (room.enter() for _ in range(3))
+    first, second, third = (room.enter(RoomPlace()) for _ in range(3))
     assert second.given is not None
     second.given.cancel()
     room.leave(first)
     assert is_given(third)
 
 
-def test_a_place_that_nothing_refers_to_goes_to_the_next() -> None:
-    room = PageRoom(1)
-    first, second, third = (room.enter() for _ in range(3))
-    assert first.is_held
-    del first
-    assert is_given(second)
-    del second
-    assert is_given(third)
-
-
 def test_closing_tells_those_in_line() -> None:
     room = PageRoom(1)
-    first, waiting = room.enter(), room.enter()
+    first, waiting = room.enter(RoomPlace()), room.enter(RoomPlace())
     assert first.is_held
     assert waiting.given is not None
     room.close(ClientClosed("closed"))
-    for call in (partial(waiting.given.result, 0), room.enter):
+    for call in (partial(waiting.given.result, 0), partial(room.enter, RoomPlace())):
         with pytest.raises(ClientClosed):
             call()
 
@@ -286,7 +278,7 @@ def test_a_signals_handler_may_close_the_room_while_a_caller_gets_into_line() ->
     close = partial(room.close, ClientClosed("closed"))
     room._lock = InterruptedLock(room._lock, close)  # type: ignore[assignment]
     with pytest.raises(ClientClosed):
-        ends(room.enter)
+        ends(partial(room.enter, RoomPlace()))
 
 
 class InterruptedEntries(list[PendingPage]):
@@ -327,7 +319,7 @@ def test_each_caller_gets_an_error_of_its_own() -> None:
         held.pending.add(one)
     held.pending.close(ClientClosed("closed", "open it"))
     room = PageRoom(0)
-    lines = [room.enter(), room.enter()]
+    lines = [room.enter(RoomPlace()), room.enter(RoomPlace())]
     room.close(ClientClosed("closed", "open it"))
     futures: list[Future[Any]] = [one.future for one in waiting]
     futures += [line.given for line in lines if line.given is not None]

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from simstream import Deduper, fingerprint
+from simstream.deduper import fingerprinting
 from simstream.deduper.state import SavedState
 from simstream.errors import SettingsError, StateLocked, StateUnwritable, UsageError, WrongPolicy
 from simstream.files.save_pace import SavePace
@@ -557,9 +558,23 @@ def test_ctrl_c_while_pages_are_judged_leaves_no_hole(
             assert deduper.judged == 2 * judged
 
 
-def test_pages_are_judged_after_the_main_thread_has_ended(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class EndedPool(thread.ThreadPoolExecutor):
+    """A pool whose threads ended with the main thread."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._shutdown = True
+
+
+@pytest.mark.parametrize("pool", ["begun before", "begun after"])
+def test_pages_are_judged_after_the_main_thread_has_ended(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, pool: str
+) -> None:
     """A thread that outlives it, and a function of atexit, got a RuntimeError."""
-    monkeypatch.setattr(thread, "_shutdown", True)
+    if pool == "begun after":
+        monkeypatch.setattr(thread, "_shutdown", True)
+    else:
+        monkeypatch.setattr(fingerprinting, "ThreadPoolExecutor", EndedPool)
     texts = [f"{OTHER} {number}" for number in range(1_100)]
     with Deduper(cache=cache, workers=0) as deduper:
         assert [verdict.id for verdict in deduper.judge(texts)] == [f"python/0/{number}" for number in range(1_100)]

@@ -37,6 +37,14 @@ def send_held(interrupt: signal.Signals, times: int, sent: list[int]) -> None:
             sent.append(number)
 
 
+def send(*signals: signal.Signals, sent: list[int] | None = None) -> None:
+    """Send these signals to this process, and note after which of them the work goes on."""
+    for number in signals:
+        os.kill(os.getpid(), number)
+        if sent is not None:
+            sent.append(number)
+
+
 def test_an_interrupt_is_raised_at_the_end(interrupt: signal.Signals) -> None:
     sent: list[int] = []
     with pytest.raises(KeyboardInterrupt):
@@ -77,6 +85,29 @@ def test_a_handler_of_the_program_may_wait_and_is_called_whatever_is_raised(
             raise error
     assert heard == [interrupt]
     assert signal.getsignal(interrupt) is handle
+
+
+def test_each_handler_is_called_behind_the_work_although_one_raises(interrupt: signal.Signals) -> None:
+    heard: list[int] = []
+
+    def limit(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(interrupt, lambda number, _: heard.append(number))
+    signal.signal(signal.SIGALRM, limit)
+    with pytest.raises(TimeoutError), interrupts_held(every=True):
+        send(signal.SIGALRM, interrupt)
+    assert heard == [interrupt]
+
+
+def test_alarms_of_the_program_use_up_nothing_of_the_patience_with_ctrl_c(interrupt: signal.Signals) -> None:
+    beats: list[int] = []
+    signal.signal(signal.SIGALRM, lambda number, _: beats.append(number))
+    sent: list[int] = []
+    with pytest.raises(KeyboardInterrupt), interrupts_held(every=True):
+        send(*[signal.SIGALRM] * 4, *[interrupt] * 2 * PATIENCE, sent=sent)
+    assert sent == [signal.SIGALRM] * 4 + [interrupt] * (PATIENCE - 1)
+    assert beats
 
 
 @pytest.mark.parametrize("at", [1, 3])

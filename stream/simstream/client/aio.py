@@ -13,6 +13,7 @@ from msgspec import structs
 
 from simstream.client.connecting import connect_async
 from simstream.client.pages import Submitted
+from simstream.client.room import RoomPlace
 from simstream.client.sync import IN_FLIGHT, TIMEOUT
 from simstream.client.traffic import Traffic, check_limits, checked_seconds, log_of, settings_of
 from simstream.errors import ClientClosed
@@ -138,9 +139,9 @@ class AsyncClient:
             >>> asyncio.run(verdicts_on([{"id": "a", "text": "Too short."}, {"id": "b", "text": "Short, too."}]))
             ['too_short', 'too_short']
         """
-        traffic, place, seconds = self._opened(), None, checked_seconds("wait", wait)
+        traffic, place, seconds = self._opened(), RoomPlace(), checked_seconds("wait", wait)
         try:
-            place = traffic.enter()
+            traffic.enter(place)
             try:
                 if place.given is not None:
                     await asyncio.wait_for(asyncio.wrap_future(place.given), seconds)
@@ -148,8 +149,7 @@ class AsyncClient:
                 raise traffic.make_full_error(seconds) from None
             return asyncio.wrap_future(traffic.send(place, page, timeout, headers))
         except BaseException:
-            if place is not None:
-                traffic.room.withdraw(place)
+            traffic.room.withdraw(place)
             raise
 
     async def judge(

@@ -11,23 +11,15 @@ from simstream.errors import SimstreamError
 
 
 class RoomPlace:
-    """A place for one page. A place that nothing refers to any more goes back to its room.
+    """A place for one page. Its maker withdraws it after any error: a signal's handler may raise one anywhere."""
 
-    An exception of a signal's handler may come before anything else could give it back.
-    """
+    __slots__ = ("given", "is_held")
 
-    __slots__ = ("_room", "given", "is_held")
-
-    def __init__(self, room: PageRoom) -> None:
+    def __init__(self) -> None:
         self.is_held = False
         """Whether it counts among the places that are taken."""
         self.given: Future[None] | None = None
         """Done once the place is given to a caller in line. None if there was room at once."""
-        self._room = room
-
-    def __del__(self) -> None:
-        if getattr(self, "is_held", False):  # __init__ may have been interrupted
-            self._room.leave(self)
 
 
 class PageRoom:
@@ -42,12 +34,11 @@ class PageRoom:
         self._line: deque[RoomPlace] = deque()
         self._closed: SimstreamError | None = None
 
-    def enter(self) -> RoomPlace:
-        """Return a place. A caller that does not wait until it is given calls `withdraw`.
+    def enter(self, place: RoomPlace) -> RoomPlace:
+        """Give this new place, or put it in line. A caller that does not wait until it is given calls `withdraw`.
 
         After `close`, raises the error that `close` got.
         """
-        place = RoomPlace(self)
         while True:
             with self._lock:  # without calls, as in PendingPages.add
                 error, is_free = self._closed, self._free > 0

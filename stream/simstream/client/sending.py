@@ -34,11 +34,12 @@ class Sender:
         self._queue.put(entry)
 
     def stop(self, patience: float) -> None:
-        """Let `run` end once all earlier pages are written, or once `patience` seconds are over.
+        """Let `run` end once all earlier pages are written, or once `patience` seconds are over. May be called
+        twice.
 
         A broker's answer that `run` already waits for may take longer.
         """
-        self._stop_at = time.monotonic() + patience
+        self._stop_at = self._stop_at or time.monotonic() + patience
         self._queue.put(None)
 
     def run(self) -> None:

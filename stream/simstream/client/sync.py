@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from simstream.client.connecting import connect
 from simstream.client.pages import Submitted
+from simstream.client.room import RoomPlace
 from simstream.client.traffic import Traffic, check_limits, checked_seconds, log_of, settings_of
 from simstream.closing import Closing
 from simstream.model import Verdict
@@ -122,20 +123,16 @@ class Client(Closing):
             ['too_short', 'too_short', 'too_short']
         """
         seconds = 0.0 if self._traffic.is_own_thread() else checked_seconds("wait", wait)
-        place = None
+        place = RoomPlace()
         try:
-            place = self._traffic.enter()
-            try:
-                if place.given is not None:
-                    place.given.result(min(seconds, threading.TIMEOUT_MAX))
-            except TimeoutError as error:
-                if not is_of_result(error):
-                    raise
-                raise self._traffic.make_full_error(seconds) from None
+            self._traffic.enter(place)
+            if place.given is not None:
+                place.given.result(min(seconds, threading.TIMEOUT_MAX))
             return self._traffic.send(place, page, timeout, headers)
-        except BaseException:
-            if place is not None:
-                self._traffic.room.withdraw(place)
+        except BaseException as error:
+            self._traffic.room.withdraw(place)
+            if isinstance(error, TimeoutError) and is_of_result(error):
+                raise self._traffic.make_full_error(seconds) from None
             raise
 
     @property

@@ -8,8 +8,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import closing
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, Simstr
 from simstream.log import open_log, options_of
 from simstream.log.base import Log, Reader
 from simstream.model import Verdict
+from simstream.processors import call_in_daemon
 from simstream.settings import Settings, refuse_paths, resolve
 
 logger = logging.getLogger("simstream.client")
@@ -107,11 +109,12 @@ class Traffic(Closing):
         """Whether this process got the client by a fork. Its threads are those of the process that made it."""
         return os.getpid() != self._process
 
-    def enter(self) -> RoomPlace:
-        """Return a place for a page. Raises UsageError in a forked process, and the client's last error."""
+    def enter(self, place: RoomPlace) -> None:
+        """Give a page this place, or put it in line. Raises UsageError in a forked process, and the client's last
+        error."""
         if self._is_inherited:
             raise UsageError("this client belongs to another process", "make one in this process")
-        return self.room.enter()
+        self.room.enter(place)
 
     def make_full_error(self, seconds: float) -> ClientFull:
         """Return the error for a page that got no place within `seconds`."""
@@ -161,7 +164,9 @@ class Traffic(Closing):
             atexit.unregister(self.close)
         finally:
             self._stops = True
-            self._pending.close(error)
+            self._sender.stop(MAX_FLUSH_S)
+            # In a thread, where no signal's handler comes in between.
+            wait([call_in_daemon(partial(self._pending.close, error), "simstream-close")])
             self._log.close()
 
     def _join(self, thread: threading.Thread, end: float) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from simstream.deduper.pages import refuse_foreign_number, refuse_single
 from simstream.errors import InputError, UsageError
 from simstream.model import PYTHON, U64, FingerprintColumns, Page, PageKind, PageSource, Record
-from simstream.processors import is_at_the_end
+from simstream.processors import takes_no_more
 from simstream.settings import default_cache
 from simstream.sources.batches import record_batches
 from simstream.text.fingerprinter import Fingerprinter
@@ -74,7 +74,7 @@ class RecordFingerprinter:
         try:
             return pool.submit(self._batch, batch).result
         except RuntimeError as error:
-            if not is_at_the_end(error):
+            if not takes_no_more(error):
                 raise
             return partial(self._batch, batch)
 

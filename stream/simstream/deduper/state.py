@@ -23,7 +23,7 @@ from simstream.judge.state import JudgeState
 from simstream.model import PYTHON, Verdict
 
 MAX_KEPT_PAGES: Final = 1 << 17
-"""The most pages that are kept since the last save, some 30 MB, so that `close` can judge them again."""
+"""The most pages that are kept since the last save, some 43 MB, so that `close` can judge them again."""
 
 
 class BatchJournal(Protocol):

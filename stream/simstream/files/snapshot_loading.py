@@ -12,7 +12,7 @@ from simstream.files.file_system import FileSystem
 from simstream.files.manifest import ManifestFile, Snapshot
 from simstream.files.sealed import Pace, SealedFile
 from simstream.files.snapshot_part import SnapshotPart
-from simstream.processors import is_at_the_end
+from simstream.processors import takes_no_more
 
 _THREADS: Final = 4
 """Threads that read files; they wait for the disk."""
@@ -57,7 +57,7 @@ def load(
         try:
             opening = threads.map(opened, found.sealed)
         except RuntimeError as error:
-            if not is_at_the_end(error):
+            if not takes_no_more(error):
                 raise
             opening = map(opened, found.sealed)
         immutable = list(opening)

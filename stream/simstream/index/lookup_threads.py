@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Final, TypeVar
 
+from simstream.processors import takes_no_more
+
 MIN_PART_QUERIES: Final = 64
 """A part with fewer queries costs more than it saves: another thread takes about .1 ms to begin and report."""
 MIN_ENTRIES: Final = 1 << 20
@@ -47,9 +49,11 @@ class LookupThreads:
             rest = [self._pool.submit(look_up, span) for span in others]
             found = [look_up(first)]
             wait(rest)  # no part may read the index after this call
-        except BaseException:
+        except BaseException as error:
             self.close()  # waits, too, and drops a part that is queued although its thread did not start
-            raise
+            if not takes_no_more(error):
+                raise
+            return [look_up(span) for span in spans]  # the main thread has ended
         return found + [future.result() for future in rest]
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from simstream.closing import Closing
-from simstream.processors import is_at_the_end
+from simstream.processors import takes_no_more
 from simstream.text.extraction.extract import OUT_OF_MEMORY, ExtractedText, extract_one, is_plain, refused_binary
 from simstream.text.extraction.process import PATIENCE, ExtractionProcess
 from simstream.text.extraction.slow_hosts import REST_S, SlowHosts
@@ -91,7 +91,7 @@ class ExtractionPool(Closing):
                 done = list(self._threads.map(self._answer, batches))
             except (CancelledError, RuntimeError) as error:  # `close` has cancelled a batch, or ended the threads
                 self._refuse_closed()
-                if not is_at_the_end(error):
+                if not takes_no_more(error):
                     raise
                 done = [self._answer(batch) for batch in batches]
         return [found for some in done for found in some]
