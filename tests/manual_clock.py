@@ -15,3 +15,7 @@ class ManualClock:
     def monotonic(self) -> float:
         """See time."""
         return self.now
+
+    def time(self) -> float:
+        """See time."""
+        return self.now
