@@ -141,6 +141,13 @@ def interrupts_held(*, every: bool = False) -> Iterator[None]:
         if (held.count(number) if own else sum(one not in handlers for one in held)) == PATIENCE:
             (own or signal.default_int_handler)(number, frame)
 
+    def call_each(numbers: list[int]) -> None:
+        if numbers:
+            try:
+                handlers[numbers[0]](numbers[0], None)
+            finally:  # the others, too, if this one raises an error
+                call_each(numbers[1:])
+
     def give_back(one: int, handler: Any) -> None:
         if signal.getsignal(one) is hold:
             signal.signal(one, handler)
@@ -156,10 +163,7 @@ def interrupts_held(*, every: bool = False) -> Iterator[None]:
                     signal.signal(one, hold)
             yield
     finally:
-        with ExitStack() as calls:  # which calls each one, also if another one raises an error
-            for number in reversed(dict.fromkeys(held)):
-                if number in handlers:
-                    calls.callback(handlers[number], number, None)
+        call_each([number for number in dict.fromkeys(held) if number in handlers])
     if set(held) - handlers.keys():
         raise KeyboardInterrupt
 

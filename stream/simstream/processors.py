@@ -22,8 +22,8 @@ def cores() -> int:
 def call_in_daemon(work: Callable[[], Result], name: str) -> Future[Result]:
     """Return the outcome of `work`, called in a thread that does not hold up the end of the process.
 
-    For what may take minutes, as questions to brokers that are away: no thread can be cancelled. From Python 3.12
-    on no thread starts in `atexit`: there it calls `work` itself.
+    For what may take minutes, as questions to brokers that are away: no thread can be cancelled. Where
+    no thread starts any more, as in Python 3.12's `atexit`, it calls `work` itself.
     """
     outcome: Future[Result] = Future()
     outcome.set_running_or_notify_cancel()  # nobody can cancel it then

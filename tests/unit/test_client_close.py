@@ -19,7 +19,7 @@ import pytest
 
 from simstream.client import AsyncClient, Client, aio, sync, traffic
 from simstream.client.connecting import connect
-from simstream.client.room import RoomPlace
+from simstream.client.room import PageRoom, RoomPlace
 from simstream.client.traffic import Traffic
 from simstream.errors import (
     BrokerUnreachable,
@@ -363,15 +363,58 @@ def test_a_time_limit_while_a_client_closes_leaves_no_future_open(
     monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
     client = Client(timeout=60.0)
     verdicts = [client.submit(PAGE) for _ in range(200)]
-    main, former = threading.get_ident(), signal.signal(signal.SIGUSR1, limit)
-    verdicts[0].add_done_callback(lambda _: signal.pthread_kill(main, signal.SIGUSR1))
+    main, former = threading.get_ident(), signal.signal(signal.SIGALRM, limit)
+    verdicts[0].add_done_callback(lambda _: signal.pthread_kill(main, signal.SIGALRM))
     log.go_on.set()
     try:
         with pytest.raises(TimeLimitError):
             client.close()
     finally:
-        signal.signal(signal.SIGUSR1, former)
+        signal.signal(signal.SIGALRM, former)
     until(lambda: all(verdict.done() for verdict in verdicts), "every future is done")
+
+
+def test_a_signal_as_a_full_client_refuses_a_page_leaves_nobody_in_line(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdraw, calls = PageRoom.withdraw, list[RoomPlace]()
+
+    def interrupted(room: PageRoom, place: RoomPlace) -> None:
+        calls.append(place)
+        if len(calls) == 1:
+            raise TimeLimitError
+        withdraw(room, place)
+
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    with Client(timeout=60.0, in_flight=1) as client:
+        taken = client._traffic.room.enter(RoomPlace())
+        with monkeypatch.context() as patch:
+            patch.setattr(PageRoom, "withdraw", interrupted)
+            with pytest.raises(TimeLimitError):
+                client.submit(PAGE, wait=0.0)
+        client._traffic.room.leave(taken)
+        client.submit(PAGE, wait=0.0)
+        log.go_on.set()
+
+
+def test_a_callback_may_close_a_client_while_the_closing_thread_holds_a_lock(
+    log: StuckLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "log_of", lambda *_, **__: log)
+    client, lock, closed = Client(timeout=60.0), threading.RLock(), list[bool]()
+
+    def close(_: Future[Any]) -> None:
+        with lock:
+            client.close()
+            closed.append(True)
+
+    verdicts = [client.submit(PAGE) for _ in range(4)]
+    for verdict in verdicts:
+        verdict.add_done_callback(close)
+    log.go_on.set()
+    with lock:
+        client.close()
+    assert closed == [True] * 4
 
 
 def test_a_client_closes_where_no_thread_starts_any_more(log: StuckLog, monkeypatch: pytest.MonkeyPatch) -> None:

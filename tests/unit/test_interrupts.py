@@ -45,6 +45,11 @@ def send(*signals: signal.Signals, sent: list[int] | None = None) -> None:
             sent.append(number)
 
 
+def fail_after(*signals: signal.Signals) -> None:
+    send(*signals)
+    raise ValueError
+
+
 def test_an_interrupt_is_raised_at_the_end(interrupt: signal.Signals) -> None:
     sent: list[int] = []
     with pytest.raises(KeyboardInterrupt):
@@ -95,9 +100,10 @@ def test_each_handler_is_called_behind_the_work_although_one_raises(interrupt: s
 
     signal.signal(interrupt, lambda number, _: heard.append(number))
     signal.signal(signal.SIGALRM, limit)
-    with pytest.raises(TimeoutError), interrupts_held(every=True):
-        send(signal.SIGALRM, interrupt)
+    with pytest.raises(TimeoutError) as raised, interrupts_held(every=True):
+        fail_after(signal.SIGALRM, interrupt)
     assert heard == [interrupt]
+    assert isinstance(raised.value.__context__, ValueError), "the error of the work is told, too"
 
 
 def test_alarms_of_the_program_use_up_nothing_of_the_patience_with_ctrl_c(interrupt: signal.Signals) -> None:

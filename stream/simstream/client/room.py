@@ -68,7 +68,9 @@ class PageRoom:
         first.given.set_result(None)
 
     def withdraw(self, place: RoomPlace) -> None:
-        """Stop waiting for a place. If the place was given in the meantime, give it back."""
+        """Stop waiting for a place. If the place was given in the meantime, give it back. May be called twice."""
+        if not place.is_held and place.given is None:
+            return  # without the lock, which a forked process may have got as it was taken
         with self._lock:
             if place in self._line:
                 self._line.remove(place)

@@ -125,14 +125,18 @@ class Client(Closing):
         seconds = 0.0 if self._traffic.is_own_thread() else checked_seconds("wait", wait)
         place = RoomPlace()
         try:
-            self._traffic.enter(place)
-            if place.given is not None:
-                place.given.result(min(seconds, threading.TIMEOUT_MAX))
-            return self._traffic.send(place, page, timeout, headers)
-        except BaseException as error:
-            self._traffic.room.withdraw(place)
-            if isinstance(error, TimeoutError) and is_of_result(error):
-                raise self._traffic.make_full_error(seconds) from None
+            try:
+                self._traffic.enter(place)
+                if place.given is not None:
+                    place.given.result(min(seconds, threading.TIMEOUT_MAX))
+                return self._traffic.send(place, page, timeout, headers)
+            except BaseException as error:
+                self._traffic.room.withdraw(place)
+                if isinstance(error, TimeoutError) and is_of_result(error):
+                    raise self._traffic.make_full_error(seconds) from None
+                raise
+        except BaseException:
+            self._traffic.room.withdraw(place)  # the error of a signal's handler may have come before the other one
             raise
 
     @property

@@ -8,9 +8,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import closing
-from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
@@ -23,10 +22,10 @@ from simstream.client.room import PageRoom, RoomPlace
 from simstream.client.sending import Sender
 from simstream.closing import Closing
 from simstream.errors import BrokerUnreachable, ClientClosed, ClientFull, SimstreamError, UsageError
+from simstream.interrupts import interrupts_held
 from simstream.log import open_log, options_of
 from simstream.log.base import Log, Reader
 from simstream.model import Verdict
-from simstream.processors import call_in_daemon
 from simstream.settings import Settings, refuse_paths, resolve
 
 logger = logging.getLogger("simstream.client")
@@ -165,8 +164,8 @@ class Traffic(Closing):
         finally:
             self._stops = True
             self._sender.stop(MAX_FLUSH_S)
-            # In a thread, where no signal's handler comes in between.
-            wait([call_in_daemon(partial(self._pending.close, error), "simstream-close")])
+            with interrupts_held(every=True):
+                self._pending.close(error)
             self._log.close()
 
     def _join(self, thread: threading.Thread, end: float) -> None:
