@@ -9,7 +9,7 @@ from typing import Any
 import jieba
 
 from simstream.model import Verdict
-from simstream.text.unicode_tables import fold_text
+from tests.naive_text import fold
 
 Sheets = Mapping[tuple[int, int], tuple[str, bool, bool]]
 """By partition and offset: the title, whether the page is gone, and whether it is a list of links."""
@@ -90,7 +90,7 @@ def cards(found: Mapping[int, list[tuple[Any, ...]]], now: int, growth_ms: int) 
 def words_of(text: str, cut: Callable[[str], list[str]]) -> set[str]:
     """The words of a text in Latin letters and common Chinese characters, as jieba cuts it."""
     found: set[str] = set()
-    for run in re.findall("[\u4e00-\u9fd5]+|[^\\W\u4e00-\u9fd5]+", fold_text(text, "simplified").casefold()):
+    for run in re.findall("[\u4e00-\u9fd5]+|[^\\W\u4e00-\u9fd5]+", fold(text, "simplified").casefold()):
         found.update(cut(run) if "\u4e00" <= run[0] <= "\u9fd5" else [run])
     return found
 

@@ -33,7 +33,7 @@ def test_murmur_is_mmh3s_first_half(data: bytes, seed: int) -> None:
 @settings(max_examples=examples(500), deadline=None)
 @given(words=st.lists(st.text(min_size=1, max_size=24), min_size=1, max_size=8), seed=SEEDS)
 def test_a_word_hashes_as_the_utf8_of_its_casefold(words: list[str], seed: int) -> None:
-    folded = [tables.fold_text(word) for word in words]
+    folded = [naive_text.fold(word) for word in words]
     points = np.frombuffer("".join(folded).encode("utf-32-le"), np.uint32)
     ends = np.cumsum([len(word) for word in folded])
     hashes, kinds = hash_words(points, ends, tables.unicode_table().traits, np.uint64(seed))
@@ -61,7 +61,7 @@ NEARLY_HAN = st.text("中文龥一鿿㐀𠮷々aＺé", min_size=1, max_size=7)
 @settings(max_examples=examples(500), deadline=None)
 @given(word=st.one_of(ASCII, NEARLY_HAN, st.builds(lambda a, b: a + b, ASCII, NEARLY_HAN)), seed=SEEDS)
 def test_the_fast_paths_for_ascii_and_han_give_the_hash_and_kind_of_the_slow_path(word: str, seed: int) -> None:
-    folded = tables.fold_text(word)
+    folded = naive_text.fold(word)
     points = np.frombuffer(folded.encode("utf-32-le"), np.uint32)
     hashes, kinds = hash_words(points, np.array([len(folded)]), tables.unicode_table().traits, np.uint64(seed))
     traits = [naive_text.traits(char) for char in folded]

@@ -7,6 +7,8 @@ import pytest
 
 from simstream.kernels.text import words
 from simstream.text import unicode_tables as tables
+from simstream.text.composition import read_text
+from simstream.text.recipe import PRESETS
 
 TABLE = tables.unicode_table()
 CLASSES = (TABLE.traits >> 24) & 7
@@ -27,7 +29,7 @@ CLASSES = (TABLE.traits >> 24) & 7
     ],
 )
 def test_a_text_folds_one_code_point_to_one(text: str, folded: str) -> None:
-    assert tables.fold_text(text) == folded
+    assert read_text(text, PRESETS["default"]) == folded
 
 
 @pytest.mark.parametrize(

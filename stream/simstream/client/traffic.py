@@ -39,6 +39,7 @@ LISTEN_S = 0.25
 """Seconds of one wait for verdicts. Then the thread checks whether to stop."""
 LOOK_EVERY_S = 0.05
 """Seconds between two looks for futures whose time is over."""
+_NUMBERS = (float, int, Real)  # the quickest to tell first
 
 
 def settings_of(config: str | None, *, log: str | Path | None, **given: str | None) -> Settings:
@@ -46,9 +47,6 @@ def settings_of(config: str | None, *, log: str | Path | None, **given: str | No
     settings = resolve({"log": None if log is None else str(log)} | given, file=config).settings
     refuse_paths(settings, "a client")
     return settings
-
-
-_NUMBERS = (float, int, Real)  # the quickest to tell first
 
 
 def log_of(settings: Settings, timeout: float) -> Log:

@@ -130,21 +130,25 @@ class SavedState(Closing):
         in a forked process if the state has files.
         """
         with self._busy(saving=False):
-            resolver, columns, ordinal = self.resolver, batch.columns, self.judged
-            if first not in (None, ordinal):  # while these pages were fingerprinted
+            self.refuse_closed()
+            if first not in (None, self.judged):  # while these pages were fingerprinted
                 raise _two_threads()
             self._refuse_inherited()
             if not self._whole:
                 raise _half_judged()
             self._keep(batch)
-            self._state.acceptor.ordinal += len(columns)
             self._whole = False
             self._state.index.look_up_by(threads)
-            verdicts = resolver.judge(columns, columns.time, ordinal, batch.sources)
+            verdicts = self._take_in(batch)
             if self.journal is not None:
                 self.journal.append(batch, verdicts)
             self._whole = True
         return verdicts
+
+    def _take_in(self, batch: FingerprintedPages) -> list[Verdict]:
+        ordinal = self.judged
+        self._state.acceptor.ordinal += len(batch.columns)
+        return self._state.resolver.judge(batch.columns, batch.columns.time, ordinal, batch.sources)
 
     def _keep(self, batch: FingerprintedPages) -> None:
         """Keep a batch until it is saved, unless the folder can be saved without."""
@@ -279,9 +283,7 @@ class SavedState(Closing):
             for batch in batches:
                 if self.judged == wanted:
                     break
-                ordinal = self.judged
-                self._state.acceptor.ordinal += len(batch.columns)
-                self._state.resolver.judge(batch.columns, batch.columns.time, ordinal, batch.sources)
+                self._take_in(batch)
             self._write(folder)
 
     def _empty(self) -> JudgeState:

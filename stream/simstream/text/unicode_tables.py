@@ -66,9 +66,3 @@ def digest(script: Script = "as-is") -> str:
     """Return 16 hex digits over the shipped files that folding to this script reads."""
     content = _PATH.read_bytes() + (_SIMPLIFIED.read_bytes() if script == "simplified" else b"")
     return blake2b(content, digest_size=8).hexdigest()
-
-
-def fold_text(text: str, script: Script = "as-is") -> str:
-    """Return `text` with every code point folded, in plain numpy: for table building and tests."""
-    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return fold_table(script)[points].tobytes().decode("utf-32-le")

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from simstream.kernels.jit import inlined, lean_helper, lean_kernel
 from simstream.kernels.text.fold import fold_utf8
-
-Points = NDArray[np.uint32]
+from simstream.kernels.text.trie import Points
 
 MAX_REORDERED: Final = 16
 """A mark moves before at most so many others. Thus a text of marks costs no more than a constant for each."""
@@ -52,11 +51,11 @@ def _kind(point: np.uint32, composition: Composition) -> int:
 
 
 @lean_helper
-def _put(points: Points, start: int, to: int, point: np.uint32, composition: Composition) -> int:
+def _put(points: Points, to: int, point: np.uint32, composition: Composition) -> int:
     """Write a character at `to`, a mark before the marks of a greater class; return the end."""
     own, at = _kind(point, composition) & CLASS, to
     if own:
-        least = max(start, to - MAX_REORDERED)
+        least = max(0, to - MAX_REORDERED)
         while at > least and _kind(points[at - 1], composition) & CLASS > own:
             points[at] = points[at - 1]
             at -= 1
@@ -76,9 +75,9 @@ def _take_apart(points: Points, at: int, start: int, composition: Composition) -
         if composition.parts[row, 0] and (joined or composition.kinds[row] & NEVER_COMPOSED):
             for i in range(4):
                 if composition.parts[row, i]:
-                    to = _put(points, start, to, composition.parts[row, i], composition)
+                    to = _put(points, to, composition.parts[row, i], composition)
         else:
-            to = _put(points, start, to, point, composition)
+            to = _put(points, to, point, composition)
     return to
 
 
